@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.publish import TOPICS
-from logd.java import java_home
+from logd.java_runtime import java_home
 
 _LOGD = "from logd.cli.main import main; main()"
 #: Counts status codes: the ninth word of a web server's line. ``value`` is what was published.

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from logd.errors import LogdError
-from logd.java import java_home
+from logd.java_runtime import java_home
 from logd.spark.interpreter import worker_python
 from logd.spark.registration import register
 

@@ -1,7 +1,14 @@
 """Tests, laid out as the tree that they test."""
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says something of the machine, not of the code: a busy one must fail no test by it.
+# The duration of an example depends on the machine more than on the code: a busy machine must fail no test.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+# A shell starts background jobs with SIGINT ignored, and the processes that tests start would inherit that: Ctrl-C
+# would end none of them. A signal with a handler is back at its default in a new program.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

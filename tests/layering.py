@@ -52,13 +52,13 @@ ROOMS = (
         0,
         (
             *("logd.backoff", "logd.checkedjson", "logd.config", "logd.errors"),
-            *("logd.interfaces", "logd.leadership", "logd.topic"),
+            *("logd.interfaces", "logd.leadership", "logd.plurals", "logd.topic"),
         ),
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
     Room("deferreds", 0, ("logd.deferreds",), beside=("logd.interfaces",), allowed=("twisted",)),
-    Room("java", 0, ("logd.java",), forbidden=("twisted",), allowed=()),
+    Room("java", 0, ("logd.java_runtime",), forbidden=("twisted",), allowed=()),
     Room(
         "protocol",
         1,

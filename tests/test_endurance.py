@@ -1,4 +1,4 @@
-"""The commands for long runs: what they choose, what they keep, and what they call a failure."""
+"""Tests of the commands for long runs: the tests they choose, the outcomes they keep, and their exit status."""
 
 from __future__ import annotations
 
@@ -16,65 +16,65 @@ from tests.endurance.trial import ROOT, TrialRun, run_trial
 
 
 def done(module: str, status: int = 0) -> TrialRun:
-    """The outcome of a run that took a second."""
+    """Return the outcome of a run that took a second."""
     return TrialRun(
         module, status, 1.0, "PASSED (successes=1)" if status == 0 else "FAILED (failures=1)", "what it printed"
     )
 
 
 class TrialRunTests(SynchronousTestCase):
-    """``run_trial``, for real."""
+    """``run_trial`` on modules that really run."""
 
     def write(self, body: str) -> Path:
-        """A test module outside the project."""
+        """Write a test module outside the project."""
         path = Path(self.mktemp()).absolute().with_suffix(".py")
         path.write_text(
             f"from twisted.trial.unittest import TestCase\nclass T(TestCase):\n    def test_it(self):\n        {body}\n"
         )
         return path
 
-    def test_a_module_that_passes(self) -> None:
+    def test_a_passing_module_is_reported_as_passed(self) -> None:
         """Its status is 0, and trial's closing line is kept."""
         run = run_trial(str(self.write("pass")), 60)
         self.assertEqual((run.passed, run.summary), (True, "PASSED (successes=1)"))
 
-    def test_a_module_that_fails(self) -> None:
-        """It has not passed, and what it printed is there."""
+    def test_a_failing_module_keeps_its_output(self) -> None:
+        """It has not passed, and its output is there to read."""
         run = run_trial(str(self.write("self.fail('so be it')")), 60)
         self.assertFalse(run.passed)
         self.assertIn("so be it", run.output)
 
-    def test_a_module_without_tests(self) -> None:
-        """A name that finds no test has not passed."""
+    def test_a_module_without_tests_has_not_passed(self) -> None:
+        """A misspelt name must not count as success."""
         path = self.write("pass")
         path.write_text("")
         self.assertFalse(run_trial(str(path), 60).passed)
 
-    def test_a_module_that_hangs(self) -> None:
-        """It is ended, and has not passed."""
+    def test_a_module_that_hangs_is_ended(self) -> None:
+        """It has not passed, and the outcome says that it hung."""
         run = run_trial(str(self.write("import time; time.sleep(600)")), 2)
         self.assertFalse(run.passed)
         self.assertIn("hung", run.output)
 
 
 class FlakesTests(SynchronousTestCase):
-    """Repeating what a busy machine could disturb."""
+    """Repeating the tests that a busy machine could disturb."""
 
     def outcomes(self, folder: str, state: str = "s") -> Outcomes:
-        """The outcomes in a folder, read."""
+        """Return the outcomes in a folder, read."""
         found = Outcomes(Path(folder), state)
         found.load()
         return found
 
-    def test_modules(self) -> None:
-        """Tests of processes, sockets and timers are among them; those that are pure are not."""
+    def test_tests_of_processes_and_sockets_are_chosen(self) -> None:
+        """Tests of timers are too; tests without any of these are left out."""
         modules = disturbable_modules()
         for each in ("tests.integration.broker.test_kills", "tests.cli.bench.test_coordination", "tests.web.test_site"):
             self.assertIn(each, modules)
         self.assertNotIn("tests.protocol.test_gap", modules)
 
-    def test_a_run_goes_on(self) -> None:
-        """Outcomes of the same files are read again, of others not, and a line that was cut short does no harm."""
+    def test_an_interrupted_run_goes_on_where_it_was(self) -> None:
+        """Outcomes of the same files are read again, of other files not; a line that was cut short does no harm."""
         folder = self.mktemp()
         self.outcomes(folder).add(1, False, done("tests.a"))
         with Path(folder, "outcomes.jsonl").open("a") as file:
@@ -83,8 +83,8 @@ class FlakesTests(SynchronousTestCase):
         self.assertEqual(self.outcomes(folder).missing(2, ["tests.a"]), ["tests.a"])
         self.assertEqual(self.outcomes(folder, "other").missing(1, ["tests.a"]), ["tests.a"])
 
-    def test_a_failure_is_kept(self) -> None:
-        """One failure among many runs makes the status 1, and its output is there to read."""
+    def test_one_failure_among_many_makes_the_status_1(self) -> None:
+        """The output of the failed run is kept."""
         folder = self.mktemp()
         found = self.outcomes(folder)
         for run in range(1, 10):
@@ -93,8 +93,8 @@ class FlakesTests(SynchronousTestCase):
         self.assertEqual(report(found, ["tests.a"], 3), 0)
         self.assertEqual(Path(folder, "tests.a-4.log").read_text(), "what it printed")
 
-    def test_load(self) -> None:
-        """The processes of a load run while it is wanted, and are gone afterwards."""
+    def test_processes_of_a_load_end_with_it(self) -> None:
+        """They run while the load is wanted."""
         with Load() as load:
             processes = load._processes
             self.assertTrue(all(process.poll() is None for process in processes))
@@ -104,8 +104,8 @@ class FlakesTests(SynchronousTestCase):
 class SoakTests(SynchronousTestCase):
     """The random tests in turn."""
 
-    def test_exercises_exist(self) -> None:
-        """Each names a module that is there, and variables that the module, or one that it imports, reads."""
+    def test_every_exercise_names_a_module_and_its_variables(self) -> None:
+        """The module exists, and some test reads each variable."""
         sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
         for exercise in EXERCISES:
             words = exercise.module.split(".")
@@ -114,7 +114,7 @@ class SoakTests(SynchronousTestCase):
                 self.assertIn(f'"{name}"', sources)
 
     def run_soak(self, turns: int, failing: int) -> tuple[list[str], list[str]]:
-        """Run two exercises for so many turns, of which one fails. Return the report and the turns that were kept."""
+        """Run two exercises for so many turns, of which one fails; return the report and the turns that were kept."""
         ran: list[str] = []
         kept: list[str] = []
 
@@ -134,13 +134,13 @@ class SoakTests(SynchronousTestCase):
         self.assertEqual(len(ran), max(turns, len(exercises)))
         return soak_report(tallies), kept
 
-    def test_seeds_are_new_in_each_round(self) -> None:
-        """A failure is reported with the command that repeats it, and does not end the run."""
+    def test_every_round_has_new_seeds(self) -> None:
+        """A failure does not end the run, and is reported with the command that repeats it."""
         lines, kept = self.run_soak(4, failing=3)
         self.assertEqual(kept, ["a 110"])
         self.assertIn("  again by: SEED=110 python -m twisted.trial a", lines)
         self.assertEqual(lines[-1], "3 passed, 1 failed")
 
-    def test_each_has_a_turn(self) -> None:
-        """However short the time is."""
+    def test_every_exercise_has_a_turn(self) -> None:
+        """The time may be over at once."""
         self.assertEqual(self.run_soak(0, failing=0)[0][-1], "2 passed, 0 failed")

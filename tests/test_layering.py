@@ -1,4 +1,4 @@
-"""Holds the floors of ARCHITECTURE.md, and the checker that does so."""
+"""Holds the project to the layers of ARCHITECTURE.md, and tests the checker that does so."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from tests.layering import LONG_FILE, ROOMS, Module, Room, large_folders, proble
 ROOT = Path(__file__).resolve().parent.parent
 
 
-class TreeTests(SynchronousTestCase):
-    """The project as it is."""
+class LayeringTests(SynchronousTestCase):
+    """The rules of `tests/layering.py` on the project as it is."""
 
-    def test_floors_are_kept(self) -> None:
-        """No file of the project breaks a rule."""
+    def test_no_file_of_the_project_breaks_a_rule(self) -> None:
+        """The failure lists each import that goes against the layers."""
         found = problems(read_tree(ROOT))
         self.assertEqual(found, [], "\n" + "\n".join(found))
 
-    def test_every_room_is_read(self) -> None:
-        """The walk finds modules in the rooms that are there: it does not pass because it looked elsewhere."""
+    def test_the_walk_finds_modules_of_every_room(self) -> None:
+        """Otherwise the checks would pass because they looked elsewhere."""
         names = {module.name for module in read_tree(ROOT)}
         for expected in ("logd", "logd.errors", "logd.config.log", "logd.spark", "twisted.plugins.logd_plugin"):
             self.assertIn(expected, names)
 
-    def test_folders_are_small(self) -> None:
-        """No folder, of the tests either, has more modules than a reader can choose from."""
+    def test_folders_have_few_enough_modules_to_choose_from(self) -> None:
+        """The tests' folders are counted too."""
         self.assertEqual(large_folders(ROOT), [])
 
-    def test_tests_are_short_too(self) -> None:
-        """No file of the tests is longer than a file may be."""
+    def test_no_test_file_is_longer_than_the_limit(self) -> None:
+        """The checker holds the package's files to it; the tests belong to no room."""
         tests = (ROOT / "tests").rglob("*.py")
         self.assertEqual([str(path) for path in tests if path.read_text().count("\n") > LONG_FILE], [])
 
-    def test_class_names_are_unique(self) -> None:
-        """No two modules define a class of the same name, so that a name alone says which class is meant."""
+    def test_class_names_are_unique_in_the_package(self) -> None:
+        """A name alone then says which class is meant."""
         homes: defaultdict[str, list[str]] = defaultdict(list)
         for module in read_tree(ROOT):
             for node in ast.walk(ast.parse(module.text)):
@@ -51,20 +51,20 @@ class CheckerTests(SynchronousTestCase):
     """The checker on made-up trees."""
 
     def found(self, **sources: str) -> list[str]:
-        """Problems of a tree: names with ``__`` for dots; a package's own text under its name."""
+        """Return the problems of a tree: names have ``__`` for dots; a package's own text is under its name."""
         names = {name.replace("__", "."): text for name, text in sources.items()}
         return problems(
             Module(name, text, any(other.startswith(f"{name}.") for other in names)) for name, text in names.items()
         )
 
     def assert_one(self, found: list[str], *words: str) -> None:
-        """There is one problem, and it names all the words."""
+        """Check that there is one problem, and that it names all the words."""
         self.assertEqual(len(found), 1, found)
         for word in words:
             self.assertIn(word, found[0])
 
-    def test_downwards(self) -> None:
-        """Imports of floors below are allowed."""
+    def test_imports_of_lower_layers_are_allowed(self) -> None:
+        """Other packages and the standard library are too, where no rule forbids them."""
         self.assertEqual(
             self.found(
                 logd__errors="import attrs",
@@ -74,8 +74,8 @@ class CheckerTests(SynchronousTestCase):
             [],
         )
 
-    def test_upwards(self) -> None:
-        """An import of a floor above is found, by whichever way it is written."""
+    def test_an_import_of_a_higher_layer_is_found(self) -> None:
+        """It may be absolute or relative, late in a function, or for types alone."""
         for text in (
             "import logd.log.store",
             "from logd.log.store import LogStore",
@@ -89,13 +89,13 @@ class CheckerTests(SynchronousTestCase):
                 self.found(logd__protocol__a=text, logd__log__store=""), "logd.protocol.a", "logd.log.store"
             )
 
-    def test_relative_in_package(self) -> None:
-        """A relative import in an ``__init__.py`` is relative to the package itself."""
+    def test_a_relative_import_in_a_package_counts_from_it(self) -> None:
+        """One dot in an ``__init__.py`` means the package itself, not its parent."""
         tree = {"logd__log": "from . import store\nfrom ..broker import service"}
         self.assert_one(self.found(**tree, logd__log__store="", logd__broker__service=""), "logd.broker.service")
 
-    def test_same_floor(self) -> None:
-        """Rooms on one floor do not know each other."""
+    def test_rooms_of_one_layer_do_not_know_each_other(self) -> None:
+        """The problem names the line of the import."""
         for one, other in (
             ("log", "coord"),
             ("broker", "client"),
@@ -106,38 +106,38 @@ class CheckerTests(SynchronousTestCase):
             tree = {f"logd__{one}__a": f"import logd.{other}.b", f"logd__{other}__b": ""}
             self.assert_one(self.found(**tree), f"logd.{one}.a:1", f"logd.{other}.b")
 
-    def test_beside(self) -> None:
-        """The assembly of the broker may mount the pages beside it."""
+    def test_the_assembly_may_mount_the_pages_beside_it(self) -> None:
+        """One of the few exceptions: the options of twistd choose whether there are pages."""
         self.assertEqual(self.found(logd__tap="from logd.web.site import site", logd__web__site=""), [])
 
-    def test_forbidden_modules(self) -> None:
-        """Protocol and log import no Twisted, threads, time or file operations."""
+    def test_protocol_and_log_import_no_twisted_or_threads(self) -> None:
+        """Time and file operations are forbidden too; `os.path`, which touches no file, is not."""
         for room in ("protocol", "log"):
             for text in ("import twisted.python", "from twisted import logger", "import threading", "import os"):
                 self.assert_one(self.found(**{f"logd__{room}__a": text}), f"room {room}", text.split()[1])
             self.assert_one(self.found(**{f"logd__{room}__a": "from time import time"}), "time.time")
             self.assertEqual(self.found(**{f"logd__{room}__a": "from os.path import join"}), [])
 
-    def test_files_may(self) -> None:
-        """The room with the operating system's file operations may import them."""
+    def test_the_room_of_file_operations_may_import_them(self) -> None:
+        """It is the one place where the log touches the operating system."""
         self.assertEqual(self.found(logd__log__disk__local_files="import os\nopen('x')"), [])
 
-    def test_calls(self) -> None:
-        """A call that reads or writes outside is found in protocol and log."""
+    def test_a_call_of_open_is_found_in_protocol_and_log(self) -> None:
+        """The method of the same name, of files that are handed in, is allowed."""
         self.assert_one(self.found(logd__log__store="open('x')"), "logd.log.store:1", "open()")
         self.assertEqual(self.found(logd__log__store="files.open('x')"), [])
 
-    def test_hidden_imports(self) -> None:
-        """An import by name is found."""
+    def test_an_import_by_name_is_found(self) -> None:
+        """It would otherwise be a way round every rule."""
         self.assert_one(self.found(logd__net__a="\n__import__('logd.tap')"), "logd.net.a:2", "__import__")
 
-    def test_floor_0_packages(self) -> None:
-        """Floor 0 knows attrs and zope.interface and nothing else that has to be installed."""
+    def test_the_lowest_layer_imports_attrs_and_zope_interface_only(self) -> None:
+        """Every other package that has to be installed is a problem there."""
         self.assertEqual(self.found(logd__errors="from zope.interface import Interface\nimport attrs, tomllib"), [])
         self.assert_one(self.found(logd__errors="import click"), "click")
 
-    def test_reactor(self) -> None:
-        """The reactor is imported in functions only."""
+    def test_the_reactor_is_imported_in_functions_only(self) -> None:
+        """The top of a module would install one before the program has chosen."""
         for text in (
             "from twisted.internet import reactor",
             "import twisted.internet.reactor",
@@ -147,8 +147,8 @@ class CheckerTests(SynchronousTestCase):
             self.assert_one(self.found(logd__cli__main=text), "logd.cli.main", "reactor")
         self.assertEqual(self.found(logd__cli__main="def run():\n    from twisted.internet import reactor"), [])
 
-    def test_circles(self) -> None:
-        """A circle inside a room is found once and shown, however long it is and wherever it begins."""
+    def test_a_circle_inside_a_room_is_found_once(self) -> None:
+        """It is shown, however long it is and wherever it begins."""
         tree = {
             "logd__log__a": "import logd.log.b",
             "logd__log__b": "from logd.log import c",
@@ -157,8 +157,8 @@ class CheckerTests(SynchronousTestCase):
         }
         self.assert_one(self.found(**tree), "logd.log.a -> logd.log.b -> logd.log.c -> logd.log.a")
 
-    def test_circle_of_folders(self) -> None:
-        """Two folders may not import from one another, even where no two modules do."""
+    def test_two_folders_may_not_import_each_other(self) -> None:
+        """The rule holds even where no two of their modules do."""
         tree = {
             "logd__log__a__one": "import logd.log.b.one",
             "logd__log__a__two": "",
@@ -167,13 +167,13 @@ class CheckerTests(SynchronousTestCase):
         }
         self.assert_one(self.found(**tree), "folders of logd.log in a circle: a -> b -> a")
 
-    def test_circle_with_package(self) -> None:
-        """A module that imports its own package, which imports it, is in a circle."""
+    def test_a_module_that_imports_its_own_package_makes_a_circle(self) -> None:
+        """It does if the package imports the module."""
         tree = {"logd__config": "from logd.config.log import X", "logd__config__log": "from logd.config import Y"}
         self.assert_one(self.found(**tree), "logd.config -> logd.config.log -> logd.config")
 
-    def test_no_circle(self) -> None:
-        """Two ways to one module are no circle."""
+    def test_two_ways_to_one_module_are_no_circle(self) -> None:
+        """The usual shape of a diamond is allowed."""
         tree = {
             "logd__log__a": "import logd.log.b, logd.log.c",
             "logd__log__b": "import logd.log.d",
@@ -182,37 +182,37 @@ class CheckerTests(SynchronousTestCase):
         }
         self.assertEqual(self.found(**tree), [])
 
-    def test_types_go_round(self) -> None:
-        """A circle of types alone is allowed inside a room; the other branch of the test for it is no such place."""
+    def test_a_circle_of_types_alone_is_allowed(self) -> None:
+        """An import in the else branch of ``if TYPE_CHECKING`` still counts."""
         tree = {"logd__log__a": "import logd.log.b", "logd__log__b": "if TYPE_CHECKING:\n    import logd.log.a"}
         self.assertEqual(self.found(**tree), [])
         tree["logd__log__b"] = "if TYPE_CHECKING:\n    pass\nelse:\n    import logd.log.a"
         self.assert_one(self.found(**tree), "circle")
 
-    def test_kazoo(self) -> None:
-        """One module of the coordination room knows kazoo, and no other."""
+    def test_one_module_of_the_coordination_room_may_know_kazoo(self) -> None:
+        """A second one is found, and any outside that room."""
         self.assertEqual(self.found(logd__coord__a="from kazoo.client import KazooClient"), [])
         self.assert_one(self.found(logd__broker__a="import kazoo"), "logd.broker.a", "kazoo")
         self.assert_one(self.found(logd__coord__a="import kazoo", logd__coord__b="import kazoo"), "more than one")
 
-    def test_length(self) -> None:
-        """A file that is too long is found, and one of exactly the limit is not."""
+    def test_a_file_that_is_too_long_is_found(self) -> None:
+        """One of exactly the limit is not."""
         self.assert_one(self.found(logd__net__a="\n" * (LONG_FILE + 1)), "logd.net.a", str(LONG_FILE))
         self.assertEqual(self.found(logd__net__a="\n" * LONG_FILE), [])
 
-    def test_no_room(self) -> None:
-        """A module outside every room is found."""
+    def test_a_module_outside_every_room_is_found(self) -> None:
+        """A new folder has to be given its place in `tests/layering.py` first."""
         self.assert_one(self.found(logd__utils=""), "logd.utils", "no room")
 
-    def test_face(self) -> None:
-        """The package's re-exports are for users, not for the inside; its version is for both."""
+    def test_the_inside_does_not_import_the_package_itself(self) -> None:
+        """Its re-exports are for users; its version is for both."""
         face = {"logd": "from logd.client.producer import Producer", "logd__client__producer": ""}
         self.assertEqual(self.found(**face, logd__net__a="from logd import __version__"), [])
         self.assert_one(self.found(**face, logd__net__a="from logd import Producer"), "logd.Producer")
         self.assert_one(self.found(**face, logd__net__a="import logd"), "package itself")
 
-    def test_rooms_are_disjoint(self) -> None:
-        """No module can be in two rooms: where one prefix begins with another, the longer one counts."""
+    def test_the_longer_prefix_decides_a_modules_room(self) -> None:
+        """No prefix is in two rooms, and the order of the rooms does not matter."""
         prefixes = [prefix for room in ROOMS for prefix in room.prefixes]
         self.assertEqual(sorted(set(prefixes)), sorted(prefixes))
         outer, inner = Room("outer", 2, ("logd.coord",)), Room("inner", 2, ("logd.coord.tree",), forbidden=("twisted",))
@@ -220,8 +220,8 @@ class CheckerTests(SynchronousTestCase):
             self.assert_one(problems([Module("logd.coord.tree.a", "import twisted")], rooms), "room inner")
             self.assertEqual(problems([Module("logd.coord.a", "import twisted")], rooms), [])
 
-    def test_read_tree(self) -> None:
-        """The spark folder is read once, under the name that it is imported by."""
+    def test_the_spark_folder_is_read_once(self) -> None:
+        """It is named as it is imported, although the symlink shows it a second time."""
         with TemporaryDirectory() as folder:
             root = Path(folder)
             for name in (

@@ -1,4 +1,4 @@
-"""Tests of what an installation contains and of what an import brings in."""
+"""Tests of the contents of an installation, and of the modules that an import brings in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def python(program: str) -> str:
-    """Run a program in a new interpreter on this checkout and return what it printed."""
+    """Run a program in a new interpreter on this checkout, and return its output."""
     return subprocess.run(
         [sys.executable, "-c", program],
         check=True,
@@ -31,10 +31,10 @@ def python(program: str) -> str:
 
 
 class PackagesTests(SynchronousTestCase):
-    """setup.cfg."""
+    """setup.cfg, and the files that an installation needs."""
 
-    def test_packages(self) -> None:
-        """Every package of the tree is in the list, and nothing else."""
+    def test_setup_cfg_lists_every_package(self) -> None:
+        """A package that is missing there is missing from the wheel; nothing else is listed."""
         config = ConfigParser()
         config.read(ROOT / "setup.cfg")
         listed = set(config["options"]["packages"].split())
@@ -44,39 +44,39 @@ class PackagesTests(SynchronousTestCase):
         }
         self.assertEqual(listed, packages | spark | {"twisted.plugins"})
 
-    def test_twisted_is_not_ours(self) -> None:
-        """The plugin's folders are no packages: with an ``__init__.py`` they would hide Twisted itself."""
+    def test_the_plugin_folders_are_no_packages(self) -> None:
+        """An ``__init__.py`` in them would hide Twisted itself."""
         self.assertEqual([str(path) for path in (ROOT / "twisted").rglob("__init__.py")], [])
 
-    def test_spark(self) -> None:
-        """The spark folder is the package logd.spark, seen through a symlink that works in any place."""
+    def test_the_spark_folder_is_the_package_logd_spark(self) -> None:
+        """It is reached by a relative symlink, which works in any place."""
         self.assertEqual(os.readlink(ROOT / "logd" / "spark"), "../spark")
 
-    def test_typed(self) -> None:
-        """The marker that makes the types count for users is there."""
+    def test_the_package_is_marked_as_typed(self) -> None:
+        """A user's type checker ignores the annotations without py.typed."""
         self.assertTrue((ROOT / "logd" / "py.typed").exists())
 
 
 class PluginTests(TestCase):
-    """twistd logd."""
+    """The plugin that makes ``twistd logd`` work."""
 
-    def test_plugin(self) -> None:
-        """twistd finds exactly one broker, and its options lead to the module that makes the service."""
+    def test_twistd_finds_exactly_one_logd_plugin(self) -> None:
+        """It names the module that makes the service."""
         plugins: list[Any] = list(getPlugins(IServiceMaker))
         (plugin,) = [plugin for plugin in plugins if plugin.tapname == "logd"]
         self.assertEqual(plugin.module, "logd.tap")
 
 
 class ImportsTests(SynchronousTestCase):
-    """The package's face."""
+    """The imports of the package's public names, each in an interpreter of its own."""
 
-    def test_protocol_without_twisted(self) -> None:
-        """A program that needs the protocol alone does not load Twisted."""
+    def test_the_protocol_loads_no_twisted(self) -> None:
+        """Spark's workers use the protocol alone; asyncio is not loaded either."""
         program = "import sys, logd.protocol.message_set\nprint('twisted' in sys.modules, 'asyncio' in sys.modules)"
         self.assertEqual(python(program), "False False")
 
-    def test_lazy_names(self) -> None:
-        """The names that the package offers are those of where they live."""
+    def test_public_names_come_from_where_they_live(self) -> None:
+        """`from logd import Consumer` gives the class itself, not a wrapper."""
         program = (
             "from logd import Consumer, Message, MessageSet, Producer\n"
             "print(Consumer.__module__.startswith('logd.client'), Message.__module__, MessageSet.__module__, "
@@ -84,21 +84,21 @@ class ImportsTests(SynchronousTestCase):
         )
         self.assertEqual(python(program), "True logd.protocol.message logd.protocol.message_set True")
 
-    def test_lazy_reactor(self) -> None:
-        """The clients can be imported before a program has chosen its reactor."""
+    def test_importing_the_clients_installs_no_reactor(self) -> None:
+        """A program can still choose its own."""
         program = "import sys\nfrom logd import Consumer, Producer\nprint('twisted.internet.reactor' in sys.modules)"
         self.assertEqual(python(program), "False")
 
-    def test_command_line(self) -> None:
-        """The command line's help loads no command, and so neither Spark nor ZooKeeper's client nor Twisted."""
+    def test_the_help_loads_no_command(self) -> None:
+        """`logd --help` loads neither Spark nor ZooKeeper's client nor Twisted, and stays quick."""
         program = (
             "import sys\nfrom logd.cli.main import main\nmain(['--help'], standalone_mode=False)\n"
             "print([name for name in ('pyspark', 'pyarrow', 'kazoo', 'twisted', 'rich') if name in sys.modules])"
         )
         self.assertEqual(python(program).splitlines()[-1], "[]")
 
-    def test_names(self) -> None:
-        """What is offered is listed, and another name is an AttributeError as everywhere."""
+    def test_an_unknown_public_name_is_an_attribute_error(self) -> None:
+        """The names that exist are listed by dir(), as in any module."""
         self.assertTrue(set(logd.__all__) <= set(dir(logd)))
         with self.assertRaisesRegex(AttributeError, "no attribute 'Consummer'"):
             logd.Consummer  # noqa: B018  # that is the point

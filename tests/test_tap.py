@@ -1,4 +1,4 @@
-"""Tests of ``twistd logd``'s options and wiring."""
+"""Tests of the options of ``twistd logd``, and of the service that they make."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from logd.tap import Options, makeService
 
 
 def parsed(*arguments: str) -> Options:
-    """Options as twistd would have parsed them."""
+    """Return options as twistd would have parsed them."""
     options = Options()
     options.parseOptions(list(arguments))
     return options
 
 
 class OptionsTests(TestCase):
-    """What stands after ``twistd logd``."""
+    """The options after ``twistd logd``, and the settings that they become."""
 
     def refused(self, *arguments: str) -> str:
-        """Why these options are not allowed."""
+        """Return the message with which these options are refused."""
         with self.assertRaises(UsageError) as caught:
             parsed(*arguments)
         return str(caught.exception)
 
-    def test_data_alone(self) -> None:
-        """A data directory is enough."""
+    def test_a_data_directory_is_enough(self) -> None:
+        """Everything else has a default."""
         self.assertEqual(parsed("--data", "d").settings, BrokerSettings(data="d"))
 
-    def test_all_options(self) -> None:
-        """Every option arrives as the setting of its name, of the right type."""
+    def test_every_option_becomes_the_setting_of_its_name(self) -> None:
+        """Each has the setting's type: numbers are numbers."""
         settings = parsed(
             *("--data", "d", "--listen", "tcp:0", "--advertise", "h:1", "--id", "7", "--http", "tcp:8080")
         ).settings
         self.assertEqual(settings, BrokerSettings(data="d", listen="tcp:0", advertise="h:1", id=7, http="tcp:8080"))
 
-    def test_coordination(self) -> None:
-        """Where the tree is: an option or a setting, and the environment where none of them says anything."""
+    def test_zookeeper_hosts_come_from_option_setting_or_environment(self) -> None:
+        """The environment counts only where neither of the others is given."""
         with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": "env:2181"}):
             settings = parsed("--data", "d").settings
             self.assertEqual(settings.zookeeper_hosts, "env:2181")
@@ -58,16 +58,16 @@ class OptionsTests(TestCase):
             self.assertEqual(settings.origins["zookeeper.hosts"], "--zookeeper")
         self.assertIn("zookeeper.hosts = 'a b' is not allowed", self.refused("--data", "d", "--zookeeper", "a b"))
 
-    def test_an_own_tree_beats_the_environment(self) -> None:
-        """A broker that is told where to serve its tree serves it, whatever the environment has for the commands."""
+    def test_a_tree_of_its_own_beats_the_environment(self) -> None:
+        """The environment's address is there for the commands; a broker that is told to serve its tree does."""
         with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": "env:2181"}):
             settings = parsed("--data", "d", "--zookeeper-listen", "tcp:0").settings
             self.assertEqual((settings.zookeeper_hosts, settings.zookeeper_listen), (None, "tcp:0"))
             settings = parsed("--data", "d", "--set", "zookeeper.listen=tcp:0").settings
             self.assertIsNone(settings.zookeeper_hosts)
 
-    def test_the_environment_names_the_own_tree(self) -> None:
-        """A variable with the address of the broker's own tree is meant for the commands: the broker serves it."""
+    def test_the_environment_may_name_the_brokers_own_tree(self) -> None:
+        """A variable with that address is meant for the commands: the broker serves the tree."""
         for hosts in ("127.0.0.1:2181", "localhost:2181", "[::1]:2181"):
             with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": hosts}):
                 self.assertIsNone(parsed("--data", "d").settings.zookeeper_hosts)
@@ -79,8 +79,8 @@ class OptionsTests(TestCase):
             with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": hosts}):
                 self.assertEqual(parsed("--data", "d").settings.zookeeper_hosts, hosts)
 
-    def test_a_data_directory_that_has_joined_goes_on_to(self) -> None:
-        """A broker of `logd zookeeper` does not begin a tree of its own because that is at the usual address."""
+    def test_a_broker_that_has_joined_a_tree_stays_with_it(self) -> None:
+        """It does not begin a tree of its own because `logd zookeeper` is at the usual address."""
         data = Path(self.mktemp())
         data.mkdir()
         (data / "meta").touch()
@@ -89,13 +89,13 @@ class OptionsTests(TestCase):
             (data / "coordination").mkdir()
             self.assertIsNone(parsed("--data", str(data)).settings.zookeeper_hosts)
 
-    def test_one_tree(self) -> None:
-        """To join a tree and to serve one contradict each other."""
+    def test_joining_and_serving_a_tree_contradict_each_other(self) -> None:
+        """The error names both settings."""
         text = self.refused("--data", "d", "--zookeeper", "zk:2181", "--zookeeper-listen", "tcp:2182")
         self.assertIn("zookeeper.hosts and zookeeper.listen contradict each other", text)
 
-    def test_errors_under_twistd(self) -> None:
-        """The sentence stands alone, and the status is that of wrong use: twistd would print its whole help first."""
+    def test_errors_under_twistd_are_one_sentence(self) -> None:
+        """The status is that of wrong use; twistd would print its whole help first."""
         for arguments, words in ((["--data"], "--data requires"), ([], "data is not set"), (["--colour"], "--colour")):
             options = Options()
             options.parent = mock.Mock(get={}.get)
@@ -106,16 +106,16 @@ class OptionsTests(TestCase):
             self.assertIn(words, first)
             self.assertEqual(second, '"twistd logd --help" lists the options.')
 
-    def test_order_of_sources(self) -> None:
-        """The file is overridden by --set, and that by the option, wherever they stand."""
+    def test_options_override_settings_and_settings_the_file(self) -> None:
+        """Their order on the command line does not matter."""
         path = Path(self.mktemp())
         path.write_text('data = "file"\nid = 1\nflush.ms = 1\nretention.ms = 1\n')
         settings = parsed("--id", "3", "--set", "id=2", "--config", str(path), "--set", "flush.ms=2").settings
         self.assertEqual((settings.data, settings.id), ("file", 3))
         self.assertEqual((settings.log.flush_ms, settings.log.retention_ms), (2, 1))
 
-    def test_refused(self) -> None:
-        """What is wrong is named with its option, the value and what is allowed."""
+    def test_a_wrong_option_is_refused_with_its_reason(self) -> None:
+        """The message names the option, the value and what is allowed."""
         self.assertIn("data is not set: give --data", self.refused())
         self.assertIn("id = 'x' is not allowed; allowed is a whole number", self.refused("--data", "d", "--id", "x"))
         self.assertIn("did you mean flush.ms", self.refused("--data", "d", "--set", "flush.m=1"))
@@ -123,8 +123,8 @@ class OptionsTests(TestCase):
         self.assertIn("'extra' is not an option", self.refused("--data", "d", "extra"))
         self.assertIn("message.bytes = 99999999", self.refused("--data", "d", "--set", "message.bytes=99999999"))
 
-    def test_endpoints(self) -> None:
-        """An endpoint that Twisted cannot read is refused at once, and named."""
+    def test_an_endpoint_that_twisted_cannot_read_is_refused(self) -> None:
+        """The error comes before the start and names the setting."""
         for option in ("listen", "http", "zookeeper-listen"):
             name = option.replace("-", ".")
             for value, words in (
@@ -136,8 +136,8 @@ class OptionsTests(TestCase):
                 self.assertIn(f"{name} = {value!r} is not allowed", text)
                 self.assertIn(words, text)
 
-    def test_help(self) -> None:
-        """The help names every option, the defaults and an example that works."""
+    def test_the_help_names_every_option_and_default(self) -> None:
+        """It has an example that works as well."""
         text = str(Options())
         for word in (
             "--data",
@@ -155,34 +155,34 @@ class OptionsTests(TestCase):
         ):
             self.assertIn(word, text)
 
-    def test_version(self) -> None:
-        """--version tells the project's, not Twisted's."""
+    def test_the_version_is_that_of_logd(self) -> None:
+        """The option of twistd itself would print Twisted's."""
         with redirect_stdout(io.StringIO()) as out, self.assertRaises(SystemExit):
             parsed("--version")
         self.assertEqual(out.getvalue(), f"logd {__version__}\n")
 
 
 class MakeServiceTests(TestCase):
-    """The wiring, which opens nothing."""
+    """The wiring, which opens nothing, since twistd forks after it."""
 
-    def test_broker(self) -> None:
-        """Without pages the service is the broker, and its data directory is not made yet."""
+    def test_making_the_service_touches_no_data_directory(self) -> None:
+        """The service is the broker alone if there are no pages."""
         data = self.mktemp()
         service = makeService(parsed("--data", data))
         self.assertIsInstance(service, BrokerService)
         verifyObject(IService, service)
         self.assertFalse(Path(data).exists())
 
-    def test_pages(self) -> None:
-        """With --http the pages come first, so that a port in use is found before data is touched."""
+    def test_pages_start_before_the_broker(self) -> None:
+        """A port in use is then found before data is touched."""
         service = makeService(parsed("--data", self.mktemp(), "--http", "tcp:0:interface=127.0.0.1"))
         assert isinstance(service, MultiService)
         pages, broker = service.services
         self.assertIsInstance(broker, BrokerService)
         self.assertNotIsInstance(pages, BrokerService)
 
-    def test_foreground(self) -> None:
-        """The broker is told whether a person is watching."""
+    def test_the_broker_knows_if_it_runs_in_the_foreground(self) -> None:
+        """A failure to start is then shown to the person at the terminal without a traceback."""
         options = parsed("--data", "d")
         self.assertFalse(options.foreground)
         options.parent = mock.Mock(get={"nodaemon": 1}.get)

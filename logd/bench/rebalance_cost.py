@@ -21,10 +21,10 @@ from logd.coord.records import Children, Multi, Request
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.attachment import Attachment
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.errors import LogdError
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.testing.memory.event_clock import EventClock

@@ -9,7 +9,7 @@ from attrs import define, field
 
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
 
 #: Seconds for which a refused append counts as a full disk in /health, unless a later append is flushed first.
@@ -36,7 +36,7 @@ class Broker(BrokerCore):
         self.sessions[session] = None
         self.counters.connections_total += 1
         if not self.ready:
-            connection.hold(Hold.START)
+            connection.pause(PauseReason.START)
         return session
 
     def begin(self) -> None:
@@ -44,7 +44,7 @@ class Broker(BrokerCore):
         if not self.ready:
             self.ready = True
             for session in tuple(self.sessions):
-                session.connection.proceed(Hold.START)
+                session.connection.resume(PauseReason.START)
 
     def stop(self) -> None:
         """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""

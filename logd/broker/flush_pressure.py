@@ -7,7 +7,7 @@ from typing import Protocol
 from attrs import define, field
 from twisted.logger import Logger
 
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 
 _log = Logger()
 
@@ -15,9 +15,9 @@ _log = Logger()
 class Gated(Protocol):
     """The methods of a connection that are used here."""
 
-    def hold(self, reason: Hold) -> None: ...
+    def pause(self, reason: PauseReason) -> None: ...
 
-    def proceed(self, reason: Hold) -> None: ...
+    def resume(self, reason: PauseReason) -> None: ...
 
 
 @define(eq=False)
@@ -32,14 +32,14 @@ class FlushPressure:
         """Pause this connection together with the others from now on."""
         self._connections[connection] = None
         if self.shut:
-            connection.hold(Hold.FLUSH)
+            connection.pause(PauseReason.FLUSH)
 
     def discard(self, connection: Gated) -> None:
         """Forget a connection that is lost."""
         self._connections.pop(connection, None)
 
     def set(self, shut: bool) -> None:
-        """Pause all connections, or let them proceed."""
+        """Pause or resume all connections."""
         if shut == self.shut:
             return
         self.shut = shut
@@ -47,9 +47,9 @@ class FlushPressure:
         for connection in tuple(self._connections):
             try:
                 if shut:
-                    connection.hold(Hold.FLUSH)
+                    connection.pause(PauseReason.FLUSH)
                 else:
-                    connection.proceed(Hold.FLUSH)
+                    connection.resume(PauseReason.FLUSH)
             except Exception:  # a bug; the others would be paused for ever
                 _log.failure("a producing connection could not be paused or resumed; the others are handled as usual")
             if not shut and self.shut:  # again, by what this connection had ready: the others stay paused

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.growth_gate import GrowthGate
 from logd.broker.registration import BrokerRegistration
-from logd.broker.topics.administration import TopicAdministration
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.placement import Placement
 from logd.broker.topics.reconciler import TopicReconciler
+from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.broker.topics.stored_topics import StoredTopics
+from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import BrokerInfo, watch_brokers
@@ -41,7 +41,7 @@ def join_others(
     def live() -> list[int]:
         return [info.id for info in registry.values.values()]
 
-    growth = GrowthGate()
+    growth = StoredEndGate()
     ends = EndsRecorder(tree, store, clock, store.broker_id, growth)
     store.on_flushed = ends.flushed
     stored.made = growth.hold

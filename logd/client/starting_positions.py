@@ -8,7 +8,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from logd.clientcore.starting_positions import ENDS, position_at_time, position_of
+from logd.clientcore.start_resolution import ENDS, position_at_time, position_of
 from logd.errors import ConfigurationError
 from logd.protocol.requests.describe_log import DescribeLogResponse
 

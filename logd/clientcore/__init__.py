@@ -3,8 +3,8 @@
 - ``addresses``, ``endpoints``: the text of brokers' addresses;
 - ``metadata``: the view of a cluster as last read, and the leader of a partition;
 - ``answers``: checks that an answer matches its request, and that an error is final;
-- ``starting_positions``: the position that an end of the log, or a time, means in a log;
-- ``retries``: delays and limits of retries;
+- ``start_resolution``: the position that an end of the log, or a time, means in a log;
+- ``retry_budget``: delays and limits of retries;
 - ``defaults``: durations and sizes that all clients begin with;
 - ``partition_numbers``: numbers of partitions in errors.
 """

@@ -8,7 +8,7 @@ from logd.errors import WireError
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
-from logd.protocol.requests.requests import OurRequest
+from logd.protocol.requests.requests import NativeRequest
 from logd.protocol.requests.responses import Response
 
 
@@ -17,7 +17,7 @@ def is_final(error: BaseException | None) -> TypeGuard[WireError]:
     return isinstance(error, WireError) and not error.retriable
 
 
-def misfit(request: OurRequest, response: Response) -> str:
+def misfit(request: NativeRequest, response: Response) -> str:
     """Return the mismatch between a response and its request as text; empty when they match.
 
     A broken broker, or another program, must not pass for a broker. Users of a checked response may rely on a part for

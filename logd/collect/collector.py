@@ -141,7 +141,7 @@ class Collector:
 
     @property
     def _unsaved(self) -> bool:
-        return self.ledger.changed or self.follower.catalogue.changed
+        return self.ledger.changed or self.follower.tracker.changed
 
     async def _step(self, read: bool) -> Harvest:
         harvest: Harvest = await self._in_thread(self.follower.step, read)
@@ -193,10 +193,10 @@ class Collector:
         await self._sleep.sleep(seconds, interruptible=not idle or self._once)
 
     async def _save(self) -> None:
-        self.ledger.changed = self.follower.catalogue.changed = False
+        self.ledger.changed = self.follower.tracker.changed = False
         self._saved_at = self._clock.seconds()
         try:
-            await self._in_thread(lambda: self._state.save(self.follower.catalogue.state))
+            await self._in_thread(lambda: self._state.save(self.follower.tracker.state))
         except OSError as error:
             self.ledger.changed = True
             if not self._save_failed:

@@ -9,9 +9,9 @@ from attrs import define, field, frozen
 
 from logd.collect.cutting import LineTooLong, Rules, cut
 from logd.collect.descriptors import Descriptors
-from logd.collect.file_identity import Catalogue
+from logd.collect.file_tracker import FileTracker
 from logd.collect.files import Files
-from logd.collect.mark import line_start, mark_at, moved, read_on
+from logd.collect.read_mark import line_start, mark_at, moved, read_on
 from logd.collect.source import Piece, SourceFile
 from logd.collect.state import State
 
@@ -81,7 +81,7 @@ class Follower:
         self._settings = settings
         self._notices: list[str] = []
         self._descriptors = Descriptors(files, settings.open_files)
-        self.catalogue = Catalogue(
+        self.tracker = FileTracker(
             files, settings.patterns, settings.excluded, self._descriptors, self._notices.append, restored
         )
         self._from_end = settings.from_end
@@ -102,7 +102,7 @@ class Follower:
     @property
     def behind(self) -> int:
         """The bytes that were seen and are not read yet."""
-        return sum(source.unread for source in self.catalogue.sources.values())
+        return sum(source.unread for source in self.tracker.sources.values())
 
     def step(self, read: bool = True) -> Harvest:
         """Look if a look is due, and read if ``read``. Raises LineTooLong."""
@@ -135,25 +135,25 @@ class Follower:
         unmatched = self._settings.unmatched(now)
         self.unmatched |= bool(unmatched)
         self._notices.extend(unmatched)
-        new = self.catalogue.look(now)
+        new = self.tracker.look(now)
         if self._from_end:
             self._from_end = False
             for source in new:
                 self._to_end(source)
         settings = self._settings
-        for source in list(self.catalogue.sources.values()):
+        for source in list(self.tracker.sources.values()):
             quiet = now - source.changed_at
             if source.missed and not source.ready and (settings.once or quiet >= settings.gone):
                 if source.unread and not source.trouble and not source.flush:
                     source.flush = True  # the line will never be finished
                 else:
-                    self.catalogue.give_up(source)
+                    self.tracker.give_up(source)
             elif settings.flush_partial is not None and source.unread and quiet >= settings.flush_partial:
                 source.flush = True
             if source.ready and source.file is None and self._descriptors.has_room:
                 self._open(source)  # even if it is not read now: an open file stays readable without a name
         waiting = set(self._turns)
-        for name, sources in self.catalogue.by_name.items():
+        for name, sources in self.tracker.by_name.items():
             if name not in waiting and any(source.ready for source in sources):
                 self._turns.append(name)
 
@@ -161,7 +161,7 @@ class Follower:
         try:
             self._descriptors.get(source)
         except OSError as error:
-            self.catalogue.trouble(source, error)
+            self.tracker.trouble(source, error)
 
     def _to_end(self, source: SourceFile) -> None:
         """Skip the present content, except an unfinished last line."""
@@ -171,13 +171,13 @@ class Follower:
                 source.size = source.sound_size = file.seen().size
                 source.mark = source.acknowledged = mark_at(file, line_start(file, source.size, self._window))
         except OSError as error:
-            self.catalogue.trouble(source, error)
+            self.tracker.trouble(source, error)
 
     def _next(self) -> SourceFile | None:
         """Return the source whose turn it is. Of one name the oldest is read to its end before its successor."""
         turns = self._turns
         while turns:
-            for source in self.catalogue.by_name.get(turns[0], ()):
+            for source in self.tracker.by_name.get(turns[0], ()):
                 if source.ready:
                     return source
             turns.popleft()
@@ -198,7 +198,7 @@ class Follower:
                 return None
             data, before = read_on(file, source.mark, window)
         except OSError as error:
-            self.catalogue.trouble(source, error)
+            self.tracker.trouble(source, error)
             return None
         if data is None:
             source.broken = True

@@ -7,7 +7,7 @@ from collections import deque
 from attrs import define, field
 
 from logd.collect.files import Identity, OpenFile, Seen
-from logd.collect.mark import START, ReadMark, beginning
+from logd.collect.read_mark import START, ReadMark, beginning
 
 
 @define(eq=False)

@@ -23,7 +23,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from logd.collect.files import Seen
-from logd.collect.mark import ReadMark
+from logd.collect.read_mark import ReadMark
 from logd.collect.rotation.siblings import Passed
 from logd.collect.source import SourceFile
 from logd.errors import LogdError

@@ -15,11 +15,11 @@ from twisted.python.failure import Failure
 from logd.errors import ProtocolViolation
 from logd.interfaces import Clock, Timer
 from logd.net.backlog import Backlog
-from logd.net.holds import Hold
-from logd.net.limits.admission import AdmissionCounters
-from logd.net.limits.connection_limits import ConnectionLimits, Watch
+from logd.net.limits.connection_quotas import AdmissionCounters
+from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
 from logd.net.output import OutputQueue, close_pieces
+from logd.net.pause_reasons import PauseReason
 from logd.net.transfer import PeerLeft, SendfileSender
 from logd.protocol.conversation.foreign import ForeignClient
 from logd.protocol.conversation.interfaces import IConversation, Received
@@ -36,7 +36,7 @@ class Session(Protocol):
     def take(self, requests: Sequence[Received]) -> int:
         """Take requests in order and return the number taken. Each is answered later by ``Connection.answer``.
 
-        If fewer than all are taken, the next one has to wait, and ``Connection.hold`` was called (it may be over now).
+        If fewer than all are taken, the next one has to wait, and ``Connection.pause`` was called (it may be over now).
         """
         ...
 
@@ -77,7 +77,7 @@ class Connection(TwistedProtocol):
         self._begun = False
         self._congested = False
         self._next_turn: Timer | None = None
-        self._holds: set[Hold] = set()
+        self._pauses: set[PauseReason] = set()
         self._taking = False
         self._reading = True
         self._lost = False
@@ -151,14 +151,14 @@ class Connection(TwistedProtocol):
         """True while there are so many requests that no more should be read."""
         return self._conversation.unanswered + len(self._output) >= self._limits.pending_answers
 
-    def hold(self, reason: Hold) -> None:
-        """Stop taking requests until ``proceed`` is called with the same reason."""
-        self._holds.add(reason)
+    def pause(self, reason: PauseReason) -> None:
+        """Stop taking requests until ``resume`` is called with the same reason."""
+        self._pauses.add(reason)
         self._set_reading()
 
-    def proceed(self, reason: Hold) -> None:
-        """End a hold and take the requests of the backlog."""
-        self._holds.discard(reason)
+    def resume(self, reason: PauseReason) -> None:
+        """End the pause for this reason; without another one, take the requests of the backlog."""
+        self._pauses.discard(reason)
         if not self._lost and not self._taking:
             self._drain()
 
@@ -207,7 +207,7 @@ class Connection(TwistedProtocol):
 
     @property
     def address(self) -> str:
-        """See ``logd.net.limits.admission.Admitted``."""
+        """See ``logd.net.limits.connection_quotas.Admitted``."""
         return self.peer.rpartition(":")[0]
 
     @property
@@ -241,7 +241,7 @@ class Connection(TwistedProtocol):
         self._taking = True
         try:
             late = self._clock.seconds() + TURN_SECONDS
-            while self._backlog.requests and not self._holds:
+            while self._backlog.requests and not self._pauses:
                 # One read may bring thousands of requests, of which only some may be under way at a time.
                 requests = self._backlog.take(self._limits.pending_answers - self._under_way - len(self._output))
                 if not requests:
@@ -252,8 +252,8 @@ class Connection(TwistedProtocol):
                     if self._closing:
                         self._backlog.clear()
                 elif self._backlog.requests and self._clock.seconds() >= late:
-                    self.hold(Hold.TURN)
-                    self._next_turn = self._clock.callLater(0, self.proceed, Hold.TURN)
+                    self.pause(PauseReason.TURN)
+                    self._next_turn = self._clock.callLater(0, self.resume, PauseReason.TURN)
         except Exception:
             self._log.failure("request of {peer} failed; closing its connection", peer=self.peer)
             self.close(drain=False)
@@ -275,7 +275,7 @@ class Connection(TwistedProtocol):
         return self._conversation.unanswered - self._backlog.expecting
 
     def _set_reading(self) -> None:
-        wanted = not (self._backlog.requests or self._holds or self.full)
+        wanted = not (self._backlog.requests or self._pauses or self.full)
         if wanted != self._reading and not self._lost:
             self._reading = wanted
             transport: Any = self.transport

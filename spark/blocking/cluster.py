@@ -15,11 +15,11 @@ from logd.clientcore import defaults
 from logd.clientcore.answers import is_final
 from logd.clientcore.endpoints import HostPort, parse_endpoints
 from logd.clientcore.metadata import ClusterView, TopicView, described
-from logd.clientcore.retries import RetryBudget
+from logd.clientcore.retry_budget import RetryBudget
 from logd.errors import BrokerUnavailable, UnknownTopic, WireError, WrongPartition, error_for_code
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.metadata import Metadata, MetadataResponse
-from logd.protocol.requests.requests import OurRequest
+from logd.protocol.requests.requests import NativeRequest
 from logd.spark.blocking.connection import BlockingConnection, Dial, dial, dial_tls
 from logd.spark.blocking.tls import tls_context
 
@@ -144,7 +144,7 @@ class BlockingCluster:
             self.forget(topic)  # the next one may have it, or its leader
             raise
 
-    def ask_leader(self, topic: str, partition: int, request: OurRequest) -> Any:
+    def ask_leader(self, topic: str, partition: int, request: NativeRequest) -> Any:
         """Send a request to the partition's leader once and return the response. Raises BrokerUnavailable."""
         return self.leader(topic, partition).ask(request, self.settings.request_timeout)
 
@@ -175,7 +175,7 @@ class BlockingCluster:
         while self._connections:
             self._connections.popitem()[1].close()
 
-    def ask_any(self, request: OurRequest) -> Any:
+    def ask_any(self, request: NativeRequest) -> Any:
         """Send a request to any broker and return the response, tried once with each.
 
         Raises the last BrokerUnavailable or retriable WireError, and at once another WireError.

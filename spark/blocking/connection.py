@@ -14,7 +14,7 @@ from logd.clientcore.addresses import name_of
 from logd.clientcore.answers import misfit
 from logd.errors import BrokerUnavailable, CannotConnect, error_for_code
 from logd.protocol.conversation.client import ClientConversation
-from logd.protocol.requests.requests import OurRequest
+from logd.protocol.requests.requests import NativeRequest
 from logd.protocol.requests.responses import ErrorResponse, Response
 
 #: Largest accepted answer in bytes: the largest piece of log that can be requested, with its frame.
@@ -83,7 +83,7 @@ class BlockingConnection:
         except (OSError, UnicodeError) as error:  # some host names cannot be encoded for a lookup
             raise CannotConnect(f"cannot connect to the broker at {name}: {error}") from None
 
-    def send(self, request: OurRequest, timeout: float) -> None:
+    def send(self, request: NativeRequest, timeout: float) -> None:
         """Write a request, within ``timeout`` seconds. Raises BrokerUnavailable, or MessageTooLarge and
         InvalidRequest for one that cannot be sent."""
         pieces = self._conversation.send(request)
@@ -94,7 +94,7 @@ class BlockingConnection:
         except OSError as error:
             raise self._lost(error) from None
 
-    def receive(self, request: OurRequest, timeout: float) -> Any:
+    def receive(self, request: NativeRequest, timeout: float) -> Any:
         """Return the response to ``request``, which was sent, within ``timeout`` seconds.
 
         Raises BrokerUnavailable, also for a response that does not fit the request (see ``misfit``), and the WireError
@@ -124,12 +124,12 @@ class BlockingConnection:
             self._heard = True
             self._arrived.extend(self._conversation.receive_data(data))
 
-    def ask(self, request: OurRequest, timeout: float) -> Any:
+    def ask(self, request: NativeRequest, timeout: float) -> Any:
         """Send a request and wait for its response. Raises what ``send`` and ``receive`` raise."""
         self.send(request, timeout)
         return self.receive(request, timeout)
 
-    def _checked(self, request: OurRequest, response: Response) -> Response:
+    def _checked(self, request: NativeRequest, response: Response) -> Response:
         if isinstance(response, ErrorResponse):
             refusal = error_for_code(response.error)
             raise error_for_code(response.error, f"the broker at {self.name}: {response.text or refusal}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from logd.clientcore.starting_positions import EARLIEST, ENDS, LATEST, position_at_time, position_of
+from logd.clientcore.start_resolution import EARLIEST, ENDS, LATEST, position_at_time, position_of
 from logd.protocol.requests.describe_log import DescribeLogResponse
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from attrs import field, frozen
 
 from logd.errors import ConfigurationError
-from logd.spark.blocking.planning import PartitionName
+from logd.spark.blocking.range_planning import PartitionName
 
 VERSION = 1
 

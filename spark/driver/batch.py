@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from logd.spark.blocking.cluster import BlockingCluster
-from logd.spark.blocking.planning import plan_ranges, split_for_tasks
+from logd.spark.blocking.range_planning import plan_ranges, split_for_tasks
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.worker.options import ReadOptions
 from logd.spark.worker.tasks import read_batches

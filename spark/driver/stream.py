@@ -22,8 +22,8 @@ from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait
 from logd.spark.blocking.cluster import BlockingCluster
 from logd.spark.blocking.offsets import OffsetLimits
-from logd.spark.blocking.planning import PartitionName, find_partitions, plan_ranges, split_for_tasks
 from logd.spark.blocking.progress import Progress, admit
+from logd.spark.blocking.range_planning import PartitionName, find_partitions, plan_ranges, split_for_tasks
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.sampling import SAMPLED_PARTITIONS, average_bytes
@@ -145,7 +145,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name in begun:
             if name in ends:
                 continue
-            text = f"{name}: it was deleted, or made again; what was not read of it is lost"
+            text = f"{name}: it was deleted, or created again; what was not read of it is lost"
             if self._options.reading.fail_on_data_loss:
                 raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with the remaining messages")
             _log.warning("%s", text)

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from logd.spark.importer.errors import ImportFailed
+from logd.spark.importer.import_plan import PlannedRange
 from logd.spark.importer.loading import Read
-from logd.spark.importer.planning import PlannedRange
 from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
 
 #: The columns that counting reads; of Parquet, which is stored by columns, that is little of the data.

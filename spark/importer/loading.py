@@ -10,7 +10,7 @@ from attrs import frozen
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from logd.spark.importer.planning import PlannedRange
+from logd.spark.importer.import_plan import PlannedRange
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.targets.offsets import PlaceColumns
 from logd.spark.worker.options import cluster_options

@@ -11,7 +11,7 @@ from typing import Protocol
 from attrs import define, evolve
 
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
-from logd.spark.importer.planning import Plan, PlannedRange, plan
+from logd.spark.importer.import_plan import Plan, PlannedRange, plan
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.survey import check_still_there, survey

@@ -12,7 +12,7 @@ from logd.errors import LogdError
 from logd.spark.blocking.reading import DataLost
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
-from logd.spark.importer.planning import PlannedRange
+from logd.spark.importer.import_plan import PlannedRange
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
 from logd.spark.importer.targets.target import Target

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from logd.clientcore.starting_positions import EARLIEST, LATEST
+from logd.clientcore.start_resolution import EARLIEST, LATEST
 from logd.errors import ConfigurationError
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.blocking.cluster import ClusterSettings

@@ -1,4 +1,4 @@
-"""Several brokers in memory over one coordination tree, without connections: what each stores, and what it refuses."""
+"""Put several brokers together in memory over one coordination tree, without connections."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.assembly import BrokerAssembly, StopReport
+from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.registration import BrokerRegistration
+from logd.broker.shutdown import StopReport
 from logd.config import BrokerSettings
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.log.store.log_store import LogStore
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.testing.memory.clocks import ProcessClock
+from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicEntry
-from tests.broker.doubles import DEAD
 from tests.broker.resources import TestedTree, tested_resources
-from tests.log.doubles import MemoryFiles
+from tests.broker.rig import DEAD
 from tests.log.threads import Threads
 
 #: Seconds until a session of a test's tree is over.
@@ -40,7 +41,7 @@ class Member:
     port: int = 6667
     options: dict[str, Any] = field(factory=dict)
     threads: Threads = field(factory=Threads)
-    #: Whether its disk answers nothing.
+    #: True while its disk answers nothing.
     hung: bool = field(default=False, init=False)
     process: ProcessClock = field(init=False)
     access: TestedTree = field(init=False)
@@ -69,7 +70,7 @@ class Member:
         self.assembly.join()
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions whose logs are here."""
+        """Return the partitions of a topic that have a log on this broker."""
         return sorted(log.partition for log in self.store.logs() if log.topic == topic)
 
     def stop(self) -> Deferred[StopReport]:
@@ -77,7 +78,7 @@ class Member:
         return self.assembly.stop()
 
     def kill(self) -> None:
-        """The process is gone; its session is over in its own time."""
+        """End the process without a stop; its session lasts until its time is over."""
         self.process.kill()
         self.access.cut()
         DEAD.append(self.assembly)
@@ -86,10 +87,10 @@ class Member:
 
 
 class MembersTestCase(SynchronousTestCase):
-    """A tree, and as many brokers as ``member`` is called."""
+    """A tree, and one broker for each call of ``member``."""
 
     def setUp(self) -> None:
-        """An empty tree."""
+        """Start an empty tree, and a client that reads it."""
         self.clock = Clock()
         self.clock.advance(1_600_000_000)
         self.host = TreeHost(Tree(), NoJournal(), self.clock, bytes, SessionLimits(1000, 60_000))
@@ -100,7 +101,7 @@ class MembersTestCase(SynchronousTestCase):
         self.settle()
 
     def member(self, number: int, **options: Any) -> Member:
-        """A broker over an empty disk, started."""
+        """Start a broker over an empty disk."""
         member = Member(number, self.clock, self.host, MemoryFiles(now=self.clock.seconds), 7000 + number, options)
         self.members.append(member)
         member.start()
@@ -129,23 +130,23 @@ class MembersTestCase(SynchronousTestCase):
             self.settle()
 
     def outcome(self, doing: Deferred[Any]) -> Any:
-        """What comes of it, once everything has happened."""
+        """Return the result, once everything has happened."""
         self.settle()
         return self.successResultOf(doing)
 
     def error(self, doing: Deferred[Any]) -> BaseException:
-        """Why it fails, once everything has happened."""
+        """Return the error, once everything has happened."""
         self.settle()
         error = self.failureResultOf(doing).value
         assert isinstance(error, BaseException)
         return error
 
     def create(self, member: Member, topic: str, partitions: int) -> TopicEntry:
-        """Have one of them make a topic."""
+        """Let one of the brokers make a topic."""
         entry = self.outcome(member.broker.administration.create(topic, partitions, {}))
         assert isinstance(entry, TopicEntry)
         return entry
 
     def nodes(self, path: str) -> list[str]:
-        """The children of a node of the tree."""
+        """Return the children of a node of the tree, sorted."""
         return sorted(self.outcome(self.reader.get_children(path)))

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
 
-from logd.broker.assembly import BrokerResources, Listener
+from logd.broker.resources import BrokerResources, Listener
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.interfaces import IThreads
 from logd.net.server import ConnectionFactory
@@ -34,7 +34,7 @@ class TestedTree:
 
     @property
     def client(self) -> InProcessCoordination:
-        """The client, once the broker has opened it."""
+        """The client that the broker has opened."""
         assert self._client is not None
         return self._client
 
@@ -58,7 +58,7 @@ class TestedTree:
         await self.closing
 
     def cut(self) -> None:
-        """The broker is dead: it reaches the tree no more."""
+        """Cut the broker off from the tree for good, as when it is dead."""
         self.client.link.reachable = False
         self.client.link.cut()
 
@@ -72,7 +72,7 @@ def tested_resources(
     address: tuple[str, int],
     **more: Any,
 ) -> BrokerResources:
-    """The resources of a broker that nobody connects to but by its factory; it is stopped by its assembly."""
+    """Return the resources of a broker that is reached by its factory alone and stopped by its assembly."""
 
     def listen(factory: ConnectionFactory) -> Listener:
         factory.doStart()

@@ -1,4 +1,4 @@
-"""Tests of what all connections share: how many there are, health, figures, the stop, and what a restart finds."""
+"""Tests of what all connections of a broker share: their number, hostile bytes, health, figures and the stop."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import encode_request
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 HELLO = plain(b"hello")
 
 
 class ConnectionsTests(BrokerTestCase):
-    """No more than connections.max."""
+    """A broker that takes three connections at most."""
 
     options = {"connections_max": 3}  # noqa: RUF012
 
-    def test_limit(self) -> None:
-        """One too many is closed at once and logged, less and less often; when one goes the next is taken."""
+    def test_connections_beyond_the_limit_are_closed(self) -> None:
+        """The warnings get rarer as refusals go on; a place is free again once one of the three goes."""
         peers = [self.connect() for _ in range(3)]
         refused = [self.connect() for _ in range(20)]
         self.assertEqual([peer.lost for peer in peers + refused], [False] * 3 + [True] * 20)
@@ -31,8 +31,8 @@ class ConnectionsTests(BrokerTestCase):
         peers[1].lose()
         self.assertEqual(self.ask(self.connect(), Fetch("t", 0, 0, 1)), FetchResponse(0))
 
-    def test_half_frames(self) -> None:
-        """Of a request that is not complete a connection keeps what was sent of it, and no more."""
+    def test_half_a_frame_costs_its_own_bytes(self) -> None:
+        """A connection keeps what was sent of an incomplete request, not the size that it announces."""
         peers = [self.connect() for _ in range(3)]
         for peer in peers[:2]:
             peer.send_bytes((16 << 20).to_bytes(4, "big") + bytes(1000))
@@ -41,12 +41,12 @@ class ConnectionsTests(BrokerTestCase):
 
 
 class AddressTests(BrokerTestCase):
-    """No more than connections.address.max from one address."""
+    """A broker that takes two connections at most from one address."""
 
     options = {"connections_address_max": 2}  # noqa: RUF012
 
-    def test_limit(self) -> None:
-        """One too many of an address is closed; others are not hurt, and a place is free once one of them goes."""
+    def test_an_address_has_its_own_limit(self) -> None:
+        """Other addresses are not affected, and a place is free again once one connection goes."""
         peers = [self.connect(), self.connect()]
         self.assertTrue(self.connect().lost)
         self.assertEqual(
@@ -59,10 +59,10 @@ class AddressTests(BrokerTestCase):
 
 
 class HostileTests(BrokerTestCase):
-    """Bytes that mean nothing, and bytes that lie."""
+    """Bytes that mean nothing, and bytes that lie about their size."""
 
-    def test_malformed_frames(self) -> None:
-        """Each ends its own connection with a logged reason, after the answers to what came before; no other one."""
+    def test_a_malformed_frame_ends_its_connection_alone(self) -> None:
+        """Requests before it are answered, the reason is logged, and other connections go on."""
         other = self.connect()
         fetch = b"".join(encode_request(Fetch("t", 0, 0, 1)))
         malformed = {
@@ -91,8 +91,8 @@ class HostileTests(BrokerTestCase):
             self.events.events.clear()
         self.assertEqual(self.ask(other, Fetch("t", 0, 0, 1)), FetchResponse(0))
 
-    def test_random_bytes(self) -> None:
-        """Whatever bytes come, in whatever pieces, the broker neither raises nor serves another one less."""
+    def test_random_bytes_harm_no_other_client(self) -> None:
+        """The bytes come in pieces of any size, and the broker raises nothing."""
         other = self.connect()
         self.create("t")
         seed = random.Random(42)
@@ -115,10 +115,10 @@ class HostileTests(BrokerTestCase):
 
 
 class HealthTests(BrokerTestCase):
-    """What is shown to those who look after brokers."""
+    """Health and figures, as operators see them."""
 
-    def test_health(self) -> None:
-        """Ok, degraded by partitions that are offline, stopping; with a few figures."""
+    def test_health_names_the_partitions_in_trouble(self) -> None:
+        """It is ok, then degraded by a partition offline or lost, then stopping."""
         self.create("t", 2)
         peer = self.connect()
         peer.send(Produce("t", 0, HELLO))
@@ -148,8 +148,8 @@ class HealthTests(BrokerTestCase):
         self.broker.stop()
         self.assertEqual(self.broker.health()["status"], "stopping")
 
-    def test_a_full_disk(self) -> None:
-        """Full, and where, until an append is flushed again, or for a minute after the last refusal."""
+    def test_a_full_disk_shows_in_health(self) -> None:
+        """It names the partition, until an append is flushed again or for a minute after the last refusal."""
         self.create("t", 2)
         self.settle()
         peer = self.connect()
@@ -165,8 +165,8 @@ class HealthTests(BrokerTestCase):
                 self.clock.advance(60)
             self.assertEqual((self.broker.health()["status"], self.broker.health()["full"]), ("ok", []))
 
-    def test_metrics(self) -> None:
-        """Counts of what went in and out, of refusals by reason, and where each partition stands."""
+    def test_metrics_count_traffic_and_refusals(self) -> None:
+        """Refusals are counted by their reason, and each partition has its ends."""
         self.create("t")
         peer = self.connect()
         peer.send(Produce("t", 0, HELLO * 2), Produce("t", 0, HELLO[:-1] + b"O"), Produce("t", 5, HELLO))
@@ -197,17 +197,17 @@ class HealthTests(BrokerTestCase):
 
 
 class StopTests(BrokerTestCase):
-    """A broker that is told to stop."""
+    """A broker that has been told to stop."""
 
-    def test_no_new_connections(self) -> None:
-        """Nobody is let in any more; those who are there are served."""
+    def test_a_stopping_broker_takes_no_connections(self) -> None:
+        """Clients that are connected are served to the end."""
         peer = self.connect()
         self.broker.stop()
         self.assertTrue(self.connect().lost)
         self.assertEqual(self.ask(peer, Fetch("t", 0, 0, 1)), FetchResponse(0))
 
     def test_legacy_produce_is_kept(self) -> None:
-        """What 0.7 produces to the last is kept: nothing could tell its sender otherwise."""
+        """A produce request of 0.7 has no answer, so its sender could not learn of a refusal."""
         self.create("t")
         peer = self.connect()
         self.broker.stop()

@@ -1,16 +1,16 @@
-"""Tests of flush.messages and flush.ms over a whole broker: when messages are visible."""
+"""Tests of flush.messages and flush.ms over a whole broker, by the time when messages become visible."""
 
 from __future__ import annotations
 
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 
 class GatheredTests(BrokerTestCase):
     """A topic with ``flush.messages`` and ``flush.ms``."""
 
-    def test_visible_when_flushed(self) -> None:
-        """Messages wait for their number; an acknowledgement with acks -1 has them flushed at once."""
+    def test_messages_are_invisible_until_their_flush(self) -> None:
+        """They wait for their number, unless a producer with acks -1 has them flushed at once."""
         self.create("t", 1, flush_messages=10_000, flush_ms=60_000)
         peer = self.connect()
         for _ in range(20):
@@ -20,8 +20,8 @@ class GatheredTests(BrokerTestCase):
         self.assertEqual(self.produce(peer, "t", plain(b"now"), acks=-1).error, 0)
         self.assertEqual(log.visible_end, log.end)
 
-    def test_visible_in_time(self) -> None:
-        """Messages of a producer that waits for nothing are visible when their time is over."""
+    def test_flush_ms_bounds_the_wait(self) -> None:
+        """It counts for producers too that do not wait for the flush."""
         self.create("t", 1, flush_ms=60_000)
         peer = self.connect()
         self.produce(peer, "t", plain(b"gathered"), acks=1)

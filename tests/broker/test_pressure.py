@@ -1,4 +1,4 @@
-"""Tests of what holds producers back: bytes that wait for the disk."""
+"""Tests of backpressure on producers: too many bytes wait for the disk."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.flush_pressure import FlushPressure
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
 KILOBYTE = plain(bytes(1015))
@@ -17,19 +17,19 @@ KILOBYTE = plain(bytes(1015))
 
 @define(eq=False)
 class Gated:
-    """A connection that is held or not, and may do something when it is let go."""
+    """A connection that notes its holds, and may shut the gate again when it goes on."""
 
     gate: FlushPressure
     shuts: bool = False
     held: bool = False
-    holds: list[Hold] = field(factory=list)
+    holds: list[PauseReason] = field(factory=list)
 
-    def hold(self, reason: Hold) -> None:
+    def pause(self, reason: PauseReason) -> None:
         """See Gated in logd.broker.flush_pressure."""
         self.held = True
         self.holds.append(reason)
 
-    def proceed(self, reason: Hold) -> None:
+    def resume(self, reason: PauseReason) -> None:
         """See Gated in logd.broker.flush_pressure."""
         self.held = False
         if self.shuts:
@@ -37,34 +37,34 @@ class Gated:
 
 
 class ProducerGateTests(SynchronousTestCase):
-    """The gate alone."""
+    """The gate alone, with connections that are stand-ins."""
 
     def setUp(self) -> None:
-        """A gate with three connections."""
+        """Make a gate with three connections."""
         self.gate = FlushPressure()
         self.connections = [Gated(self.gate) for _ in range(3)]
         for connection in self.connections:
             self.gate.add(connection)
 
-    def test_all(self) -> None:
-        """Shutting it holds all, opening it lets all go; saying so twice changes nothing."""
+    def test_the_gate_holds_all_connections(self) -> None:
+        """Shutting it twice changes nothing, and is counted once."""
         self.gate.set(True)
         self.gate.set(True)
-        self.assertEqual([connection.holds for connection in self.connections], [[Hold.FLUSH]] * 3)
+        self.assertEqual([connection.holds for connection in self.connections], [[PauseReason.FLUSH]] * 3)
         self.gate.set(False)
         self.assertEqual([connection.held for connection in self.connections], [False] * 3)
         self.assertEqual((self.gate.shut, self.gate.times_shut), (False, 1))
 
-    def test_late(self) -> None:
-        """Who comes while it is shut is held; who has gone is left alone."""
+    def test_a_late_connection_is_held_too(self) -> None:
+        """One that was taken out of the gate is left alone."""
         self.gate.discard(self.connections[0])
         self.gate.set(True)
         late = Gated(self.gate)
         self.gate.add(late)
         self.assertEqual((late.held, self.connections[0].held), (True, False))
 
-    def test_shut_again_meanwhile(self) -> None:
-        """When one that is let go shuts the gate again, the others stay held: all of them, and that one too."""
+    def test_a_gate_shut_again_holds_everyone(self) -> None:
+        """The first connection that goes on may fill the disk's queue at once; it is held too, with the others."""
         for connection in self.connections:
             connection.shuts = True
         self.gate.set(True)
@@ -72,14 +72,14 @@ class ProducerGateTests(SynchronousTestCase):
         self.assertTrue(self.gate.shut)
         self.assertEqual([connection.held for connection in self.connections], [True] * 3)
 
-    def test_one_that_raises(self) -> None:
-        """A connection that cannot be paused, or let go on, leaves none of the others as they were."""
+    def test_one_failing_connection_spares_the_others(self) -> None:
+        """A defect in one connection must not leave the rest of the producers held for ever."""
 
         class Broken(Gated):
-            def hold(self, reason: Hold) -> None:
+            def pause(self, reason: PauseReason) -> None:
                 raise ValueError("a bug")
 
-            def proceed(self, reason: Hold) -> None:
+            def resume(self, reason: PauseReason) -> None:
                 raise ValueError("a bug")
 
         gate = FlushPressure()
@@ -93,12 +93,12 @@ class ProducerGateTests(SynchronousTestCase):
 
 
 class PressureTests(BrokerTestCase):
-    """Producers of a broker whose disk is slow."""
+    """The producers of a broker whose disk is slow."""
 
     options = {"unflushed_bytes": 10 * 1024}  # noqa: RUF012
 
     def setUp(self) -> None:
-        """Some producers, and a consumer."""
+        """Connect three producers, and a consumer."""
         super().setUp()
         self.create("t", 2)
         self.producers = [self.connect() for _ in range(3)]
@@ -109,16 +109,16 @@ class PressureTests(BrokerTestCase):
         self.start = self.log_of("t").end
 
     def fill(self, peer: Peer, kilobytes: int) -> None:
-        """Produce, one read for each kilobyte."""
+        """Produce, each kilobyte in a read of its own."""
         for _ in range(kilobytes):
             peer.send(Produce("t", 0, KILOBYTE))
 
     def reading(self) -> list[bool]:
-        """Which producers are read."""
+        """Tell of each producer in turn if the broker reads from it."""
         return [producer.reading for producer in self.producers]
 
-    def test_paused(self) -> None:
-        """Above unflushed.bytes all that produce are paused, also by kilobytes that wait in partitions of others."""
+    def test_unflushed_bytes_pause_all_producers(self) -> None:
+        """The bound is on the whole broker, so bytes of one producer count against the others."""
         self.fill(self.producers[0], 10)
         self.assertEqual(self.reading(), [True] * 3)
         self.fill(self.producers[1], 1)
@@ -127,8 +127,8 @@ class PressureTests(BrokerTestCase):
         self.assertLessEqual(self.store.unflushed_bytes, 11 * 1024)
         self.assertTrue(self.broker.gate.shut)
 
-    def test_others_are_served(self) -> None:
-        """Who does not produce is served all the while; who begins to is paused with the first set."""
+    def test_consumers_are_served_meanwhile(self) -> None:
+        """A consumer that begins to produce is paused with its first set."""
         self.fill(self.producers[0], 11)
         self.consumer.send(Fetch("t", 0, 0, 10))
         self.assertEqual(len(self.consumer.answers()), 1)
@@ -139,8 +139,8 @@ class PressureTests(BrokerTestCase):
         self.settle()
         self.assertEqual(len(self.consumer.answers()), 1)
 
-    def test_go_on(self) -> None:
-        """Once half of it is flushed they go on; everything arrives, whatever was held back where."""
+    def test_producers_go_on_at_half_the_bound(self) -> None:
+        """Everything arrives in the end, wherever it was held back."""
         for producer in self.producers:
             self.fill(producer, 100)
         self.assertEqual(self.reading(), [False] * 3)
@@ -157,12 +157,12 @@ class PressureTests(BrokerTestCase):
                 producer.pump()
         self.assertEqual(self.log_of("t").end - self.start, 300 * 1024)
         self.assertEqual(self.log_of("t").visible_end, self.log_of("t").end)
-        # What came in one read is taken whole.
+        # All bytes of one read are taken, however many they are.
         self.assertLess(most, (11 + 256) * 1024)
         self.assertEqual((self.reading(), self.broker.gate.shut), ([True] * 3, False))
 
-    def test_lost_while_paused(self) -> None:
-        """Who goes away while it is paused is forgotten; what it had sent and was not read is not taken."""
+    def test_a_paused_producer_may_leave(self) -> None:
+        """The bytes that it had sent and that were not read yet are dropped, and the others go on."""
         self.fill(self.producers[0], 11)
         self.producers[1].send(Produce("t", 1, KILOBYTE))
         self.producers[1].lose()
@@ -170,8 +170,8 @@ class PressureTests(BrokerTestCase):
         self.assertEqual(self.content("t", 1), b"")
         self.assertEqual(self.producers[0].reading, True)
 
-    def test_partition_fails(self) -> None:
-        """Bytes that will never be flushed, because their partition is offline, hold nobody back."""
+    def test_an_offline_partition_holds_back_no_producer(self) -> None:
+        """Its bytes will never be flushed, and would keep the gate shut for ever."""
         self.files.fail_syncs = 1
         self.fill(self.producers[0], 11)
         self.assertEqual(self.reading(), [False] * 3)

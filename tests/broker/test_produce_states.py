@@ -1,23 +1,23 @@
-"""Tests of the states that a produce request passes, and that nothing overtakes one that waits in any of them."""
+"""Tests of the states of a produce request, and that nothing overtakes a request that waits in one of them."""
 
 from __future__ import annotations
 
 from logd.broker.requests.produce_request import ProduceRequest, ProduceState
 from logd.broker.requests.session import BrokerSession
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.legacy_requests import MultiProduce, Offsets, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 
 SMALL = MessageSet([Message(b"hello")]).encode()
 LARGE = MessageSet([Message(bytes(90))] * (AT_ONCE_BYTES // 90)).encode()
 
 
 def ask(*sets: bytes, topic: str = "t") -> ProduceAck:
-    """A request for partition 0 that is answered once it is flushed."""
+    """Return a request for partition 0 that is answered once it is flushed."""
     return ProduceAck(-1, 0, tuple([ProducePart(topic, 0, 0, False, message_set) for message_set in sets]))
 
 
@@ -25,7 +25,7 @@ class StateTests(BrokerTestCase):
     """One connection that produces to a topic of one partition."""
 
     def setUp(self) -> None:
-        """Connect."""
+        """Make the topic and connect."""
         super().setUp()
         self.create("t")
         self.peer = self.connect()
@@ -34,31 +34,31 @@ class StateTests(BrokerTestCase):
         self.producing = session._producing
 
     def waiting(self) -> ProduceRequest:
-        """The request that waits before it is gathered."""
+        """Return the request that waits before it is gathered."""
         assert self.producing.waiting is not None
         return self.producing.waiting
 
-    def test_topic(self) -> None:
-        """A request whose topic is being made is as it came; what is behind it waits."""
+    def test_a_request_waits_for_its_new_topic(self) -> None:
+        """It stays as it was received while the topic is made, and holds up those behind it."""
         self.peer.send(ask(SMALL, topic="new"), Produce("t", 0, SMALL))
         request = self.waiting()
         self.assertIs(request.state, ProduceState.RECEIVED)
-        self.assertEqual((self.peer.connection._holds, self.content("t")), ({Hold.TOPIC}, b""))
+        self.assertEqual((self.peer.connection._pauses, self.content("t")), ({PauseReason.TOPIC}, b""))
         self.settle()
         self.assertIs(request.state, ProduceState.ANSWERED)
         self.assertEqual((self.producing.waiting, self.content("t"), self.content("new")), (None, SMALL, SMALL))
 
-    def test_checks(self) -> None:
-        """A request whose sets are large is checked in slices, behind those before it and before those behind it."""
+    def test_large_sets_are_checked_in_slices(self) -> None:
+        """Their request keeps its place, behind the sets before it and ahead of those that follow."""
         self.peer.send(Produce("t", 0, SMALL), MultiProduce((Produce("t", 0, LARGE),)), Produce("t", 0, SMALL))
         request = self.waiting()
         self.assertIs(request.state, ProduceState.TOPICS_KNOWN)
-        self.assertEqual((self.peer.connection._holds, self.content("t")), ({Hold.CHECK}, SMALL))
+        self.assertEqual((self.peer.connection._pauses, self.content("t")), ({PauseReason.CHECK}, SMALL))
         self.settle()
         self.assertEqual(self.content("t"), SMALL + LARGE + SMALL)
 
-    def test_growth(self) -> None:
-        """A request to a log that may not grow waits as it came, and is looked at again after its check."""
+    def test_a_request_waits_until_its_log_may_grow(self) -> None:
+        """The log is asked once more after the check, since it may have been held meanwhile."""
         log = self.log_of("t")
         self.broker.growth.hold(log)
         self.peer.send(ask(LARGE))
@@ -69,13 +69,13 @@ class StateTests(BrokerTestCase):
         self.broker.growth.hold(log)
         self.settle()
         self.assertIs(request.state, ProduceState.TOPICS_KNOWN)
-        self.assertEqual(self.peer.connection._holds, {Hold.GROWTH})
+        self.assertEqual(self.peer.connection._pauses, {PauseReason.GROWTH})
         self.broker.growth.let_go([log])
         self.settle()
         self.assertIs(request.state, ProduceState.ANSWERED)
 
-    def test_flush(self) -> None:
-        """What is appended waits for its flush alone: others are taken meanwhile, and a read sees the log's end."""
+    def test_an_appended_request_waits_for_its_flush_alone(self) -> None:
+        """Others are taken meanwhile, and an Offsets request sees the end of the log."""
         self.peer.send(ask(SMALL, SMALL), Offsets("t", 0, -1, 1))
         (request,) = self.producing.unanswered
         self.assertIs(request.state, ProduceState.APPENDED)
@@ -84,8 +84,8 @@ class StateTests(BrokerTestCase):
         self.assertIs(request.state, ProduceState.ANSWERED)
         self.assertEqual((self.producing.unanswered, len(self.peer.answers())), ({}, 2))
 
-    def test_lost_while_checked(self) -> None:
-        """A request of a connection that is gone is checked no further, and nothing of it is appended."""
+    def test_a_lost_connection_ends_its_check(self) -> None:
+        """Its sets may not be checked to the end, so nothing of them is appended."""
         self.peer.send(ask(LARGE))
         request = self.waiting()
         self.peer.lose()

@@ -1,4 +1,4 @@
-"""Tests of how commands without a reactor end, whatever ends them."""
+"""Tests of logd.cli.blocking_command: the end of a command without a reactor."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from logd.cli.main import Commands, main
 from logd.errors import BrokerUnavailable, LogdError
 
 
-class EndedTests(SynchronousTestCase):
-    """run_blocking()."""
+class BlockingCommandTests(SynchronousTestCase):
+    """``run_blocking``."""
 
     def end(self, work: Callable[[], None]) -> tuple[int, str]:
-        """The status of a command that does that, and what it says."""
+        """Run ``work`` as a command; return its status and the text on stderr."""
         errors = io.StringIO()
         self.patch(sys, "stderr", errors)
         handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
@@ -30,12 +30,12 @@ class EndedTests(SynchronousTestCase):
         self.assertEqual([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)], handlers)
         return status, errors.getvalue()
 
-    def test_done(self) -> None:
-        """Nothing to say."""
+    def test_a_command_that_succeeds_is_silent(self) -> None:
+        """Its status is 0, and the signal handlers are as before."""
         self.assertEqual(self.end(lambda: None), (0, ""))
 
-    def test_signals(self) -> None:
-        """A signal ends it where it is, with the status that shells count for it."""
+    def test_a_signal_ends_the_command_where_it_is(self) -> None:
+        """The status is the one that shells count for the signal."""
         for number, word in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")):
 
             def work(number: int = number) -> None:
@@ -44,8 +44,8 @@ class EndedTests(SynchronousTestCase):
 
             self.assertEqual(self.end(work), (128 + number, f"logd: {word}; nothing was done\n"))
 
-    def test_failure_by_a_signal(self) -> None:
-        """What fails on the way out, since a signal has come, is said to have ended by it."""
+    def test_a_failure_after_a_signal_is_the_signals(self) -> None:
+        """An error on the way out, as of py4j's broken connection, would hide the reason."""
 
         def work() -> None:
             try:
@@ -55,8 +55,8 @@ class EndedTests(SynchronousTestCase):
 
         self.assertEqual(self.end(work), (130, "logd: interrupted; nothing was done\n"))
 
-    def test_py4j(self) -> None:
-        """What py4j logs of an interruption, under its own name or under none, is for nobody; afterwards it may log."""
+    def test_an_interruption_is_not_logged_by_py4j(self) -> None:
+        """Records of its logger are dropped while a command runs, and heard again afterwards."""
         logger = logging.getLogger("py4j.clientserver")
         heard: list[str] = []
         listener = logging.Handler()
@@ -73,8 +73,8 @@ class EndedTests(SynchronousTestCase):
         logger.error("later")
         self.assertEqual(heard, ["a failure", "later"])
 
-    def test_errors(self) -> None:
-        """An error has its own status, the one that its command gives it, or 1; its text is one line."""
+    def test_each_error_has_its_status(self) -> None:
+        """The status is the error's own, the one that the command gives it, or 1; the text is one line."""
 
         class Lost(LogdError):
             """Another was faster."""
@@ -88,10 +88,10 @@ class EndedTests(SynchronousTestCase):
 
 
 class EarlyTests(SynchronousTestCase):
-    """Before a command has begun."""
+    """The time before a command has begun."""
 
-    def test_interrupted(self) -> None:
-        """Ctrl-C while a command is imported is status 130, as it is later."""
+    def test_an_interrupted_import_has_the_usual_status(self) -> None:
+        """Ctrl-C while a command's module is imported is 130, as it is later."""
 
         def load() -> None:
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Tests of exit statuses, with real processes."""
+"""Tests of logd.cli.reactor_command and of exit statuses, with real processes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ sys.exit(run(work))
 
 
 def caused(error: LogdError, cause: Exception) -> LogdError:
-    """An error raised from another one."""
+    """Return the error with a cause, as ``raise ... from`` makes it."""
     error.__cause__ = cause
     return error
 
 
 class StatusTests(SynchronousTestCase):
-    """status_of."""
+    """``status_of``."""
 
-    def test_statuses(self) -> None:
-        """Each kind of failure has its own status, and one that wraps another has that one's."""
+    def test_each_kind_of_failure_has_its_status(self) -> None:
+        """An error that wraps another one has the status of its cause."""
         for error, status in (
             (BrokerUnavailable("x"), UNREACHABLE),
             (ConfigurationError("x"), USAGE),
@@ -58,10 +58,10 @@ class StatusTests(SynchronousTestCase):
 
 
 class ReportTests(SynchronousTestCase):
-    """report."""
+    """``report``."""
 
-    def test_topic(self) -> None:
-        """Where a topic that is not there is looked for is said once, whoever said it."""
+    def test_a_missing_topic_names_the_list_command_once(self) -> None:
+        """Some errors name it themselves."""
         for text in ("no topic 'x'", "no topic 'x' at y; 'logd topics list' names those that there are"):
             with redirect_stderr(StringIO()) as written:
                 report(UnknownTopic(text))
@@ -69,11 +69,11 @@ class ReportTests(SynchronousTestCase):
             self.assertEqual(written.getvalue().count("\n"), 1)
 
 
-class RunTests(SynchronousTestCase):
-    """run(), each time in a process of its own."""
+class ReactorCommandTests(SynchronousTestCase):
+    """``run``, each time in a process of its own."""
 
     def ended(self, body: str, when_ready: Callable[[subprocess.Popen[str]], None] | None = None) -> tuple[int, str]:
-        """Exit status and stderr of a process whose work is ``body``; ``when_ready`` once it has printed a line."""
+        """Return the status and stderr of a process with this work; ``when_ready`` is called once it printed a line."""
         process = subprocess.Popen(
             [sys.executable, "-c", _FRAME.format(body)],
             stdout=subprocess.PIPE,
@@ -92,30 +92,30 @@ class RunTests(SynchronousTestCase):
                 process.kill()
         return process.returncode, errors
 
-    def test_done(self) -> None:
-        """A command that ends is a success, and prints nothing of its own."""
+    def test_a_command_that_succeeds_is_silent(self) -> None:
+        """Output is for the work alone."""
         self.assertEqual(self.ended("await deferLater(reactor, 0)"), (0, ""))
 
-    def test_foreseen(self) -> None:
-        """What logd raises on purpose is one line, without a traceback."""
+    def test_an_expected_error_is_one_line(self) -> None:
+        """A traceback would hide the remedy."""
         self.assertEqual(
             self.ended("raise UnknownTopic('no topic x')"),
             (1, "logd: no topic x: `logd topics list` shows the existing ones\n"),
         )
         self.assertEqual(self.ended("raise BrokerUnavailable('no one there')"), (3, "logd: no one there\n"))
 
-    def test_unforeseen(self) -> None:
-        """A mistake in the program shows its traceback."""
+    def test_an_unexpected_error_shows_its_traceback(self) -> None:
+        """A mistake in the program cannot be reported without its place."""
         status, errors = self.ended("1 / 0")
         self.assertEqual(status, 1)
         self.assertIn("ZeroDivisionError", errors)
 
-    def test_broken_pipe(self) -> None:
-        """When the reader goes away the command ends as other filters do, without a word."""
+    def test_a_closed_pipe_ends_the_command_silently(self) -> None:
+        """Other filters end the same way when ``head`` has read enough."""
         self.assertEqual(self.ended("raise BrokenPipeError()"), (141, ""))
 
-    def test_interrupted(self) -> None:
-        """A signal cancels the work, which may tidy up, and gives its status."""
+    def test_a_signal_cancels_the_work(self) -> None:
+        """The work may tidy up, and the status is the signal's."""
         body = (
             "print('ready', flush=True)\n    try:\n        await Deferred()\n"
             "    finally:\n        await deferLater(reactor, 0)\n        print('tidy', file=sys.stderr)"
@@ -124,13 +124,13 @@ class RunTests(SynchronousTestCase):
             ended = self.ended(body, partial(subprocess.Popen.send_signal, sig=number))
             self.assertEqual(ended, (status, "tidy\n"))
 
-    def test_interrupted_at_once(self) -> None:
-        """A signal in the first turn of the work is not lost."""
+    def test_a_signal_in_the_first_turn_is_kept(self) -> None:
+        """A command that lost it would have to be interrupted twice."""
         body = "import os, signal\n    os.kill(os.getpid(), signal.SIGINT)\n    await Deferred()"
         self.assertEqual(self.ended(body), (130, ""))
 
-    def test_interrupted_twice(self) -> None:
-        """Who asks twice does not wait for the tidying."""
+    def test_a_second_signal_ends_the_tidying(self) -> None:
+        """Tidying may wait for a broker that never answers."""
         body = (
             "print('ready', flush=True)\n    try:\n        await Deferred()\n"
             "    finally:\n        print('ready', flush=True)\n        await Deferred()"
@@ -144,8 +144,8 @@ class RunTests(SynchronousTestCase):
 
         self.assertEqual(self.ended(body, twice), (130, ""))
 
-    def test_thread_left_behind(self) -> None:
-        """A read that never ends does not keep the process."""
+    def test_a_blocked_thread_does_not_keep_the_process(self) -> None:
+        """A read of a terminal or pipe may never end."""
         body = (
             "import os\n    from logd.cli.terminal.blocking_calls import BackgroundThread\n    r, w = os.pipe()\n"
             "    BackgroundThread(reactor).run(os.read, r, 1)\n    await deferLater(reactor, 0.01)"

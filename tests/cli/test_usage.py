@@ -1,4 +1,4 @@
-"""Tests of what the command line refuses before anything is begun, and of its help."""
+"""Tests of the command line before a command begins: refused arguments, and help."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from logd.cli.main import Commands, main
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
-    """Exit status and output of a command line."""
+    """Return the exit status and output of a command line."""
     result = CliRunner(env={"LOGD_BROKER": ""}).invoke(main, arguments)
     return result.exit_code, result.output
 
 
 def subcommands(group: click.Group) -> list[tuple[str, click.Command]]:
-    """The commands of a group, by their names."""
+    """Return the commands of a group with their names."""
     context = click.Context(group)
     found = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
     return [(name, command) for name, command in found if command is not None]
 
 
 class UsageTests(SynchronousTestCase):
-    """Wrong use is status 2, with what is allowed."""
+    """Wrong use, which is status 2, and help."""
 
-    def test_refused(self) -> None:
-        """Each mistake is named."""
+    def test_each_mistake_is_named_with_the_remedy(self) -> None:
+        """Nothing is begun when the arguments are wrong."""
         for arguments, words in (
             (["produce"], "Missing argument 'TOPIC'"),
             (["produce", "a/b"], "'a/b' is not allowed"),
@@ -67,8 +67,8 @@ class UsageTests(SynchronousTestCase):
             self.assertEqual(status, 2, (arguments, output))
             self.assertIn(words, " ".join(output.split()), arguments)
 
-    def test_help(self) -> None:
-        """Every command explains itself and each of its options."""
+    def test_every_command_explains_itself(self) -> None:
+        """The help has each of its options and subcommands."""
         commands: list[tuple[list[str], click.Command]] = [([], main)]
         for path, command in commands:
             status, output = invoke(*path, "--help")
@@ -83,8 +83,8 @@ class UsageTests(SynchronousTestCase):
                     self.assertIn(parameter.opts[0], output)
         self.assertIn(["topics", "delete"], [path for path, _ in commands])
 
-    def test_summaries(self) -> None:
-        """What a group of commands says of each fits into one line of eighty columns, and is not cut."""
+    def test_every_summary_fits_in_one_line(self) -> None:
+        """Click would cut a longer one in eighty columns."""
         groups: list[tuple[list[str], click.Group]] = [([], main)]
         for path, group in groups:
             result = CliRunner().invoke(main, [*path, "--help"], terminal_width=80)
@@ -96,16 +96,16 @@ class UsageTests(SynchronousTestCase):
             groups += [([*path, name], each) for name, each in members if isinstance(each, click.Group)]
         self.assertGreater(len(groups), 4)
 
-    def test_lazy(self) -> None:
-        """A command that is imported late has the name that it is listed under."""
+    def test_a_late_import_has_its_listed_name(self) -> None:
+        """Help lists names without importing the commands."""
         self.assertEqual([command.name for _, command in subcommands(main)], list(Commands.lazy))
         self.assertIn("No such command 'produces'", invoke("produces")[1])
 
-    def test_examples(self) -> None:
-        """The two commands that everybody begins with show how."""
+    def test_the_first_two_commands_show_examples(self) -> None:
+        """Most users begin with them."""
         for name in ("produce", "consume"):
             self.assertIn(f"Examples: logd {name}", " ".join(invoke(name, "--help")[1].split()))
 
-    def test_version(self) -> None:
-        """The version is the project's."""
+    def test_the_version_is_the_projects(self) -> None:
+        """A bug report quotes it."""
         self.assertEqual(invoke("--version"), (0, f"logd {__version__}\n"))

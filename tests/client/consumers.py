@@ -1,4 +1,4 @@
-"""What the tests of the consumer share: a broker in memory with messages."""
+"""A test case for consumers: a broker in memory with messages, and helpers to read them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.stream import MessageStream
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from tests.client.model import ModelBroker, run
+from tests.client.doubles import ModelBroker, run
 
 
 class ConsumerCase(SynchronousTestCase):
     """A model broker with messages, and consumers of it."""
 
     def setUp(self) -> None:
-        """Three partitions of one hundred messages of 19 bytes each."""
+        """Fill three partitions with one hundred messages of 19 bytes each."""
         self.clock = Clock()
         self.broker = ModelBroker(self.clock)
         self.logs = self.broker.add("t", 3)
@@ -32,16 +32,16 @@ class ConsumerCase(SynchronousTestCase):
         return Consumer("model:6667", **given)
 
     def stream(self, partitions: list[int] | None = None, start: Any = None, **settings: Any) -> MessageStream:
-        """One stream of one consumer."""
+        """Return the only stream of a new consumer."""
         (stream,) = self.consumer(**settings).create_message_streams("t", 1, partitions, start)
         return stream
 
     def run_for(self, seconds: float = 0.5) -> None:
-        """Let time pass."""
+        """Advance the clock in small steps, so that requests are answered."""
         run(self.clock, seconds)
 
     def read(self, stream: MessageStream, most: int = 10_000) -> tuple[list[Message], Deferred[None]]:
-        """Read messages in the background."""
+        """Read up to ``most`` messages in the background; return them and the loop, which fires at its end."""
         messages: list[Message] = []
 
         async def loop() -> None:
@@ -53,5 +53,5 @@ class ConsumerCase(SynchronousTestCase):
         return messages, Deferred.fromCoroutine(loop())
 
     def payloads(self, messages: list[Message], partition: int) -> list[bytes | None]:
-        """What came of one partition."""
+        """Return the payloads of one partition's messages, in the order in which they came."""
         return [message.payload for message in messages if message.partition == partition]

@@ -1,4 +1,4 @@
-"""What tests of consumers in groups share: a tree in process, a broker in memory, and applications that read."""
+"""A test case for consumer groups: a tree in process, a broker in memory, and applications that read."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.group_stream import GroupStream
 from logd.coord import paths
 from logd.coord.registries.topics import delete_topic, encode_entry
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry
-from tests.client.model import ModelBroker
+from tests.client.doubles import ModelBroker
 
 SESSION_TIMEOUT = 6.0
 
 
 class Application:
-    """One process of an application: a consumer of a group, its client of the tree, and what it was given."""
+    """A process of an application: a consumer of a group, its client of the tree, and the messages it got."""
 
     def __init__(
         self, case: ClientGroupCase, topic: str | re.Pattern[str] = "t", n: int = 1, group: str = "g", **more: Any
@@ -36,7 +36,7 @@ class Application:
         given = {"reactor": case.clock, "connect": case.broker.connect, "random": lambda: 0.5, **more}
         given.setdefault("brokers", "model:6667")
         self.consumer = Consumer(group=group, coordination=self.coordination, **given)
-        #: Every message that was handed over, in order, and those that were dealt with.
+        #: Every message that was handed over, in order, and those that the application has finished.
         self.got: list[Message] = []
         self.done: list[Message] = []
         #: While set, the application is busy with the message at hand.
@@ -64,13 +64,13 @@ class Application:
                 break
 
     def kill(self) -> None:
-        """It reaches nothing any more, and says nothing."""
+        """Cut the process off from brokers and tree without a farewell, as ``kill -9`` does."""
         self.consumer._state.fetcher.close()
         self.coordination.link.reachable = False
         self.coordination.link.cut()
 
     def payloads(self, messages: list[Message] | None = None) -> list[bytes]:
-        """What it was given."""
+        """Return the payloads of ``messages``, by default of all that were handed over."""
         return [message.payload or b"" for message in (self.got if messages is None else messages)]
 
 
@@ -78,7 +78,7 @@ class ClientGroupCase(SynchronousTestCase):
     """A topic ``t`` of four partitions with fifty messages each."""
 
     def setUp(self) -> None:
-        """Fill the model, host the tree."""
+        """Host the tree, register the brokers in it, and fill the topic."""
         self.clock = Clock()
         self.broker = ModelBroker(self.clock)
         self.host = TreeHost(Tree(), NoJournal(), self.clock, lambda count: b"p" * count)
@@ -93,7 +93,7 @@ class ClientGroupCase(SynchronousTestCase):
         self.topic("t", 4, 50)
 
     def topic(self, name: str, partitions: int, messages: int) -> None:
-        """A topic is there, with messages."""
+        """Make a topic whose partitions hold ``messages`` messages each, at the broker and in the tree."""
         for number, log in self.broker.add(name, partitions).items():
             log.data += encode_set([Message(b"%s-%d-%04d" % (name.encode(), number, n)) for n in range(messages)])
         entry = TopicEntry(f"uuid-{name}", dict.fromkeys(range(partitions), (7, 8)))
@@ -111,23 +111,23 @@ class ClientGroupCase(SynchronousTestCase):
         self.eye.create(paths.topic(name), encode_entry(entry))
 
     def run_for(self, seconds: float) -> None:
-        """Let time pass in small steps."""
+        """Advance the clock in small steps, so that requests are answered."""
         for _ in range(round(seconds / 0.002)):
             self.clock.advance(0.002)
 
     def everything(self, name: str = "t") -> list[bytes]:
-        """All messages of a topic, sorted."""
+        """Return the payloads of all messages of a topic, sorted."""
         return sorted(payload or b"" for log in self.broker.logs[name].values() for payload in log.payloads())
 
     def committed(self, partition: int, topic: str = "t", group: str = "g") -> bytes:
-        """What is stored of a partition."""
+        """Return the stored position of a partition, as it stands in the tree."""
         reading = self.eye.get(paths.group_offset(group, topic, partition))
         self.run_for(0.01)
         data: bytes = self.successResultOf(reading)[0]
         return data
 
     def in_order(self, messages: list[Message]) -> None:
-        """Hold messages to their order in each partition."""
+        """Assert that the messages of each partition are in the order of their positions."""
         last: dict[tuple[str | None, int], int] = {}
         for message in messages:
             self.assertGreater(message.next_position, last.get((message.topic, message.partition), -1))

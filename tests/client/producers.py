@@ -1,4 +1,4 @@
-"""What the tests of the producer share: a broker in memory, a clock that stands still."""
+"""A test case for producers: a broker in memory, and a clock that is turned by hand."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
 from logd.protocol.loops import decode_set
 from logd.protocol.requests.produce_ack import ProduceAck
-from tests.client.model import ModelBroker, run
+from tests.client.doubles import ModelBroker, run
 
 
 class ProducerCase(SynchronousTestCase):
     """A model broker and producers of it."""
 
     def setUp(self) -> None:
-        """A broker with one topic of one partition."""
+        """Make a broker with one topic of one partition."""
         self.clock = Clock()
         self.broker = ModelBroker(self.clock)
         self.log = self.broker.add("t")[0]
 
     def producer(self, **settings: Any) -> Producer:
-        """A producer of the model."""
+        """Make a producer of the model."""
         given = {"reactor": self.clock, "connect": self.broker.connect, "random": lambda: 0.5, **settings}
         return Producer("model:6667", **given)
 
     def run_for(self, seconds: float = 0.1) -> None:
-        """Let time pass."""
+        """Advance the clock in small steps, so that requests are answered."""
         run(self.clock, seconds)
 
     def result(self, deferred: Deferred[Sent], seconds: float = 0.1) -> Sent:
-        """What a send fires with."""
+        """Return the result of a send, after some time."""
         self.run_for(seconds)
         return self.successResultOf(deferred)
 
     def sets(self) -> list[int]:
-        """The number of messages in each set that was sent."""
+        """Return the number of messages in each set that was sent."""
         return [
             len(decode_set(part.message_set).messages)
             for request in self.broker.requests

@@ -1,4 +1,4 @@
-"""Tests of the lines of the log that commands and scripts show: what keeps a group from messages is among them."""
+"""Tests of logd.client.log_warnings: what keeps a group from messages is among the lines that commands show."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ class GroupWarningTests(ClientGroupCase):
         self.addCleanup(tell_warnings(self.lines.append))
 
     def told(self) -> str:
-        """Have one application consume all that it can, and return the one line that came of it."""
+        """Have one application consume all that it can, and return the only line that was shown."""
         app = Application(self).read()
         self.run_for(2.0)
         self.assertNotEqual(app.got, [])
         (line,) = self.lines
         return line
 
-    def test_position(self) -> None:
-        """A partition that is not consumed, since its position cannot be read, is named with the remedy."""
+    def test_a_partition_with_an_unreadable_position_is_named(self) -> None:
+        """The line says that the partition is not consumed, and names the command that mends it."""
         self.eye.create(paths.group_offset("g", "t", 2), b"9" * 30, makepath=True)
         self.run_for(0.1)
         line = self.told()
         self.assertIn("topic 't', partition 2 is not consumed, since its position cannot be read", line)
         self.assertIn("logd groups reset", line)
 
-    def test_member(self) -> None:
-        """So is a member whose entry cannot be read."""
+    def test_a_member_with_an_unreadable_entry_is_named(self) -> None:
+        """A consumer ignores such a member, so the group shares out its partitions without it."""
         self.eye.create(f"{paths.group_consumers('g')}/odd", b"what?", ephemeral=True, makepath=True)
         self.run_for(0.1)
         self.assertIn("ignoring consumer odd of group g, whose entry", self.told())
 
-    def test_nothing_wrong(self) -> None:
-        """Where all can be read nothing is said."""
+    def test_a_group_in_order_shows_no_line(self) -> None:
+        """Warnings that are always there would not be read."""
         Application(self).read()
         self.run_for(2.0)
         self.assertEqual(self.lines, [])

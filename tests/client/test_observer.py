@@ -15,14 +15,14 @@ from zope.interface.verify import verifyObject
 from logd.client.observer import TopicObserver
 from logd.client.producer.producer import Producer
 from logd.protocol.requests.produce_ack import ProduceAck
-from tests.client.model import ModelBroker, run
+from tests.client.doubles import ModelBroker, run
 
 
 class TopicObserverTests(SynchronousTestCase):
     """TopicObserver, on the reactor's thread."""
 
     def setUp(self) -> None:
-        """An observer with a logger."""
+        """Make an observer of a small producer, and a logger for it."""
         self.clock = Clock()
         self.broker = ModelBroker(self.clock)
         self.log = self.broker.add("app")[0]
@@ -34,22 +34,22 @@ class TopicObserverTests(SynchronousTestCase):
         self.patch(type(self.observer), "_on_reactor_thread", staticmethod(lambda: True))
 
     def events(self) -> list[dict[str, Any]]:
-        """What was published."""
+        """Return the published events, decoded."""
         return [json.loads(payload or b"") for payload in self.log.payloads()]
 
-    def test_interface(self) -> None:
-        """It is an ILogObserver."""
+    def test_an_observer_provides_its_interface(self) -> None:
+        """Twisted's logger asks nothing else of it."""
         verifyObject(ILogObserver, self.observer)
 
-    def test_publishes(self) -> None:
-        """An event becomes one message of JSON with its fields."""
+    def test_an_event_becomes_one_message_of_json(self) -> None:
+        """The fields of the event are the fields of the object."""
         self.logger.info("{what} happened", what="it")
         run(self.clock, 0.1)
         (event,) = self.events()
         self.assertEqual((event["what"], event["log_namespace"]), ("it", "app.thing"))
 
-    def test_never_raises(self) -> None:
-        """An event that cannot be written as JSON is still told of, and one that no producer takes is counted."""
+    def test_an_observer_never_raises(self) -> None:
+        """A log line must not fail its code: what is no JSON is described, and what cannot be sent is counted."""
         circle: list[Any] = []
         circle.append(circle)
         self.logger.info("circle", circle=circle)
@@ -59,16 +59,16 @@ class TopicObserverTests(SynchronousTestCase):
         self.logger.info("too late")
         self.assertEqual(self.observer.dropped, 1)
 
-    def test_ignores_its_own_kind(self) -> None:
-        """Events about publishing are not published."""
+    def test_events_about_publishing_are_not_published(self) -> None:
+        """Each of them would make another one."""
         Logger("logd.client.cluster.link", observer=self.observer).warn("trouble")
         Logger("logd.net.connection", observer=self.observer).warn("trouble")
         Logger("logd.deferreds.background.Background", observer=self.observer).warn("a bug in a producer")
         run(self.clock, 0.1)
         self.assertEqual(self.broker.requests, [])
 
-    def test_drops_when_there_is_no_room(self) -> None:
-        """With a full producer events are dropped and counted; the count is published once there is room again."""
+    def test_events_are_dropped_when_the_producer_is_full(self) -> None:
+        """They are counted, and the count is published once there is room again."""
         self.broker.silent = (ProduceAck,)
         for number in range(100):
             self.logger.info("event {number}", number=number)
@@ -81,8 +81,8 @@ class TopicObserverTests(SynchronousTestCase):
         published = len(self.events()) - 1
         self.assertEqual(published + self.observer.dropped, 100)
 
-    def test_bounded_while_it_waits(self) -> None:
-        """No more than the limit is under way at a time."""
+    def test_events_under_way_are_bounded_by_the_limit(self) -> None:
+        """Until the topic's metadata is there sends only wait; events beyond the limit are dropped and counted."""
         observer = TopicObserver(self.producer, "app", limit=3)
         for number in range(10):
             Logger("x", observer=observer).info("{number}", number=number)
@@ -90,8 +90,8 @@ class TopicObserverTests(SynchronousTestCase):
         run(self.clock, 0.1)
         self.assertEqual(self.events()[-1]["dropped"], 7)
 
-    def test_lost_ones_are_counted(self) -> None:
-        """Events that could not be delivered in time count as dropped."""
+    def test_an_undelivered_event_counts_as_dropped(self) -> None:
+        """A count that left out what timed out would call the topic complete."""
         self.broker.up = False
         self.logger.info("lost")
         run(self.clock, 8.0, step=0.01)
@@ -101,8 +101,8 @@ class TopicObserverTests(SynchronousTestCase):
 class ThreadTests(TestCase):
     """TopicObserver, on another thread."""
 
-    async def test_from_another_thread(self) -> None:
-        """An event of another thread is published by the reactor's."""
+    async def test_an_event_of_another_thread_is_published(self) -> None:
+        """A producer may be used on the reactor's thread alone, so the observer has to change threads."""
         from twisted.internet import reactor
 
         broker = ModelBroker(reactor)  # type: ignore[arg-type]  # a clock all the same

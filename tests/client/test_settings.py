@@ -1,4 +1,4 @@
-"""Tests of logd.client.settings, checks and split."""
+"""Tests of logd.client.settings and setting_names."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from logd.errors import ConfigurationError
 
 
 class SettingsTests(SynchronousTestCase):
-    """The settings objects."""
+    """The settings classes."""
 
-    def test_defaults_are_allowed(self) -> None:
-        """Every default passes its own check."""
+    def test_every_default_passes_its_own_check(self) -> None:
+        """A default that is refused would make a client unusable without settings."""
         for cls in (ConsumerSettings, LinkSettings, ProducerSettings):
             cls()
 
     def test_refusals_name_setting_value_and_what_is_allowed(self) -> None:
-        """A bad value of each kind is refused with all that is needed to put it right."""
+        """The text has all that is needed to correct the value, for each kind of setting."""
         for cls, name, value, allowed in (
             (ProducerSettings, "acks", -2, "a whole number from -1 to 32767"),
             (ProducerSettings, "acks", True, "a whole number"),
@@ -38,14 +38,14 @@ class SettingsTests(SynchronousTestCase):
 
 
 class ReadSettingsTests(SynchronousTestCase):
-    """read_settings."""
+    """``read_settings``."""
 
-    def test_sorts_by_class(self) -> None:
-        """Each object gets its own names."""
+    def test_each_settings_object_gets_its_own_names(self) -> None:
+        """A client takes all settings as keywords; producers, consumers and links each have some of them."""
         mine, links = read_settings({"acks": 1, "discover": False}, ProducerSettings, LinkSettings)
         self.assertEqual((mine.acks, links.discover), (1, False))
 
-    def test_refuses_unknown_names(self) -> None:
-        """An unknown name is refused, with the one that was meant if that can be told."""
+    def test_an_unknown_name_is_refused_with_a_suggestion(self) -> None:
+        """A misspelt setting that was ignored would leave the default in force unseen."""
         text = str(self.assertRaises(ConfigurationError, read_settings, {"lingr": 1}, ProducerSettings))
         self.assertIn("did you mean 'linger'?", text)

@@ -1,1 +1,1 @@
-"""Tests of the core of the clients."""
+"""Tests of logd.clientcore."""

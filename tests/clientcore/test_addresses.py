@@ -9,20 +9,20 @@ from logd.errors import ConfigurationError
 
 
 class ParseBrokersTests(SynchronousTestCase):
-    """parse_brokers."""
+    """``parse_brokers``."""
 
-    def test_reads_hosts_and_ports(self) -> None:
-        """Addresses are separated by commas, with or without spaces; IPv6 addresses stand in brackets."""
+    def test_addresses_are_separated_by_commas(self) -> None:
+        """Spaces may stand between them, and IPv6 addresses are in brackets."""
         self.assertEqual(parse_brokers("a.b:1, [::1]:6667"), (("a.b", 1), ("::1", 6667)))
 
-    def test_reads_endpoint_strings(self) -> None:
-        """What is no HOST:PORT is an endpoint's description."""
+    def test_other_text_describes_an_endpoint(self) -> None:
+        """A list may mix descriptions and pairs of host and port."""
         self.assertEqual(
             parse_brokers(["tls:h:6668", "unix:/run/x", ("h", 1)]), ("tls:h:6668", "unix:/run/x", ("h", 1))
         )
 
-    def test_refuses_others(self) -> None:
-        """What is neither is named, with what is allowed."""
+    def test_a_wrong_address_is_refused_with_the_forms(self) -> None:
+        """The error says which forms are allowed, for text that is neither an address nor a description."""
         for wrong in ("", "host", "host:0", "host:99999", "host:", ":6667", "tcp:"):
             with self.subTest(wrong=wrong):
                 error = self.assertRaises(ConfigurationError, parse_brokers, wrong)
@@ -30,18 +30,18 @@ class ParseBrokersTests(SynchronousTestCase):
 
 
 class DiscoveredTests(SynchronousTestCase):
-    """discovered and name_of."""
+    """``discovered`` and ``name_of``."""
 
-    def test_keeps_the_kind_of_endpoint(self) -> None:
-        """Who came in over TLS goes on over TLS, with the same further settings."""
+    def test_a_discovered_broker_has_the_same_kind_of_endpoint(self) -> None:
+        """A client that came in over TLS goes on over TLS, with the same further settings."""
         self.assertEqual(discovered("b", 2, "tls:a:1:trustRoots=/ca"), "tls:b:2:trustRoots=/ca")
         self.assertEqual(discovered("::1", 2, "tcp:a:1"), "tcp:\\:\\:1:2")
 
-    def test_is_a_plain_address_otherwise(self) -> None:
-        """Of other beginnings nothing can be derived."""
+    def test_other_endpoints_lead_to_plain_addresses(self) -> None:
+        """From a pair or a UNIX socket nothing can be derived for another broker."""
         self.assertEqual(discovered("b", 2, ("a", 1)), ("b", 2))
         self.assertEqual(discovered("b", 2, "unix:/run/x"), ("b", 2))
 
-    def test_names(self) -> None:
-        """Addresses are shown as they are written."""
+    def test_an_address_is_shown_as_it_is_written(self) -> None:
+        """A user who copies it from a log line can use it."""
         self.assertEqual([name_of(("h", 1)), name_of(("::1", 1)), name_of("unix:/x")], ["h:1", "[::1]:1", "unix:/x"])

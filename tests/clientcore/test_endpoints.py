@@ -1,4 +1,4 @@
-"""Tests of where brokers are: the same words as for every other command, read without Twisted."""
+"""Tests of logd.clientcore.endpoints: the addresses that every command takes, read without Twisted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from logd.errors import ConfigurationError
 from logd.spark.blocking.cluster import ClusterSettings
 
 
-class AddressesTests(SynchronousTestCase):
-    """``brokers``."""
+class BrokerEndpointTests(SynchronousTestCase):
+    """``parse_endpoints``, and the files that an endpoint names."""
 
-    def test_allowed(self) -> None:
-        """Hosts and ports, and descriptions of endpoints, which the Deferred clients take too."""
+    def test_endpoints_are_read_as_other_clients_read_them(self) -> None:
+        """Each text gives as many addresses to the Deferred clients."""
         for text, endpoints in (
             ("a:1, [::1]:2,", [BrokerEndpoint(("a", 1)), BrokerEndpoint(("::1", 2))]),
             ("tcp:a:1,b:2", [BrokerEndpoint(("a", 1)), BrokerEndpoint(("b", 2))]),
@@ -27,8 +27,8 @@ class AddressesTests(SynchronousTestCase):
             self.assertEqual(list(parse_endpoints(text)), endpoints)
             self.assertEqual(len(parse_brokers(text)), len(endpoints))
 
-    def test_refused(self) -> None:
-        """What is none is named, with what is allowed; brokers with and without TLS are not mixed."""
+    def test_a_wrong_endpoint_is_refused_with_the_forms(self) -> None:
+        """Brokers with and without TLS cannot be mixed: half of the traffic would be in the clear unseen."""
         for text in ("a", "a:0", "tcp:a", "tls:a:b", "tls:a:1:trust=r", "unix:/tmp/socket", "tcp:a:1:2", "tls:a:70000"):
             with self.assertRaisesRegex(ConfigurationError, "allowed is HOST:PORT"):
                 parse_endpoints(text)
@@ -37,8 +37,8 @@ class AddressesTests(SynchronousTestCase):
         with self.assertRaisesRegex(ConfigurationError, "or all without TLS"):
             parse_endpoints("tls:a:1,b:2")
 
-    def test_files(self) -> None:
-        """A folder or a file that cannot be read is a sentence."""
+    def test_an_unreadable_certificate_is_named(self) -> None:
+        """The error is a sentence with the path, not one of OpenSSL's."""
         for settings in (
             ClusterSettings(brokers="tls:a:1:trustRoots=/no/such/folder"),
             ClusterSettings(brokers="a:1", tls=True, tls_ca="/no/such/file"),

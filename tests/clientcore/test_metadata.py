@@ -10,24 +10,24 @@ from logd.protocol.requests.metadata import BrokerAddress, MetadataResponse, Par
 
 
 def partition(number: int, leader: int = 1, error: int = 0) -> PartitionMetadata:
-    """One partition, as a broker describes it."""
+    """Return a partition, as a broker describes it."""
     return PartitionMetadata(number, error, leader, 0, (), ())
 
 
 def answer(*partitions: PartitionMetadata, error: int = 0) -> MetadataResponse:
-    """An answer of broker 1 about topic t."""
+    """Return an answer of broker 1 about topic t."""
     return MetadataResponse((BrokerAddress(1, "one", 6667),), (TopicMetadata("t", error, "uuid", partitions),))
 
 
 class ClusterViewTests(SynchronousTestCase):
-    """ClusterView."""
+    """``ClusterView``."""
 
     def setUp(self) -> None:
-        """Nothing was read."""
+        """Make a view that has read nothing."""
         self.view: ClusterView[str] = ClusterView(lambda host, port: f"{host}/{port}")
 
-    def test_leader(self) -> None:
-        """A partition has the address of its leader."""
+    def test_a_partition_has_the_address_of_its_leader(self) -> None:
+        """The view remembers when it was read, so that it can be read again with age."""
         self.view.read(answer(partition(1), partition(0)), 5.0)
         self.assertEqual(self.view.leader("t", 1), "one/6667")
         self.assertEqual(list(self.view.addresses), ["one/6667"])
@@ -35,8 +35,8 @@ class ClusterViewTests(SynchronousTestCase):
         assert known is not None
         self.assertEqual((known.uuid, known.partitions, known.read_at), ("uuid", (0, 1), 5.0))
 
-    def test_no_leader(self) -> None:
-        """A partition that is not there, or whose leader is not live, is told from one that is offline."""
+    def test_a_missing_leader_is_told_from_an_offline_partition(self) -> None:
+        """The first may pass by itself; the second needs an operator, who is told which broker to ask."""
         self.view.read(answer(partition(0), partition(1, leader=2), partition(2, error=PartitionOffline.code)), 0.0)
         self.assertRaisesRegex(WrongPartition, "partitions", self.view.leader, "t", 7)
         self.assertRaisesRegex(WrongPartition, "no leader now", self.view.leader, "t", 1)
@@ -46,8 +46,8 @@ class ClusterViewTests(SynchronousTestCase):
         assert known is not None
         self.assertEqual(known.available, (0,))
 
-    def test_unknown(self) -> None:
-        """Nothing is known of a topic before it was read, and after it was forgotten; an error changes nothing."""
+    def test_an_unread_topic_is_unknown(self) -> None:
+        """A forgotten topic is unknown again; an answer with an error changes nothing."""
         self.assertRaises(UnknownTopic, self.view.leader, "t", 0)
         self.view.read(answer(partition(0)), 0.0)
         self.view.read(answer(error=InvalidTopic.code), 1.0)
@@ -60,10 +60,10 @@ class ClusterViewTests(SynchronousTestCase):
 
 
 class DescribedTests(SynchronousTestCase):
-    """described."""
+    """``described``."""
 
-    def test_what_was_asked_for(self) -> None:
-        """A topic is found, or its error is raised; an answer that leaves it out is one that it does not exist."""
+    def test_a_topics_error_is_raised(self) -> None:
+        """An answer that leaves the topic out is an error as well."""
         self.assertEqual(described(answer(partition(0)), "t").uuid, "uuid")
         self.assertRaisesRegex(InvalidTopic, "topic 't': ", described, answer(error=InvalidTopic.code), "t")
         self.assertRaisesRegex(UnknownTopic, "said nothing about topic 'u'", described, answer(), "u")

@@ -1,1 +1,1 @@
-"""Tests of following files."""
+"""Tests of logd.collect."""

@@ -6,39 +6,39 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
-from logd.collect.mark import checksum
+from logd.collect.read_mark import checksum
 from logd.collect.source import SourceFile
 from logd.collect.state import decode_state
-from tests.collect.memory import DEVICE
+from tests.collect.doubles import DEVICE
 from tests.collect.simulation import KEPT, LOGS, Broken, Life
 
 
 @define(eq=False)
 class AbsentLife(Life):
-    """All lines arrive that are there when the collector returns; each time that some are not, this is said."""
+    """A life in which every line arrives that is there when the collector returns, and each loss is reported."""
 
-    #: Whether rotated files are called after days, by log.
+    #: True for a log whose rotated files are named after days.
     dated: dict[str, bool] = field(factory=dict)
     day: int = 20111111
     rotations_missed: int = 0
-    #: Absences after which lines were gone.
+    #: The number of absences after which lines were gone.
     destructive: int = 0
 
     def more(self) -> list[Callable[[], None]]:
-        """See Life."""
+        """Add absences to the actions of ``Life``."""
         self.dated = {path: self.random.random() < 0.4 for path in LOGS}
         return [self.leave]
 
     def shift(self, path: str) -> str:
-        """See Life: names as while the collector is away."""
+        """Let the collector read everything, and name the rotated file as it is named in an absence."""
         self.settle()
         return self.free_name(path)
 
     def check_notices(self) -> None:
-        """Checked after each absence."""
+        """Check nothing at the end, since each absence checks its own notices."""
 
     def leave(self) -> None:
-        """The collector ends; logs grow, are rotated, compressed and removed; it starts again."""
+        """End the collector; let logs grow, be rotated, compressed and removed; start it again."""
         self.killed += 1
         self.flying.clear()
         self.unanswered.clear()
@@ -63,12 +63,12 @@ class AbsentLife(Life):
         if self.random.random() < 0.7:
             self.settle()
         losses = [notice for notice in self.notices[said:] if "lost" in notice]
-        if bool(losses) != bool(self.follower.catalogue.losses):
-            raise Broken(f"{losses} are counted as {self.follower.catalogue.losses}")
+        if bool(losses) != bool(self.follower.tracker.losses):
+            raise Broken(f"{losses} are counted as {self.follower.tracker.losses}")
         if gone:
             self.destructive += 1
-            # Of a log that came and went without a trace nobody can know, nor whether a file that was found empty is
-            # that one, if another got its inode.
+            # A log that came and went without a trace cannot be known of, nor can it be known whether an empty file is
+            # the one that was found, if another got its inode.
             inodes = {(DEVICE, node.inode) for node in self.disk.names.values()}
             newest = {source.name: source for source in known}
             followed = {
@@ -80,11 +80,11 @@ class AbsentLife(Life):
             raise Broken(f"nothing is gone, and it is said: {losses}")
 
     def held(self, data: bytes) -> list[bytes]:
-        """The pieces of lines of a file."""
+        """Return the pieces of lines of a file."""
         return [piece for line in data.split(b"\n") for piece in self.pieces(line)]
 
     def is_doubtful(self, known: Sequence[SourceFile], before: dict[str, bytes]) -> bool:
-        """Whether a file is there no more of which a collector cannot know that it was read to its end."""
+        """Return whether a file is gone of which a collector cannot know that it was read to its end."""
         plain = {(DEVICE, node.inode): bytes(node.data) for path, node in self.disk.names.items() if path[-1] != "z"}
         now = list(plain.values())
         final = []
@@ -104,7 +104,7 @@ class AbsentLife(Life):
         )
 
     def rotate_away(self, path: str) -> None:
-        """Rotate while no collector runs, in one of the ways there are; the oldest file may be removed."""
+        """Rotate while no collector runs, in one of the usual ways; the oldest file may be removed."""
         if path not in self.disk.names:
             self.disk.create(path)
             return

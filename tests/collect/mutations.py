@@ -1,4 +1,4 @@
-"""Ways to break on purpose what `logd collect` finds out about its absence, each of which random lives have to find."""
+"""Faults put into the handling of absences by `logd collect`, each of which random lives have to find."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from logd.collect.rotation.siblings import RotatedFiles, Sibling
 
 
 def know_files_by_their_inodes_alone() -> AbstractContextManager[Any]:
-    """Rotated files that no earlier run has followed are not looked for."""
+    """Look for no rotated files but those that an earlier run has followed."""
     return mock.patch.object(RotatedFiles, "find", lambda rotated, names, everywhere: {})
 
 
 def see_the_newest_rotation_alone() -> AbstractContextManager[Any]:
-    """Of several rotations in an absence the last one is seen."""
+    """See only the last of several rotations in an absence."""
     unknown = RotatedFiles.unknown
 
     def newest(rotated: RotatedFiles, *arguments: Any) -> dict[str, list[Sibling]]:
@@ -27,11 +27,11 @@ def see_the_newest_rotation_alone() -> AbstractContextManager[Any]:
 
 
 def say_nothing_of_losses() -> AbstractContextManager[Any]:
-    """Lines that are gone are not told of."""
+    """Report no lost lines."""
     return mock.patch.object(Losses, "add", lambda losses, notice, count=0: None)
 
 
-#: All of them, by their names.
+#: All faults, by name.
 MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     each.__name__: each
     for each in (know_files_by_their_inodes_alone, see_the_newest_rotation_alone, say_nothing_of_losses)

@@ -1,4 +1,4 @@
-"""One random life of some logs and of the collector that follows them: growth, rotations, crashes, silent brokers."""
+"""A random life of some logs and of the collector that follows them: rotations, crashes, silent brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logd.collect.follower import Follower, FollowSettings
 from logd.collect.ledger import Ledger
 from logd.collect.source import Piece
 from logd.collect.state import decode_state, encode_state
-from tests.collect.memory import DEVICE, MemoryDisk
+from tests.collect.doubles import DEVICE, MemoryDisk
 
 LOGS = ("/logs/a.log", "/logs/b.log")
 KEPT = 2
@@ -27,9 +27,8 @@ class Broken(AssertionError):
 class Life:
     """Drives everything from one seed.
 
-    A writer may rename, copy and empty, remove and make anew. While the collector runs, whatever destroys lines does
-    so only after a look at them whose lines were acknowledged. ``crashes``: whether the collector is killed now and
-    then.
+    A writer may rename, copy and empty, remove and make anew. While the collector runs, lines are destroyed only after
+    they were read and acknowledged. With ``crashes`` the collector is killed now and then.
     """
 
     seed: int
@@ -45,7 +44,7 @@ class Life:
     #: Pieces on their way to the broker, and those that it has but whose answer is not there yet.
     flying: deque[Piece] = field(factory=deque)
     unanswered: deque[Piece] = field(factory=deque)
-    #: What the broker has.
+    #: The lines in the broker's log.
     delivered: list[bytes] = field(factory=list)
     #: Every complete line, by the file (not its name) that it was written to.
     written: dict[int, list[bytes]] = field(factory=dict)
@@ -54,7 +53,7 @@ class Life:
     epochs: dict[str, int] = field(factory=dict)
     silent: bool = False
     killed: int = 0
-    #: Whether lines may be there twice although nothing was killed.
+    #: True if lines may be there twice although nothing was killed.
     may_repeat: bool = False
     notices: list[str] = field(factory=list)
     lines: int = 0
@@ -91,11 +90,11 @@ class Life:
             raise Broken(f"seed {self.seed}: {error}; notices: {self.notices[-20:]}") from error
 
     def more(self) -> list[Callable[[], None]]:
-        """What else happens in this kind of life."""
+        """Return the further actions of this kind of life."""
         return []
 
     def start(self) -> None:
-        """A collector begins, from the state file if there is one."""
+        """Start a collector, from the state file if there is one."""
         restored = decode_state(self.state, "t") if self.state is not None else None
         self.follower = Follower(self.disk, lambda: self.now, self.settings, restored)
         self.ledger = Ledger()
@@ -103,7 +102,7 @@ class Life:
         self.save()
 
     def write(self) -> None:
-        """Some lines, of which the last may be unfinished."""
+        """Write some lines, of which the last may be unfinished."""
         path = self.random.choice(LOGS)
         for _ in range(self.random.randint(1, 5)):
             self.lines += 1
@@ -124,17 +123,17 @@ class Life:
             self.remember(path, line + b"!")
 
     def remember(self, path: str, line: bytes) -> None:
-        """A line is there to be collected."""
+        """Note that a line is there to be collected."""
         lines = self.written.setdefault(self.epochs.setdefault(path, len(self.epochs) + len(self.written) * 1000), [])
         lines.extend(self.pieces(line))
 
     def pieces(self, line: bytes) -> list[bytes]:
-        """What becomes of a line that may be over-long."""
+        """Return the pieces into which a line is split, if it is too long."""
         limit = self.settings.rules.limit
         return [line[at : at + limit] for at in range(0, len(line), limit)]
 
     def work(self) -> None:
-        """The collector does one step."""
+        """Let the collector do one step."""
         harvest = self.follower.step(read=self.random.random() < 0.9 and len(self.flying) < 5)
         self.notices += harvest.notices
         for piece in harvest.pieces:
@@ -144,31 +143,31 @@ class Life:
             raise Broken(f"{self.disk.open_now} files are open")
 
     def wait(self) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.now += self.random.choice([0.3, 1.0, 10.0])
 
     def hush(self) -> None:
-        """The broker goes away, or comes back."""
+        """Silence the broker, or let it answer again."""
         self.silent = not self.silent
 
     def deliver(self) -> None:
-        """The broker takes something."""
+        """Let the broker store a piece."""
         if self.flying and not self.silent:
             piece = self.flying.popleft()
             self.delivered += piece.lines
             self.unanswered.append(piece)
 
     def answer(self) -> None:
-        """The collector hears of it."""
+        """Let the collector hear of a stored piece."""
         if self.unanswered:
             self.ledger.acknowledged(self.unanswered.popleft())
 
     def save(self) -> None:
-        """The collector writes its state file."""
-        self.state = encode_state("t", self.follower.catalogue.state)
+        """Let the collector write its state file."""
+        self.state = encode_state("t", self.follower.tracker.state)
 
     def kill(self) -> None:
-        """SIGKILL, and a start."""
+        """Kill the collector and start it again."""
         self.killed += 1
         if self.random.random() < 0.5:
             self.deliver()  # it had left
@@ -180,7 +179,7 @@ class Life:
         self.start()
 
     def settle(self) -> None:
-        """Everything that can be read is read, acknowledged and saved."""
+        """Read, acknowledge and save everything that can be read."""
         self.silent = False
         for _ in range(3):
             self.now += self.settings.poll
@@ -201,7 +200,7 @@ class Life:
         self.save()
 
     def shift(self, path: str) -> str:
-        """a.log.1 becomes a.log.2, and the last one goes; return the name that is free then."""
+        """Rename a.log.1 to a.log.2, with the last one removed; return the name that is free then."""
         if f"{path}.{KEPT}" in self.disk.names:
             self.settle()
             self.disk.remove(f"{path}.{KEPT}")
@@ -213,10 +212,10 @@ class Life:
         return f"{path}.1"
 
     def rotate(self) -> None:
-        """By rename; the writer may go on in the old file for a while (here: to the end of its line)."""
+        """Rotate by renaming; the writer may go on in the old file to the end of its line."""
         path = self.random.choice(LOGS)
         if path in self.disk.names:
-            if (DEVICE, self.disk.names[path].inode) not in self.follower.catalogue.sources:
+            if (DEVICE, self.disk.names[path].inode) not in self.follower.tracker.sources:
                 self.settle()  # what comes and goes between two looks is not seen
             target = self.shift(path)
             self.finish(path)
@@ -228,14 +227,14 @@ class Life:
                 self.disk.create(path)
 
     def copy_and_empty(self) -> None:
-        """As logrotate's copytruncate, with looks in between."""
+        """Rotate as logrotate's copytruncate does, with looks in between."""
         path = self.random.choice(LOGS)
         node = self.disk.names.get(path)
         if node is None:
             return
         target = self.shift(path)
         self.finish(path)
-        here = self.follower.catalogue.sources.get((DEVICE, node.inode))
+        here = self.follower.tracker.sources.get((DEVICE, node.inode))
         if here is None or here.mark.position < 64:
             self.may_repeat = True
         if self.random.random() < 0.5:
@@ -251,7 +250,7 @@ class Life:
         self.epochs.pop(path, None)
 
     def replace(self) -> None:
-        """Remove and make anew, perhaps with the same inode, once all is read."""
+        """Remove a file and make it anew, perhaps with the same inode, once all is read."""
         path = self.random.choice(LOGS)
         if path in self.disk.names:
             self.finish(path)
@@ -263,7 +262,7 @@ class Life:
             self.disk.create(path)
 
     def compress(self) -> None:
-        """A rotated file becomes one whose bytes are no lines."""
+        """Replace a rotated file by one whose bytes are no lines."""
         path = f"{self.random.choice(LOGS)}.{self.random.randint(1, KEPT)}"
         if path in self.disk.names:
             self.settle()
@@ -274,7 +273,7 @@ class Life:
             self.disk.remove(f"{path}.gz")
 
     def check(self) -> None:
-        """Every line is there, in order by file, and twice only where that is allowed."""
+        """Assert that every line is there, in order by file, and twice only where that is allowed."""
         places: dict[bytes, int] = {}
         for place, line in enumerate(self.delivered):
             places.setdefault(line, place)
@@ -299,7 +298,7 @@ class Life:
         self.check_notices()
 
     def check_notices(self) -> None:
-        """A loss is said only of what may be one."""
+        """Assert that a loss is reported only where there may be one."""
         losses = [each for each in self.notices if "lost" in each and not (self.killed and "any later lines" in each)]
         if losses and not self.may_repeat:
             raise Broken(f"it says that something was lost: {losses}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.collect.following import LONG, FollowerTestCase
+from tests.collect.followers import LONG, FollowerTestCase
 
 
 class AwayTestCase(FollowerTestCase):
-    """A log that was read, and a collector that ends."""
+    """A log that was read, and a collector that ends after that."""
 
     def setUp(self) -> None:
-        """Read the first lines of a log."""
+        """Read the first line of a log, and append another one."""
         super().setUp()
         self.disk.append("/l/a.log", LONG)
         self.assertEqual(self.lines(), [LONG[:-1]])
@@ -25,19 +25,19 @@ class AwayTestCase(FollowerTestCase):
         self.disk.create(name)
 
     def said(self, *words: str) -> None:
-        """A loss was said with these words; none without."""
+        """Assert that one loss was reported, with these words; without words that none was."""
         losses = [notice for notice in self.notices if "lost" in notice]
         self.assertEqual(len(losses), bool(words), self.notices)
         for word in words:
             self.assertIn(word, losses[0])
-        self.assertEqual(self.follower.catalogue.losses, bool(words))
+        self.assertEqual(self.follower.tracker.losses, bool(words))
 
 
 class NumberedTests(AwayTestCase):
-    """app.log.1, app.log.2, and so on."""
+    """Rotated files named app.log.1, app.log.2, and so on."""
 
-    def test_twice(self) -> None:
-        """The file between the one that was read and the new one is found by its name and read between them, once."""
+    def test_files_rotated_in_an_absence_are_read_in_order(self) -> None:
+        """Each is found by its name and read once, between the file that was read and the new one."""
         for pattern in ("/l/*.log", "/l/a.log", "/l/*"):
             self.setUp()
             self.begin(patterns=[pattern], restored=None)
@@ -53,18 +53,18 @@ class NumberedTests(AwayTestCase):
             self.said()
             self.again()
             self.assertEqual(self.lines(), [])
-            self.assertEqual({source.name for source in self.follower.catalogue.sources.values()}, {"/l/a.log"})
+            self.assertEqual({source.name for source in self.follower.tracker.sources.values()}, {"/l/a.log"})
 
-    def test_rest(self) -> None:
-        """What is left of the file that was read comes first."""
+    def test_the_rest_of_the_followed_file_comes_first(self) -> None:
+        """The file was renamed twice, and had been read in part before."""
         self.rotate()
         self.disk.append("/l/a.log", b"second\n")
         self.rotate()
         self.again()
         self.assertEqual(self.lines(), [b"first", b"second"])
 
-    def test_extension(self) -> None:
-        """The number may stand before the extension, and the names be matched by the pattern."""
+    def test_a_number_may_stand_before_the_extension(self) -> None:
+        """The rotated files may then match the pattern themselves."""
         for ending in ("", "*"):
             self.setUp()
             self.begin(patterns=[f"/l/a{ending}.log"])
@@ -77,8 +77,8 @@ class NumberedTests(AwayTestCase):
             self.assertEqual(self.lines(), [b"%d" % number for number in range(9, -1, -1)])
             self.said()
 
-    def test_ascending(self) -> None:
-        """Where the highest number is the newest file, as the times of the files say, that is the order."""
+    def test_numbers_may_ascend_with_time(self) -> None:
+        """The times of the files say that the highest number is the newest."""
         self.disk.rename("/l/a.log", "/l/a.log.7")
         for number in (8, 9, 10, 11):
             self.disk.append(f"/l/a.log.{number}", b"%d\n" % number)
@@ -87,8 +87,8 @@ class NumberedTests(AwayTestCase):
         self.assertEqual(self.lines(), [b"first", b"8", b"9", b"10", b"11", b"12"])
         self.said()
 
-    def test_before(self) -> None:
-        """Files that were rotated before their name was followed are not read, then or later, under whatever name."""
+    def test_files_rotated_before_following_are_not_read(self) -> None:
+        """They stay unread later and under other names, as rotations shift them."""
         self.setUp()
         self.disk = type(self.disk)()
         self.disk.append("/l/a.log.1", LONG + b"old\n")
@@ -106,8 +106,8 @@ class NumberedTests(AwayTestCase):
             self.assertEqual(self.lines(), [b"%d" % count])
         self.said()
 
-    def test_inode_of_passed(self) -> None:
-        """A new rotated file that got the inode of one that was not to be read is read."""
+    def test_a_reused_inode_does_not_hide_a_new_file(self) -> None:
+        """The inode had belonged to a rotated file that was not to be read."""
         self.disk.append("/l/a.log.1", LONG + b"old\n")
         self.begin()
         self.lines()
@@ -120,9 +120,8 @@ class NumberedTests(AwayTestCase):
         self.assertEqual(self.lines(), [LONG[:-1], b"between"])
         self.said()
 
-    def test_new_name(self) -> None:
-        """A log that came and was rotated while no collector ran is read from its first file on; with patterns that
-        are new to the state nothing but the log itself is."""
+    def test_a_log_new_in_an_absence_is_read_from_its_first_file(self) -> None:
+        """With patterns that are new to the state, only the log itself is read."""
         for pattern, expected in (("/l/*.log", [b"1", b"2", b"3"]), ("/l/[ab].log", [b"3"])):
             self.setUp()
             self.lines()
@@ -132,8 +131,8 @@ class NumberedTests(AwayTestCase):
             self.again(patterns=[pattern])
             self.assertEqual(self.lines(), expected)
 
-    def test_new_name_gone(self) -> None:
-        """Such a log is read also when nothing has its name now; files that only look alike are not."""
+    def test_a_rotated_log_without_a_current_file_is_read(self) -> None:
+        """Files that only look alike are not."""
         self.lines()
         self.disk.append("/l/b.log.1", b"1\n")
         self.disk.append("/l/a.log.d.1", b"none of it\n")
@@ -141,8 +140,8 @@ class NumberedTests(AwayTestCase):
         self.again()
         self.assertEqual(self.lines(), [b"1"])
 
-    def test_no_new_file(self) -> None:
-        """A log whose program makes no new file before it has a line is read to its end."""
+    def test_a_log_without_a_new_file_is_read_to_its_end(self) -> None:
+        """Some programs make the new file only with its first line."""
         self.rotate()
         self.disk.append("/l/a.log", b"second\n")
         self.disk.rename("/l/a.log.1", "/l/a.log.2")
@@ -151,8 +150,8 @@ class NumberedTests(AwayTestCase):
         self.assertEqual(self.lines(), [b"first", b"second"])
         self.said()
 
-    def test_excluded(self) -> None:
-        """What is excluded is not looked for, by its name or by the log's."""
+    def test_excluded_files_are_not_looked_for(self) -> None:
+        """The rotated file's name may be excluded, or the log's."""
         self.lines()
         self.disk.append("/l/b.log.1", b"1\n")
         self.rotate()
@@ -162,25 +161,25 @@ class NumberedTests(AwayTestCase):
         self.assertEqual(self.lines(), [])
         self.said("/l/a.log.1 is gone")
 
-    def test_old_state(self) -> None:
-        """A state of a release that knew nothing of rotated files: those newer than the file that was read are read."""
+    def test_a_state_without_passed_files_is_read(self) -> None:
+        """An earlier release kept none: rotated files newer than the one that was read are read."""
         self.lines()
         self.disk.append("/l/a.log.1", b"old\n")
         self.rotate()
         self.disk.append("/l/a.log", b"second\n")
         self.rotate()
         self.disk.append("/l/a.log", b"third\n")
-        state = self.follower.catalogue.state
+        state = self.follower.tracker.state
         self.disk.crash()
         self.begin(type(state)([*state.sources]))
         self.assertEqual(self.lines(), [b"second", b"third"])
 
 
 class DatedTests(AwayTestCase):
-    """app.log-20111111 and its like."""
+    """Rotated files named app.log-20111111 and the like."""
 
-    def test_dates(self) -> None:
-        """Dates of every common form are read in their order."""
+    def test_dates_of_every_common_form_are_ordered(self) -> None:
+        """Read in another order, lines would reach the topic in that order."""
         forms = (
             ("/l/a.log-20111109", "/l/a.log-20111110", "/l/a.log-20111111"),
             ("/l/a.log.2011-11-09", "/l/a.log.2011-11-10", "/l/a.log.2011-11-11"),
@@ -202,10 +201,10 @@ class DatedTests(AwayTestCase):
 
 
 class CopiedTests(AwayTestCase):
-    """copytruncate."""
+    """Logs that are copied and emptied, as by copytruncate."""
 
-    def test_twice(self) -> None:
-        """The copy is found by its content, the one after it by its name."""
+    def test_a_copy_is_found_by_its_content(self) -> None:
+        """The file after it is found by its name."""
         self.disk.copy("/l/a.log", "/l/a.log.2")
         self.disk.truncate("/l/a.log")
         self.disk.append("/l/a.log.1", b"second\n")
@@ -214,8 +213,8 @@ class CopiedTests(AwayTestCase):
         self.assertEqual(self.lines(), [b"first", b"second", b"third"])
         self.said()
 
-    def test_short(self) -> None:
-        """Of a copy that cannot be told for sure the few bytes are repeated, and nothing is said to be lost."""
+    def test_a_copy_too_short_to_identify_is_repeated(self) -> None:
+        """A few lines come twice, and nothing is reported lost."""
         self.disk = type(self.disk)()
         self.begin()
         self.disk.append("/l/a.log", b"one\n")
@@ -228,8 +227,8 @@ class CopiedTests(AwayTestCase):
         self.assertEqual(self.lines(), [b"one", b"two", b"three"])
         self.said()
 
-    def test_unread(self) -> None:
-        """A log of which nothing was read yet, emptied twice, is read from its first copy on."""
+    def test_an_unread_log_is_read_from_its_first_copy(self) -> None:
+        """Nothing of it had been read, and it was emptied twice."""
         self.disk = type(self.disk)()
         self.disk.create("/l/a.log")
         self.begin()
@@ -240,8 +239,8 @@ class CopiedTests(AwayTestCase):
         self.disk.append("/l/a.log", b"three\n")
         self.assertEqual(self.lines(), [b"one", b"two", b"three"])
 
-    def test_lost(self) -> None:
-        """Without the copy it is said that something may be lost."""
+    def test_a_missing_copy_is_a_possible_loss(self) -> None:
+        """The report gives the place up to which the log was read."""
         self.lines()
         self.again()
         self.disk.truncate("/l/a.log")
@@ -252,10 +251,10 @@ class CopiedTests(AwayTestCase):
 
 
 class LostTests(AwayTestCase):
-    """What is not there any more, or compressed."""
+    """Files that are gone, or compressed."""
 
-    def test_removed(self) -> None:
-        """Where even the file that was read is gone, it is said that what came behind is."""
+    def test_a_followed_file_that_is_gone_is_a_possible_loss(self) -> None:
+        """The file was rotated away and removed, perhaps with later lines in it."""
         self.lines()
         for text in (b"second\n", b"third\n", b"fourth\n"):
             self.rotate(kept=2)
@@ -264,8 +263,8 @@ class LostTests(AwayTestCase):
         self.assertEqual(self.lines(), [b"second", b"third", b"fourth"][-3:])
         self.said("/l/a.log is gone: it was read up to byte 77; any later lines, written while")
 
-    def test_number_missing(self) -> None:
-        """A number that is missing between the file that was read and the log is a file that is lost."""
+    def test_a_missing_number_is_a_lost_file(self) -> None:
+        """The file with that number stood between the one that was read and the log."""
         for text in (b"second\n", b"third\n"):
             self.rotate()
             self.disk.append("/l/a.log", text)
@@ -274,8 +273,8 @@ class LostTests(AwayTestCase):
         self.assertEqual(self.lines(), [b"first", b"third"])
         self.said("/l/a.log.1 is gone and was never read")
 
-    def test_compressed(self) -> None:
-        """A file that was compressed before anybody read it is lost, with the bytes that it had; and once."""
+    def test_a_file_compressed_unread_is_a_loss(self) -> None:
+        """The report has its size before compression, and comes once."""
         self.rotate()
         self.disk.append("/l/a.log", b"second\n")
         self.rotate()
@@ -284,14 +283,14 @@ class LostTests(AwayTestCase):
         self.again()
         self.assertEqual(self.lines(), [b"first", b"third"])
         self.said("/l/a.log.1.gz was compressed before it was read, and compressed files are skipped: 7 bytes are")
-        self.assertEqual(self.follower.catalogue.lost, 7)
+        self.assertEqual(self.follower.tracker.lost, 7)
         self.notices.clear()
         self.again()
         self.assertEqual(self.lines(), [])
         self.said()
 
-    def test_compressed_beside_nothing(self) -> None:
-        """So is one whose name no file has any more, by what is known of those before it, under any pattern."""
+    def test_a_file_compressed_without_its_log_is_a_loss(self) -> None:
+        """No file has the log's name any more; those before it are known, under any pattern."""
         self.begin(patterns=["/l/a.log*"])
         self.lines()
         self.disk.rename("/l/a.log", "/l/a.1.log")
@@ -306,8 +305,8 @@ class LostTests(AwayTestCase):
         self.assertEqual(self.lines(), [])
         self.said("/l/a.1.log.gz was compressed before it was read, and compressed files are skipped: 7 bytes are")
 
-    def test_rest_compressed(self) -> None:
-        """What was not read of a compressed file is lost; its length is known."""
+    def test_the_unread_rest_of_a_compressed_file_is_lost(self) -> None:
+        """Its length is known, since the file was seen before the absence."""
         for text in (b"second\n", b"third\n"):
             self.rotate()
             self.disk.append("/l/a.log", text)
@@ -317,10 +316,10 @@ class LostTests(AwayTestCase):
         self.said(
             "/l/a.log was compressed (now /l/a.log.2.gz, which is skipped): it was read up to byte 71; at least 6 bytes"
         )
-        self.assertEqual(self.follower.catalogue.lost, 6)
+        self.assertEqual(self.follower.tracker.lost, 6)
 
-    def test_read_and_compressed(self) -> None:
-        """A file that was read to its end may be compressed, with or without a collector, in any format, and again."""
+    def test_a_file_read_to_its_end_may_be_compressed(self) -> None:
+        """No loss is reported, with or without a collector, in any format, and after further rotations."""
         for ending in (".gz", ".zst"):
             for away in (False, True):
                 self.setUp()
@@ -337,8 +336,8 @@ class LostTests(AwayTestCase):
                     self.assertEqual(self.lines(), [b"%d" % count])
                 self.said()
 
-    def test_removed_and_read(self) -> None:
-        """A rotated file that was read may be removed, and so may a file that nothing took the name of."""
+    def test_a_file_read_to_its_end_may_be_removed(self) -> None:
+        """The log itself may be removed, too, with no file in its place."""
         self.rotate()
         self.lines()
         self.again()

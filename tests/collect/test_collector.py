@@ -1,4 +1,4 @@
-"""Tests of collecting on a clock, with a producer and a state file that obey."""
+"""Tests of logd.collect.collector on a clock, with a producer and a state file that a test controls."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from logd.collect.follower import Follower, FollowSettings
 from logd.collect.state import State, decode_state, encode_state
 from logd.errors import MessageTooLarge
 from logd.protocol.message import Message
-from tests.collect.memory import MemoryDisk
+from tests.collect.doubles import MemoryDisk
 
 
 class FakeSender:
-    """A producer: keeps what it is given until ``answer``."""
+    """A producer that keeps its messages unanswered until ``answer``."""
 
     def __init__(self) -> None:
         self.has_room = True
@@ -30,30 +30,30 @@ class FakeSender:
     def send(
         self, topic: str, messages: list[Message], *, partition: int | None = None, key: bytes | None = None
     ) -> Deferred[Any]:
-        """See Producer."""
+        """Keep the messages, as Producer.send would take them."""
         self.sent.append((messages, partition, key))
         self.waiting.append(Deferred())
         return self.waiting[-1]
 
     def answer(self, count: int | None = None) -> None:
-        """Acknowledge the first so many."""
+        """Acknowledge the first ``count`` sends, or all."""
         answered, self.waiting = self.waiting[:count], self.waiting[len(self.waiting[:count]) :]
         for each in answered:
             each.callback(None)
 
     def close(self, timeout: float | None = None) -> Deferred[None]:
-        """See Producer."""
+        """Note the timeout, as Producer.close gets it."""
         self.closed = timeout
         return succeed(None)
 
     @property
     def lines(self) -> list[bytes | None]:
-        """What was sent."""
+        """The payloads that were sent."""
         return [message.payload for messages, _, _ in self.sent for message in messages]
 
 
 class FakeState:
-    """A state file."""
+    """A state file in memory."""
 
     def __init__(self) -> None:
         self.saved: list[bytes] = []
@@ -61,23 +61,23 @@ class FakeState:
         self.closed = False
 
     def save(self, state: State) -> None:
-        """See StateFile."""
+        """Keep the state, as StateFile does, or raise ``error``."""
         if self.error is not None:
             raise self.error
         self.saved.append(encode_state("t", state))
 
     def close(self) -> None:
-        """See StateFile."""
+        """Note the call, as StateFile would close."""
         self.closed = True
 
     @property
     def positions(self) -> list[int]:
-        """What was saved last."""
+        """The positions in the state that was saved last."""
         return [source.mark.position for source in decode_state(self.saved[-1], "t").sources]
 
 
 def in_thread(call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-    """Run at once."""
+    """Run a call at once, in place of a thread."""
     result: Deferred[Any] = Deferred()
     try:
         result.callback(call(*arguments))
@@ -87,7 +87,7 @@ def in_thread(call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
 
 
 class CollectorTests(SynchronousTestCase):
-    """Collector."""
+    """``Collector``."""
 
     def setUp(self) -> None:
         """Make a disk with one file."""
@@ -99,7 +99,7 @@ class CollectorTests(SynchronousTestCase):
         self.disk.append("/l/a.log", b"one\ntwo\n")
 
     def begin(self, shape: MessageShape | None = None, **options: Any) -> Deferred[None]:
-        """Run a collector."""
+        """Run a collector; the Deferred fires with its end."""
         settings = FollowSettings(patterns=["/l/*"], rules=options.pop("rules", Rules(100)), **options)
         self.collector = Collector(
             self.clock,
@@ -113,8 +113,8 @@ class CollectorTests(SynchronousTestCase):
         )
         return Deferred.fromCoroutine(self.collector.run())
 
-    def test_saves_what_is_acknowledged(self) -> None:
-        """A state never says more than what was acknowledged, and says that soon."""
+    def test_only_acknowledged_lines_are_saved_as_read(self) -> None:
+        """After a crash everything else is sent again; an unchanged state is not written again."""
         running = self.begin()
         self.assertEqual(self.sender.lines, [b"one", b"two"])
         self.clock.advance(1)
@@ -132,8 +132,8 @@ class CollectorTests(SynchronousTestCase):
         self.assertEqual(len(self.state.saved), count)
         self.assertNoResult(running)
 
-    def test_out_of_order(self) -> None:
-        """Spread over partitions, what is acknowledged first may be later in the file: the place waits for the gap."""
+    def test_the_position_waits_for_earlier_pieces(self) -> None:
+        """Spread over partitions, a later piece may be acknowledged first."""
         self.begin(MessageShape(topic="t", spread=True))
         self.disk.append("/l/a.log", b"three\n")
         self.clock.pump([0.5] * 4)
@@ -145,8 +145,8 @@ class CollectorTests(SynchronousTestCase):
         self.clock.pump([0.5] * 4)
         self.assertEqual(self.state.positions, [14])
 
-    def test_back_pressure(self) -> None:
-        """Without room nothing is read; once there is some reading goes on at once."""
+    def test_a_full_producer_stops_reading(self) -> None:
+        """Reading goes on at once when there is room."""
         self.sender.has_room = False
         self.begin()
         self.clock.pump([1.0] * 5)
@@ -163,8 +163,8 @@ class CollectorTests(SynchronousTestCase):
         self.clock.advance(0)
         self.assertEqual(len(self.sender.sent), 2)
 
-    def test_many_pieces(self) -> None:
-        """Small pieces are bounded by their number."""
+    def test_small_pieces_are_bounded_in_number(self) -> None:
+        """Bytes alone would allow a great many of them."""
         for number in range(OPEN_PIECES + 500):
             self.disk.append(f"/l/{number}", b"x\n")
         self.begin()
@@ -174,8 +174,8 @@ class CollectorTests(SynchronousTestCase):
         self.clock.pump([0.0] * 5)
         self.assertEqual(len(self.sender.sent), OPEN_PIECES + 501)
 
-    def test_shapes(self) -> None:
-        """Keys, headers and partitions are as asked; by default a file's lines go one way together, without a key."""
+    def test_messages_have_the_shape_asked_for(self) -> None:
+        """By default the lines of a file go to one partition together, without a key in the message."""
         self.disk.append("/l/b.log", b"x\n")
         shapes: tuple[tuple[dict[str, Any], Message, int | None], ...] = (
             ({}, Message(b"one"), None),
@@ -198,8 +198,8 @@ class CollectorTests(SynchronousTestCase):
             elif partition is None:
                 self.assertNotEqual(route, other)
 
-    def test_once(self) -> None:
-        """Asked for once it ends when all is acknowledged."""
+    def test_a_single_pass_ends_when_all_is_acknowledged(self) -> None:
+        """Closing saves the state and closes every file."""
         running = self.begin(once=True)
         self.clock.pump([1.0] * 5)
         self.assertNoResult(running)
@@ -211,8 +211,8 @@ class CollectorTests(SynchronousTestCase):
         self.assertEqual((self.state.positions, self.state.closed, self.sender.closed), ([8], True, 7.0))
         self.assertEqual(self.disk.open_now, 0)
 
-    def test_fails(self) -> None:
-        """What a send fails with ends it, and is not remembered as sent."""
+    def test_a_failed_send_ends_the_collector(self) -> None:
+        """The position stays in front of it, so the next start sends it again."""
         running = self.begin()
         self.sender.waiting.pop().errback(MessageTooLarge("too large"))
         self.clock.advance(1)
@@ -220,12 +220,12 @@ class CollectorTests(SynchronousTestCase):
         self.successResultOf(Deferred.fromCoroutine(self.collector.close(1.0)))
         self.assertEqual(self.state.positions, [0])
 
-    def test_too_long(self) -> None:
-        """A line that may not be so long ends it."""
+    def test_a_line_too_long_ends_the_collector(self) -> None:
+        """The policy "fail" asks for that."""
         self.failureResultOf(self.begin(rules=Rules(2, "fail")), LineTooLong)
 
-    def test_cancelled(self) -> None:
-        """Cancelled it stops reading; what is acknowledged while it closes is kept."""
+    def test_a_cancelled_collector_stops_reading(self) -> None:
+        """Lines that are acknowledged while it closes are saved."""
         running = self.begin()
         running.cancel()
         self.failureResultOf(running, CancelledError)
@@ -233,8 +233,8 @@ class CollectorTests(SynchronousTestCase):
         self.successResultOf(Deferred.fromCoroutine(self.collector.close(1.0)))
         self.assertEqual(self.state.positions, [8])
 
-    def test_silence(self) -> None:
-        """That nothing is acknowledged for long is said once, and that something is again."""
+    def test_a_silent_broker_is_reported_once(self) -> None:
+        """Its return is reported, too."""
         self.begin()
         self.clock.pump([1.0] * 30)
         self.assertEqual(self.reports, ["no broker has acknowledged anything for 10 seconds; waiting"])
@@ -242,8 +242,8 @@ class CollectorTests(SynchronousTestCase):
         self.clock.pump([1.0] * 30)
         self.assertEqual(self.reports[1:], ["a broker acknowledges again"])
 
-    def test_state_cannot_be_saved(self) -> None:
-        """Collecting goes on, it is said once, and tried again."""
+    def test_collecting_goes_on_without_a_saved_state(self) -> None:
+        """The failure is reported once, and saving is tried again."""
         self.state.error = OSError(28, "No space left on device")
         self.begin()
         self.sender.answer()

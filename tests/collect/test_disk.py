@@ -1,4 +1,4 @@
-"""Tests of the local file system as following files sees it, and of names."""
+"""Tests of logd.collect.disk and of the names of rotated files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from logd.collect.rotation.names import Stems, is_compressed, related, stem
 
 
 class DiskTests(SynchronousTestCase):
-    """Disk."""
+    """``Disk``."""
 
     def setUp(self) -> None:
-        """Make a folder with a bit of everything."""
+        """Make a folder with files, links, a pipe and folders."""
         self.root = Path(os.path.abspath(self.mktemp()))
         (self.root / "sub" / "deep").mkdir(parents=True)
         for name in ("a.log", "b[1].log", "sub/c.log", "sub/deep/d.log"):
@@ -26,19 +26,19 @@ class DiskTests(SynchronousTestCase):
         (self.root / "folder.log").mkdir()
 
     def found(self, *patterns: str) -> list[str]:
-        """The paths that patterns find, below the root."""
+        """Return the paths that patterns find, relative to the root."""
         seen = Disk().find([f"{self.root}/{pattern}" for pattern in patterns])
         return [os.path.relpath(each.path, self.root) for each in seen]
 
-    def test_find(self) -> None:
-        """Regular files are found, through links too, by name and by pattern, each path once and in order."""
+    def test_regular_files_are_found_by_pattern(self) -> None:
+        """Links are followed; each path comes once and in order, and a name with brackets is also a name."""
         self.assertEqual(self.found("*.log", "a.*"), ["a.log", "b[1].log", "link.log"])
         self.assertEqual(self.found("b[1].log"), ["b[1].log"])
         self.assertEqual(self.found("**/[cd].log"), ["sub/c.log", "sub/deep/d.log"])
         self.assertEqual(self.found("none", "sub"), [])
 
-    def test_identity(self) -> None:
-        """A file is the same under another name, and its size is known."""
+    def test_a_file_keeps_its_identity_when_renamed(self) -> None:
+        """An open file can be read on after it was removed."""
         disk = Disk()
         before, link = disk.find([f"{self.root}/a.log", f"{self.root}/link.log"])
         self.assertEqual((before.identity, before.size), (link.identity, 5))
@@ -53,37 +53,37 @@ class DiskTests(SynchronousTestCase):
         with self.assertRaises(FileNotFoundError):
             disk.open(before.path)
 
-    def test_in_folder(self) -> None:
-        """What is wanted is stat'ed, regular files alone are returned; no folder has no files."""
+    def test_a_folder_gives_the_wanted_regular_files(self) -> None:
+        """A folder that is gone gives none."""
         disk = Disk()
         found = disk.in_folder(str(self.root), lambda name, _: name[0] in "afp")
         self.assertEqual([os.path.basename(each.path) for each in found], ["a.log"])
         self.assertEqual(disk.in_folder(f"{self.root}/gone", lambda *_: True), [])
 
-    def test_pipe(self) -> None:
-        """Opening what has become a pipe does not wait for its writer."""
+    def test_opening_a_pipe_does_not_block(self) -> None:
+        """A log may be replaced by one between the look and the opening."""
         Disk().open(f"{self.root}/pipe.log").close()
 
 
 class NamesTests(SynchronousTestCase):
     """Names of rotated files."""
 
-    def test_related(self) -> None:
-        """What rotation makes of a name begins with it, or with it but for its extension, in the same folder."""
+    def test_a_rotated_name_begins_with_the_logs(self) -> None:
+        """The extension may come behind the number, and the folder is the same."""
         for other in ("/l/app.log.1", "/l/app-20111111.log", "/l/app.log-2011", "/l/app.log"):
             self.assertTrue(related("/l/app.log", other), other)
         for other in ("/k/app.log.1", "/l/ap.log", "/l/sub/app.log.1"):
             self.assertFalse(related("/l/app.log", other), other)
         self.assertEqual(stem("/l/app.log.1"), "app.log")
 
-    def test_stems(self) -> None:
-        """The paths that one may be a rotated one of are those that it is related to."""
+    def test_an_index_of_names_finds_the_related_ones(self) -> None:
+        """The result is the one of a comparison with each path."""
         paths = ["/l/app.log", "/l/a", "/l/b.log", "/k/app.log", "/l/app.log.1"]
         stems = Stems(paths)
         for path in (*paths, "/l/app.log.1.2", "/l/b-1.log", "/l/", "/m/x"):
             self.assertEqual(sorted(stems.of(path)), sorted(p for p in paths if p != path and related(p, path)), path)
 
-    def test_compressed(self) -> None:
-        """Endings of compressed files are known."""
+    def test_compressed_files_are_known_by_their_endings(self) -> None:
+        """Their bytes are no lines."""
         self.assertTrue(is_compressed("/l/a.log.1.gz"))
         self.assertFalse(is_compressed("/l/a.gz.log"))

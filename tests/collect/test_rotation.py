@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.collect.following import LONG, FollowerTestCase
+from tests.collect.followers import LONG, FollowerTestCase
 
 
 class RotationTests(FollowerTestCase):
-    """Files that are renamed, copied, emptied, removed, made again."""
+    """Files that are renamed, copied, emptied, removed and made again while a collector runs."""
 
-    def test_renamed(self) -> None:
-        """What is left of a renamed file is read first, though no pattern matches its new name, and what comes late."""
+    def test_a_renamed_file_is_read_to_its_end(self) -> None:
+        """Its rest comes first, also lines written late and under a name that no pattern matches."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\n")
@@ -21,8 +21,8 @@ class RotationTests(FollowerTestCase):
         self.disk.append("/l/a.log", b"four\n")
         self.assertEqual(self.lines(), [b"late", b"four"])
 
-    def test_renamed_while_away(self) -> None:
-        """A file that was renamed while no collector ran is found by what it is."""
+    def test_a_file_renamed_in_an_absence_is_found(self) -> None:
+        """Its inode and content identify it."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\n")
@@ -31,8 +31,8 @@ class RotationTests(FollowerTestCase):
         self.again()
         self.assertEqual(self.lines(), [b"two", b"three"])
 
-    def test_inode_again(self) -> None:
-        """A new file that got the inode of one that is gone is read from its start, however long it is."""
+    def test_a_new_file_with_an_old_inode_is_read_whole(self) -> None:
+        """Its content tells it from the file that is gone, however long it is."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         inode = self.disk.names["/l/a.log"].inode
@@ -48,8 +48,8 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"six", b"and more"])
         self.noticed("was truncated or overwritten: it was read up to byte 13; any later lines, written while")
 
-    def test_removed(self) -> None:
-        """What is open is read to its end, and its unfinished line is taken, before it is let go of."""
+    def test_a_removed_open_file_is_read_to_its_end(self) -> None:
+        """Its unfinished line is taken before it is closed."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\nunfinished")
@@ -58,11 +58,11 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.disk.open_now, 1)
         self.assertEqual(self.lines(60.0), [b"unfinished"])
         self.assertEqual(self.lines(60.0), [])
-        self.assertEqual((self.disk.open_now, self.follower.catalogue.sources), (0, {}))
+        self.assertEqual((self.disk.open_now, self.follower.tracker.sources), (0, {}))
         self.noticed()
 
-    def test_removed_unread(self) -> None:
-        """What is gone before it was read is reported with its bytes."""
+    def test_a_file_removed_unread_is_reported(self) -> None:
+        """The report gives the bytes that are lost."""
         self.disk.append("/l/a.log", b"one\n")
         self.follower.step(read=False)
         self.disk.crash()
@@ -70,17 +70,17 @@ class RotationTests(FollowerTestCase):
         self.disk.remove("/l/a.log")
         self.assertEqual(self.lines(), [])
         self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
-        self.assertEqual(self.follower.catalogue.lost, 4)
+        self.assertEqual(self.follower.tracker.lost, 4)
 
-    def test_opened_though_not_read(self) -> None:
-        """While nothing may be read new files are opened, as long as there is room: what is open is not lost."""
+    def test_new_files_are_opened_before_they_are_read(self) -> None:
+        """An open file is not lost when it is removed while the producer is full."""
         self.disk.append("/l/a.log", b"one\n")
         self.follower.step(read=False)
         self.disk.remove("/l/a.log")
         self.assertEqual(self.lines(), [b"one"])
 
-    def test_few_open(self) -> None:
-        """No more files are open than allowed; those without a name are the last to be closed."""
+    def test_open_files_are_bounded(self) -> None:
+        """Those without a name are closed last, since they could not be opened again."""
         self.begin(open_files=2)
         for name in "abcd":
             self.disk.append(f"/l/{name}.log", name.encode() + b"\n")
@@ -94,8 +94,8 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(sorted(self.lines()), [b"more of a", b"more of b", b"more of c", b"more of d"])
         self.assertEqual(self.disk.open_now, 2)
 
-    def test_emptied(self) -> None:
-        """A file that was emptied is read from its start, also if it is longer than before by then."""
+    def test_an_emptied_file_is_read_from_its_start(self) -> None:
+        """The file may be longer than before when that is seen."""
         for more in (b"new\n", LONG * 3):
             self.setUp()
             self.disk.append("/l/a.log", b"one\ntwo\n")
@@ -104,10 +104,10 @@ class RotationTests(FollowerTestCase):
             self.disk.append("/l/a.log", more)
             self.assertEqual(self.lines(), more.split(b"\n")[:-1])
             self.noticed("/l/a.log was truncated or overwritten, reading from its start")
-            self.assertEqual(self.follower.catalogue.lost, 0)
+            self.assertEqual(self.follower.tracker.lost, 0)
 
-    def test_emptied_unread(self) -> None:
-        """What was seen and not read before a file was emptied is reported."""
+    def test_a_file_emptied_unread_is_reported(self) -> None:
+        """Bytes that were seen and not read are lost."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\n")
@@ -117,8 +117,8 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [])
         self.noticed("read up to byte 4; at least 4 bytes after that are lost")
 
-    def test_copied_and_emptied(self) -> None:
-        """The copy of an emptied file is gone on with, whether a pattern matches it or not, and sent no second time."""
+    def test_the_copy_of_an_emptied_file_is_continued(self) -> None:
+        """Its earlier lines are not sent again, though a pattern may match it."""
         for pattern in ("/l/*.log", "/l/*"):
             self.setUp()
             self.begin(patterns=[pattern])
@@ -132,8 +132,8 @@ class RotationTests(FollowerTestCase):
             self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, 5 bytes are left to read")
             self.assertEqual(self.lines(), [])
 
-    def test_copy_that_ends_early(self) -> None:
-        """A copy is sent no second time when lines came behind its end that were read before the file was emptied."""
+    def test_a_copy_that_ends_early_is_not_sent_again(self) -> None:
+        """Lines behind its end were read before the file was emptied."""
         for pattern in ("/l/*.log", "/l/*"):
             self.setUp()
             self.begin(patterns=[pattern])
@@ -142,14 +142,14 @@ class RotationTests(FollowerTestCase):
             self.disk.copy("/l/a.log", "/l/a.log.1")
             self.disk.append("/l/a.log", b"late\n")
             self.assertEqual(self.lines(), [b"late"])
-            (source,) = self.follower.catalogue.sources.values()
+            (source,) = self.follower.tracker.sources.values()
             source.acknowledged = source.mark
             self.disk.truncate("/l/a.log")
             self.disk.append("/l/a.log", b"new\n")
             self.assertEqual(self.lines() + self.lines(), [b"new"], pattern)
 
-    def test_copy_seen_first(self) -> None:
-        """A copy that is found before its original is emptied is not read, also by the next collector."""
+    def test_a_copy_found_first_is_not_read(self) -> None:
+        """Its original is not emptied yet; the next collector does not read it, either."""
         self.begin(patterns=["/l/*"])
         self.disk.append("/l/a.log", LONG * 5)
         self.lines()
@@ -164,28 +164,28 @@ class RotationTests(FollowerTestCase):
         self.disk.append("/l/a.log", b"new\n")
         self.assertEqual(self.lines(), [b"rest", b"new"])
 
-    def test_copy_goes_its_own_way(self) -> None:
-        """A copy that is written to is a file of its own from there on."""
+    def test_a_copy_that_grows_is_a_file_of_its_own(self) -> None:
+        """Reading begins where it parts from its original."""
         self.begin(patterns=["/l/*"])
         self.disk.append("/l/a.log", LONG * 2)
         self.lines()
         self.disk.copy("/l/a.log", "/l/a.log.bak")
         self.assertEqual(self.lines(), [])
-        next(iter(self.follower.catalogue.sources.values())).acknowledged = next(
-            iter(self.follower.catalogue.sources.values())
+        next(iter(self.follower.tracker.sources.values())).acknowledged = next(
+            iter(self.follower.tracker.sources.values())
         ).mark
         self.disk.append("/l/a.log.bak", b"its own\n")
         self.disk.append("/l/a.log", b"the other's\n")
         self.assertEqual(sorted(self.lines()), [b"its own", b"the other's"])
 
-    def test_copy_left_over(self) -> None:
-        """Of a copy whose original is gone nothing is read that was acknowledged, and everything else is."""
+    def test_a_copy_without_its_original_repeats_nothing(self) -> None:
+        """Acknowledged lines are not read in it, and all others are."""
         for acknowledged, expected in ((True, []), (False, [LONG[:-1], LONG[:-1]])):
             self.setUp()
             self.begin(patterns=["/l/*"], gone=0.0)
             self.disk.append("/l/a.log", LONG * 3)
             self.lines()
-            (source,) = self.follower.catalogue.sources.values()
+            (source,) = self.follower.tracker.sources.values()
             self.disk.copy("/l/a.log", "/l/a.log.bak", len(LONG) * 2)
             self.assertEqual(self.lines(), [])
             if acknowledged:
@@ -195,8 +195,8 @@ class RotationTests(FollowerTestCase):
             self.disk.append("/l/a.log.bak", b"x\n")
             self.assertEqual(self.lines(), [b"x"])
 
-    def test_copy_with_used_inode(self) -> None:
-        """A copy may get the inode of a file that was followed and is gone."""
+    def test_a_copy_may_have_a_reused_inode(self) -> None:
+        """A file that was followed and is gone had it before."""
         self.begin(open_files=1)
         self.disk.append("/l/b.log", b"gone soon\n")
         self.disk.append("/l/a.log", LONG)
@@ -211,8 +211,8 @@ class RotationTests(FollowerTestCase):
         self.disk.truncate("/l/a.log")
         self.assertEqual(self.lines(), [b"rest"])
 
-    def test_renamed_between_look_and_read(self) -> None:
-        """A file is not taken for the one that has its name now."""
+    def test_a_file_is_not_mistaken_for_its_successor(self) -> None:
+        """The file is renamed between the look and the reading."""
         self.begin(open_files=1)
         self.disk.append("/l/a.log", b"one\n")
         self.disk.append("/l/b.log", b"two\n")
@@ -221,8 +221,8 @@ class RotationTests(FollowerTestCase):
         self.disk.append("/l/b.log", b"three\nfour\n")
         self.assertEqual(sorted(self.lines(0.0) + self.lines()), [b"four", b"one", b"three", b"two"])
 
-    def test_written_anew(self) -> None:
-        """A file that was replaced by one with the same beginning, as editors and restores do, is gone on with."""
+    def test_a_file_replaced_by_a_longer_copy_is_continued(self) -> None:
+        """Editors and restores write a file anew with the same beginning."""
         self.disk.append("/l/a.log", LONG)
         self.lines()
         self.disk.copy("/l/a.log", "/l/.tmp")
@@ -231,8 +231,8 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"more"])
         self.noticed("/l/a.log was replaced; /l/a.log is its copy")
 
-    def test_alike(self) -> None:
-        """Two files with the same content that are there from the beginning are both read."""
+    def test_files_alike_from_the_beginning_are_both_read(self) -> None:
+        """Neither was seen to be a copy."""
         self.begin(patterns=["/l/*"])
         self.disk.append("/l/a.log", LONG * 3)
         self.disk.append("/l/a.log.1", LONG * 3)

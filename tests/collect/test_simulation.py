@@ -1,4 +1,4 @@
-"""Tests of following files through random lives; more of them by LOGD_LIVES."""
+"""Tests of following files through random lives; LOGD_LIVES sets their number."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.collect.mutations import MUTATIONS
 from tests.collect.simulation import Broken, Life
 
 LIVES = int(os.environ.get("LOGD_LIVES") or 150)
-#: Lives that one broken thing may take to be found.
+#: Lives that it may take to find one fault.
 TRIES = 20
 #: The seed of the first one.
 FIRST = int(os.environ.get("LOGD_LIVES_START") or 0)
 
 
 class SimulationTests(SynchronousTestCase):
-    """Growth, rotations by renaming, copying and making anew, few open files, brokers that are silent."""
+    """Lives with growth, rotations of every kind, few open files and silent brokers."""
 
-    def test_calm(self) -> None:
-        """While the collector lives every line arrives, in order by file, and once."""
+    def test_every_line_arrives_once_while_collecting(self) -> None:
+        """Lines of a file are in order."""
         repeating = 0
         for seed in range(FIRST, FIRST + LIVES):
             life = Life(seed, crashes=False)
@@ -29,8 +29,8 @@ class SimulationTests(SynchronousTestCase):
             repeating += life.may_repeat
         self.assertLess(repeating, LIVES * 0.7)
 
-    def test_crashes(self) -> None:
-        """Killed at any moment it still sends every line, in order by file."""
+    def test_every_line_arrives_despite_kills(self) -> None:
+        """Killed at any moment, the collector still sends the lines of a file in order."""
         killed = 0
         for seed in range(FIRST, FIRST + LIVES):
             life = Life(seed)
@@ -38,9 +38,8 @@ class SimulationTests(SynchronousTestCase):
             killed += life.killed
         self.assertGreater(killed, LIVES)
 
-    def test_absences(self) -> None:
-        """After any number of rotations without a collector every line arrives that is still there, and what is not is
-        said each time."""
+    def test_every_remaining_line_arrives_after_absences(self) -> None:
+        """Any number of rotations may have happened, and each loss is reported."""
         missed = destructive = 0
         for seed in range(LIVES):
             life = AbsentLife(seed)
@@ -52,10 +51,10 @@ class SimulationTests(SynchronousTestCase):
 
 
 class MutationTests(SynchronousTestCase):
-    """What is found out about an absence, broken on purpose."""
+    """Faults put into the handling of absences."""
 
-    def test_each_is_found(self) -> None:
-        """Lives with absences find each; the seeds are in docs/reliability.md."""
+    def test_each_fault_is_found_by_random_lives(self) -> None:
+        """The simulation would prove nothing otherwise; the seeds are in docs/reliability.md."""
         for name, broken in MUTATIONS.items():
             with broken():
                 self.assertTrue(any(map(_fails, range(TRIES))), f"{name} is not found")

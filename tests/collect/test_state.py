@@ -1,4 +1,4 @@
-"""Tests of the state, and of the file that it is kept in."""
+"""Tests of logd.collect.state and state_file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.files import Seen
-from logd.collect.mark import ReadMark
+from logd.collect.read_mark import ReadMark
 from logd.collect.rotation.siblings import Passed
 from logd.collect.source import SourceFile
 from logd.collect.state import BadState, State, decode_state, encode_state
@@ -18,7 +18,7 @@ from logd.log.disk.local_files import LocalFiles
 
 
 def source(name: str = "/l/a\udcff.log") -> SourceFile:
-    """A source whose fields all differ; its name is no UTF-8."""
+    """Return a source whose fields all differ and whose name is no UTF-8."""
     copy = Seen("/l/copy", 1, 2, 3, 4)
     mark = ReadMark(2000, 1024, "aa", 256, "bb")
     return SourceFile(
@@ -33,18 +33,18 @@ def source(name: str = "/l/a\udcff.log") -> SourceFile:
 
 
 class StateTests(SynchronousTestCase):
-    """encode_state() and decode_state()."""
+    """``encode_state`` and ``decode_state``."""
 
-    def test_round_trip(self) -> None:
-        """What is acknowledged comes back, to be verified; what was only read is read again."""
+    def test_acknowledged_places_come_back(self) -> None:
+        """They are verified again, and lines that were only read are read again."""
         before = source()
         (after,) = decode_state(encode_state("t", State([before])), "t").sources
         for name in ("name", "identity", "path", "sound_size", "copies", "acknowledged"):
             self.assertEqual(getattr(after, name), getattr(before, name))
         self.assertEqual((after.mark, after.verified), (before.acknowledged, False))
 
-    def test_memory(self) -> None:
-        """Patterns and passed files come back; a state of a release that did not keep them is read all the same."""
+    def test_patterns_and_passed_files_come_back(self) -> None:
+        """A state of a release that did not keep them is read all the same."""
         mark = ReadMark(2000, 1024, "aa", 256, "bb")
         before = State(
             [source()], frozenset(("/l/*.log", "/l/\udcff")), [Passed("/l/a", Seen("/l/a.1", 1, 2, 3, 4), mark)]
@@ -57,16 +57,16 @@ class StateTests(SynchronousTestCase):
         after = decode_state(json.dumps(old).encode(), "t")
         self.assertEqual((len(after.sources), after.patterns, after.passed), (1, None, []))
 
-    def test_order(self) -> None:
-        """Sources stay in their order: of one name the oldest is read first."""
+    def test_sources_stay_in_their_order(self) -> None:
+        """Of one name the oldest file is read first."""
         sources = [source(f"/l/{number}") for number in (3, 1, 2)]
         self.assertEqual(
             [each.name for each in decode_state(encode_state("t", State(sources)), "t").sources],
             ["/l/3", "/l/1", "/l/2"],
         )
 
-    def test_refused(self) -> None:
-        """A state that is damaged, of another version or of another topic is refused, whatever is wrong with it."""
+    def test_a_damaged_or_foreign_state_is_refused(self) -> None:
+        """Another version's or topic's would make the collector skip or repeat lines."""
         good: dict[str, Any] = json.loads(encode_state("t", State([source()])))
         entry = good["files"][0]
         damaged: list[Any] = [
@@ -90,21 +90,21 @@ class StateTests(SynchronousTestCase):
 
 
 class StateFileTests(SynchronousTestCase):
-    """StateFile."""
+    """``StateFile``."""
 
     def setUp(self) -> None:
-        """Choose a path in a folder that is not there."""
+        """Choose a path in a folder that does not exist."""
         self.path = os.path.abspath(os.path.join(self.mktemp(), "deep", "state.json"))
 
     def open(self) -> tuple[StateFile, State | None]:
-        """Open it."""
+        """Open the state file, and close it after the test."""
         file = StateFile(LocalFiles(), self.path, "t")
         restored = file.open()
         self.addCleanup(file.close)
         return file, restored
 
-    def test_life(self) -> None:
-        """There is nothing at first; what is saved is there the next time, also if a save was cut off since."""
+    def test_a_saved_state_is_there_the_next_time(self) -> None:
+        """A save that was cut off leaves the one before."""
         file, restored = self.open()
         self.assertIsNone(restored)
         file.save(State([]))
@@ -121,16 +121,16 @@ class StateFileTests(SynchronousTestCase):
         assert restored is not None
         self.assertEqual(restored.sources, [])
 
-    def test_in_use(self) -> None:
-        """Two collectors cannot have one state."""
+    def test_a_state_file_has_one_collector(self) -> None:
+        """Two of them would overwrite each other's positions."""
         file, _ = self.open()
         with self.assertRaisesRegex(StateInUse, f"another process collects with the state file {self.path}"):
             self.open()
         file.close()
         self.open()
 
-    def test_unusable(self) -> None:
-        """A damaged file, and a place where none can be, are named."""
+    def test_an_unusable_state_file_is_named(self) -> None:
+        """The file may be damaged, or its path one where no file can be."""
         os.makedirs(os.path.dirname(self.path))
         with open(self.path, "wb") as file:
             file.write(b"{")
@@ -140,8 +140,8 @@ class StateFileTests(SynchronousTestCase):
         with self.assertRaisesRegex(BadState, "cannot be used: "):
             self.open()
 
-    def test_default_path(self) -> None:
-        """Each combination of topic, broker and patterns, in any order, has a path of its own."""
+    def test_each_combination_has_a_default_path(self) -> None:
+        """Topic, brokers and patterns count, the latter in any order."""
         home = {"HOME": "/home/x"}
         path = default_path("t", "b:1", ["/a", "/b"], home)
         self.assertRegex(path, r"^/home/x/\.local/state/logd/collect-[0-9a-f]{16}\.json$")

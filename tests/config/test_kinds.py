@@ -1,4 +1,4 @@
-"""Tests of the kinds of values."""
+"""Tests of logd.config.kinds: the kinds of values that settings have."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from logd.config.kinds import Address, Endpoint, Folder, Switch, Whole, parse_ad
 class WholeTests(SynchronousTestCase):
     """Whole numbers."""
 
-    def test_range(self) -> None:
-        """Both ends are allowed and their neighbours outside are not."""
+    def test_both_ends_of_a_range_are_allowed(self) -> None:
+        """Their neighbours outside are not."""
         kind = Whole(1, 10)
         self.assertEqual([value for value in (-1, 0, 1, 10, 11) if kind.accepts(value)], [1, 10])
 
-    def test_none(self) -> None:
-        """Minus one is allowed where it means something, and said to be."""
+    def test_minus_one_is_allowed_where_it_means_something(self) -> None:
+        """The text of what is allowed gives the meaning."""
         kind = Whole(5, 10, "bytes", none="no limit")
         self.assertEqual([value for value in (-2, -1, 0, 5) if kind.accepts(value)], [-1, 5])
         self.assertEqual(kind.allowed, "a whole number of bytes from 5 to 10, or -1 for no limit")
 
-    def test_types(self) -> None:
-        """What is no whole number is not taken for one."""
+    def test_values_of_other_types_are_no_whole_numbers(self) -> None:
+        """TOML tells them apart, and ``True`` would count as 1 in Python."""
         for value in (True, 1.0, "1", None):
             self.assertFalse(Whole(0, 10).accepts(value), value)
 
-    def test_parse(self) -> None:
-        """Text is read as decimal."""
+    def test_text_is_read_as_decimal(self) -> None:
+        """Other notations are refused rather than guessed."""
         self.assertEqual(Whole(0, 100).parse("42"), 42)
         for text in ("", "4.2", "0x10", "ten"):
             with self.assertRaises(ValueError):
@@ -35,31 +35,31 @@ class WholeTests(SynchronousTestCase):
 
 
 class SwitchTests(SynchronousTestCase):
-    """True and false."""
+    """Switches, which are true or false."""
 
-    def test_parse(self) -> None:
-        """The usual words are read, whatever their case."""
+    def test_the_usual_words_are_read(self) -> None:
+        """Their case does not matter, and another word is refused."""
         self.assertEqual([Switch().parse(text) for text in ("true", "Yes", "ON", "1")], [True] * 4)
         self.assertEqual([Switch().parse(text) for text in ("false", "No", "off", "0")], [False] * 4)
         with self.assertRaises(ValueError):
             Switch().parse("perhaps")
 
-    def test_types(self) -> None:
-        """A number or a word in a file is no switch."""
+    def test_a_number_or_word_is_no_switch(self) -> None:
+        """A file has true and false of its own; words are for command lines and variables."""
         self.assertEqual([value for value in (True, False, 1, 0, "true") if Switch().accepts(value)], [True, False])
 
 
 class AddressTests(SynchronousTestCase):
-    """HOST:PORT."""
+    """Addresses of the form HOST:PORT."""
 
-    def test_parse(self) -> None:
-        """Names, IPv4 and bracketed IPv6 addresses are read."""
+    def test_names_and_ip_addresses_are_read(self) -> None:
+        """IPv6 addresses are in brackets."""
         self.assertEqual(parse_address("broker-1.example:6667"), ("broker-1.example", 6667))
         self.assertEqual(parse_address("127.0.0.1:1"), ("127.0.0.1", 1))
         self.assertEqual(parse_address("[::1]:65535"), ("::1", 65535))
 
-    def test_refused(self) -> None:
-        """What is no address, or no port that one could connect to, is refused."""
+    def test_an_unusable_address_is_refused(self) -> None:
+        """Text may be no address, or have a port to which one cannot connect."""
         for text in ("", "host", "host:", ":6667", "host:0", "host:65536", "::1:6667", "tcp://host:1", "host:1\n"):
             self.assertFalse(Address().accepts(text), text)
             with self.assertRaises(ValueError):
@@ -70,14 +70,14 @@ class AddressTests(SynchronousTestCase):
 class TextTests(SynchronousTestCase):
     """Endpoints and folders."""
 
-    def test_endpoint(self) -> None:
-        """An endpoint begins with its kind; a bare port is a common mistake."""
+    def test_an_endpoint_begins_with_its_kind(self) -> None:
+        """A bare port is a common mistake, so the error shows an example."""
         kind = Endpoint("tcp:1")
         self.assertTrue(kind.accepts("ssl:6667:privateKey=key.pem"))
         for value in ("6667", "127.0.0.1:6667", "tcp", "tcp:", 6667):
             self.assertFalse(kind.accepts(value), value)
         self.assertIn("tcp:1", kind.allowed)
 
-    def test_folder(self) -> None:
-        """A folder is any path that there can be."""
+    def test_a_folder_is_any_possible_path(self) -> None:
+        """A folder need not exist yet; only the empty path and a NUL are impossible."""
         self.assertEqual([value for value in ("/a", "a", "", "a\0b", 1) if Folder().accepts(value)], ["/a", "a"])

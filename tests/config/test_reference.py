@@ -1,4 +1,4 @@
-"""Tests of the page about settings."""
+"""Tests of logd.config.reference, which writes the page about settings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "configuration.m
 
 
 class ReferenceTests(SynchronousTestCase):
-    """docs/configuration.md and the code say the same."""
+    """docs/configuration.md against the code."""
 
-    def test_page_is_current(self) -> None:
-        """The page is the one that the table makes; ``make docs`` writes it anew."""
+    def test_the_page_is_current(self) -> None:
+        """``make docs`` writes it anew."""
         self.assertEqual(PAGE.read_text(encoding="utf-8"), page())
 
-    def test_every_setting_is_there(self) -> None:
-        """Each setting has a line of four cells, none of them empty."""
+    def test_every_setting_has_a_full_line(self) -> None:
+        """A line has four cells, and an empty one would hide what the setting does."""
         lines = page().splitlines()
         for name in ROWS:
             (line,) = [line for line in lines if line.startswith(f"| `{name}` |")]

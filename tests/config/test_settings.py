@@ -1,4 +1,4 @@
-"""Tests of the settings objects."""
+"""Tests of logd.config: the settings of brokers and logs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from logd.errors import ConfigurationError
 
 
 class SettingsTests(SynchronousTestCase):
-    """The objects that roles are handed."""
+    """The settings classes of each role."""
 
-    def test_defaults(self) -> None:
-        """The defaults that clients and operators rely on."""
+    def test_the_defaults_stay_as_they_are(self) -> None:
+        """Clients and operators rely on them."""
         settings = BrokerSettings(data="d")
         self.assertEqual(settings.listen, "tcp:6667:interface=127.0.0.1")
         self.assertEqual((settings.advertise, settings.id, settings.http), (None, None, None))
@@ -25,8 +25,8 @@ class SettingsTests(SynchronousTestCase):
         self.assertEqual(settings.log.retention_ms, 7 * 24 * 3600 * 1000)
         self.assertEqual(settings.log.retention_bytes, -1)
 
-    def test_names(self) -> None:
-        """A field is called by its setting's name with underscores, and no name is the beginning of another's table."""
+    def test_a_field_is_named_after_its_setting(self) -> None:
+        """No name is the beginning of another's table, which TOML could not express."""
         names: list[str] = []
         for cls in (LogSettings, BrokerSettings, ZooKeeperSecurity):
             others = ("log", "zookeeper_security", "origins")
@@ -37,15 +37,15 @@ class SettingsTests(SynchronousTestCase):
         for name in names:
             self.assertEqual([other for other in names if other.startswith(f"{name}.")], [])
 
-    def test_defaults_are_allowed(self) -> None:
-        """Each default is a value that its own row allows."""
+    def test_every_default_is_allowed_by_its_row(self) -> None:
+        """A broker without settings would not start otherwise."""
         for cls in (LogSettings, BrokerSettings):
             for row in settings_of(cls):
                 if not row.required:
                     row.check(row.default)
 
-    def test_constructor_checks(self) -> None:
-        """A value made in a program is checked like one from a file."""
+    def test_a_constructor_checks_its_values(self) -> None:
+        """Settings made in a program are checked like those from a file."""
         with self.assertRaisesRegex(ConfigurationError, r"segment\.bytes = 0 .* from 1 to"):
             LogSettings(segment_bytes=0)
         with self.assertRaisesRegex(ConfigurationError, r"id = -1 "):
@@ -53,36 +53,36 @@ class SettingsTests(SynchronousTestCase):
         with self.assertRaisesRegex(ConfigurationError, r"topics\.create = 1 .* true, false or explicit"):
             BrokerSettings(data="d", topics_create=1)  # type: ignore[arg-type]  # that is the point
 
-    def test_frozen(self) -> None:
-        """Settings handed down cannot be changed by who gets them."""
+    def test_settings_cannot_be_changed(self) -> None:
+        """They are handed down to many objects, which would see a change at different times."""
         with self.assertRaises(attrs.exceptions.FrozenInstanceError):
             LogSettings().flush_ms = 1  # type: ignore[misc]  # that is the point
 
 
 class OverridesTests(SynchronousTestCase):
-    """A topic's own settings."""
+    """The settings that a topic overrides."""
 
-    def test_overridden(self) -> None:
-        """Those given replace the broker's, the others stay."""
+    def test_a_topics_settings_replace_the_brokers(self) -> None:
+        """Those that are not given stay."""
         broker = BrokerSettings(data="d", log=LogSettings(flush_ms=5))
         settings = broker.log_settings({"retention.ms": 1000, "segment.bytes": 100})
         self.assertEqual((settings.retention_ms, settings.segment_bytes, settings.flush_ms), (1000, 100, 5))
 
-    def test_unknown(self) -> None:
-        """A broker's setting is none of a topic's, and a slip is told what it is near to."""
+    def test_a_brokers_setting_is_refused_for_a_topic(self) -> None:
+        """A misspelt one is refused with a suggestion."""
         broker = BrokerSettings(data="d")
         with self.assertRaisesRegex(ConfigurationError, "'topics.create'; allowed are .*segment.ms"):
             broker.log_settings({"topics.create": False})
         with self.assertRaisesRegex(ConfigurationError, "'retention.msec'; did you mean retention.ms"):
             broker.log_settings({"retention.msec": 1})
 
-    def test_bad_value(self) -> None:
-        """A value is checked against its row."""
+    def test_a_topics_value_is_checked(self) -> None:
+        """The row is the same as the broker's."""
         with self.assertRaisesRegex(ConfigurationError, "retention.ms = -5 "):
             LogSettings().overridden({"retention.ms": -5})
 
-    def test_message_fits_in_frame(self) -> None:
-        """A message that could never be sent or fetched is not promised, neither by the broker nor by a topic."""
+    def test_the_largest_message_fits_in_a_frame(self) -> None:
+        """A larger bound would allow messages that could never be sent or fetched, at the broker or in a topic."""
         self.assertEqual(
             BrokerSettings(data="d", log=LogSettings(message_bytes=(16 << 20) - 1024)).frame_bytes, 16 << 20
         )

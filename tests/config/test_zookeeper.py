@@ -1,4 +1,4 @@
-"""Tests of the settings that protect clients of the coordination tree, and of where they come from."""
+"""Tests of the settings that protect clients of the coordination tree, and of their sources."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SECRET = "it's a secret"
 
 
 class EnvironmentTests(SynchronousTestCase):
-    """What variables say."""
+    """Settings from environment variables."""
 
-    def test_names(self) -> None:
-        """A variable is a setting's name; an empty one says nothing."""
+    def test_a_variable_is_named_after_its_setting(self) -> None:
+        """An empty one counts as not set."""
         environ = {
             "LOGD_ZOOKEEPER_TLS_ENABLED": "yes",
             "LOGD_ZOOKEEPER_TLS_AUTHORITIES": "",
@@ -27,14 +27,14 @@ class EnvironmentTests(SynchronousTestCase):
         self.assertEqual(security_of_environment(environ), expected)
         self.assertEqual(security_of_environment({}), ZooKeeperSecurity())
 
-    def test_refused(self) -> None:
-        """A value that is not allowed is refused with the variable's name."""
+    def test_a_bad_variable_is_refused_by_name(self) -> None:
+        """The operator has to know which one to mend."""
         with self.assertRaises(ConfigurationError) as caught:
             security_of_environment({"LOGD_ZOOKEEPER_TLS_ENABLED": "perhaps"})
         self.assertIn("LOGD_ZOOKEEPER_TLS_ENABLED: zookeeper.tls.enabled = 'perhaps'", str(caught.exception))
 
-    def test_brokers(self) -> None:
-        """A broker reads them too; what the command line says counts more."""
+    def test_a_broker_reads_the_variables_too(self) -> None:
+        """A setting on the command line overrides them."""
         options = Options()
         options.environ = {"LOGD_ZOOKEEPER_DIGEST_FILE": "/a", "LOGD_ZOOKEEPER": "h:1"}
         options.parseOptions(["--data", "d"])
@@ -46,10 +46,10 @@ class EnvironmentTests(SynchronousTestCase):
 
 
 class SecretTests(SynchronousTestCase):
-    """Credentials are shown to nobody."""
+    """Credentials, which appear nowhere."""
 
-    def test_never_shown(self) -> None:
-        """Not by repr, and not by the error for one of another form."""
+    def test_credentials_are_never_shown(self) -> None:
+        """Neither the repr nor the error for a wrong form contains them."""
         settings = broker_settings(Source("f", {"data": "d", "zookeeper.digest.credentials": f"me:{SECRET}"}))
         self.assertEqual(settings.zookeeper_security.zookeeper_digest_credentials, f"me:{SECRET}")
         self.assertNotIn(SECRET, repr(settings))
@@ -59,8 +59,8 @@ class SecretTests(SynchronousTestCase):
             self.assertIn("allowed is USER:PASSWORD", str(caught.exception))
             self.assertNotIn(SECRET, str(caught.exception))
 
-    def test_file(self) -> None:
-        """The first line of a file counts; one that cannot be read is named."""
+    def test_credentials_may_come_from_a_file(self) -> None:
+        """Its first line counts, and a file that cannot be read is named."""
         path = self.mktemp()
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"me:{SECRET}\nand more\n")
@@ -72,10 +72,10 @@ class SecretTests(SynchronousTestCase):
 
 
 class FittingTests(SynchronousTestCase):
-    """What goes together."""
+    """Settings that need or exclude each other."""
 
-    def test_refused(self) -> None:
-        """A half of something is refused, with the names of both."""
+    def test_half_a_setting_is_refused(self) -> None:
+        """The error names the other half."""
         halves = [
             ({"zookeeper_tls_authorities": "a"}, "zookeeper.tls.enabled"),
             ({"zookeeper_tls_enabled": True, "zookeeper_tls_key": "k"}, "zookeeper.tls.certificate"),
@@ -86,8 +86,8 @@ class FittingTests(SynchronousTestCase):
                 ZooKeeperSecurity(**values)  # type: ignore[arg-type]
             self.assertIn(words, str(caught.exception))
 
-    def test_own_tree(self) -> None:
-        """A broker with a tree of its own is its client: both ends speak TLS, or none."""
+    def test_an_own_tree_and_its_client_agree_on_tls(self) -> None:
+        """A broker with an embedded tree is its client, so both ends speak TLS or none."""
         tls = ZooKeeperSecurity(zookeeper_tls_enabled=True)
         for values in ({"zookeeper_security": tls}, {"zookeeper_listen": "ssl:2181:privateKey=k"}):
             with self.assertRaises(ConfigurationError) as caught:
@@ -96,8 +96,8 @@ class FittingTests(SynchronousTestCase):
         BrokerSettings(data="d", zookeeper_listen="ssl:2181:privateKey=k", zookeeper_security=tls)
         BrokerSettings(data="d", zookeeper_hosts="h:1", zookeeper_security=tls)
 
-    def test_tls(self) -> None:
-        """TLS comes as it was said."""
+    def test_the_tls_settings_reach_the_client(self) -> None:
+        """A setting lost on the way would weaken the connection unseen."""
         path = self.mktemp()
         with open(path, "w", encoding="utf-8"):
             pass

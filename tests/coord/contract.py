@@ -1,4 +1,4 @@
-"""What every ICoordination has to do: mixins for the tests of each implementation, whatever the tree behind it.
+"""The contract of ICoordination's calls: mixins for the tests of each implementation, whatever the tree behind it.
 
 A test module derives, for each mixin, a TestCase that says how a client is made::
 
@@ -33,7 +33,7 @@ from logd.coord.errors import (
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Acl, Check, Create, Delete, Operation, Permission, SetData, Stat, WatchEvent
 
-#: Seconds after which a thing that should come is missed. A busy machine may need some.
+#: Seconds to wait for an event before the test fails. A busy machine may need some.
 PATIENCE = 20.0
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ else:
 
 
 class Contract(_Case):
-    """What the contracts need from an implementation."""
+    """The functions by which a contract's tests reach an implementation: each implementation's tests provide them."""
 
     async def make_client(self, *, session_timeout: float = 10.0, timeout: float = PATIENCE) -> ICoordination:
         """Return a new client, connected; closed at the test's end."""
@@ -71,7 +71,7 @@ class Contract(_Case):
         return client
 
     async def fails(self, awaitable: Awaitable[object], error: type[Exception]) -> None:
-        """The call fails with that error."""
+        """Check that the call fails with that error."""
         try:
             result = await awaitable
         except error:
@@ -79,14 +79,14 @@ class Contract(_Case):
         self.fail(f"{result!r} instead of {error.__name__}")
 
     async def soon(self, deferred: Deferred[T]) -> T:
-        """Wait for what has to come."""
+        """Wait for an event that has to come within PATIENCE."""
         from twisted.internet import reactor
 
         deferred.addTimeout(PATIENCE, reactor)
         return await deferred
 
     async def silent(self, client: ICoordination, watch: Deferred[WatchEvent]) -> None:
-        """The watch has not fired, with all that was done before this having been told."""
+        """Check that the watch has not fired, once the client knows all that was done before."""
         await client.sync(self.root)
         await client.exists(self.root)
         self.assertNoResult(watch)
@@ -100,20 +100,20 @@ class Contract(_Case):
             for name in await client.get_children(path):
                 await self._remove(client, f"{path}/{name}")
         except (NoAuth, NoNode):
-            pass  # what may not be read has no children here
+            pass  # no test puts children under a node that it may not read
         with suppress(NoNode):
             await client.delete(path)
 
 
 class CallsContract(Contract):
-    """Calls and the failures that the tree answers them with."""
+    """Each call's answer, and the errors that the tree answers it with."""
 
-    async def test_interface(self) -> None:
-        """A client has everything that the interface names."""
+    async def test_a_client_has_everything_that_the_interface_names(self) -> None:
+        """A program may then be given any of the clients."""
         verifyObject(ICoordination, await self.start())
 
-    async def test_create_and_get(self) -> None:
-        """A new node has its data and a Stat that tells so."""
+    async def test_a_new_node_has_its_data_and_its_stat(self) -> None:
+        """The Stat is that of a node which was never changed and has no children."""
         client = await self.start()
         path = f"{self.root}/a"
         self.assertEqual(await client.create(path, b"one"), path)
@@ -124,30 +124,30 @@ class CallsContract(Contract):
         self.assertEqual(stat.created_zxid, stat.modified_zxid)
         self.assertEqual((await client.get_children(self.root)), ["a"])
 
-    async def test_data(self) -> None:
-        """No data, all bytes, and a hundred thousand of them."""
+    async def test_data_of_any_bytes_are_read_as_written(self) -> None:
+        """They are no data at all, each of the 256 bytes, and a hundred thousand bytes."""
         client = await self.start()
         for number, data in enumerate((b"", bytes(range(256)), b"x" * 100_000)):
             await client.create(f"{self.root}/{number}", data)
             self.assertEqual((await client.get(f"{self.root}/{number}"))[0], data)
 
-    async def test_names(self) -> None:
-        """Names may have letters of any language, spaces and dots."""
+    async def test_names_may_have_letters_of_any_language(self) -> None:
+        """Spaces and dots are allowed too, but for names of one or two dots alone."""
         client = await self.start()
         for name in ("Grüße", "日本", "a b", "...", ".a", "a."):
             await client.create(f"{self.root}/{name}")
         self.assertEqual(await client.get_children(self.root), sorted(("Grüße", "日本", "a b", "...", ".a", "a.")))
 
-    async def test_create_refused(self) -> None:
-        """A node that is there, a parent that is not, an ephemeral parent."""
+    async def test_a_create_in_an_impossible_place_is_refused(self) -> None:
+        """The node exists, its parent does not, or its parent is ephemeral."""
         client = await self.start()
         await client.create(f"{self.root}/e", ephemeral=True)
         await self.fails(client.create(f"{self.root}/e"), NodeExists)
         await self.fails(client.create(f"{self.root}/no/child"), NoNode)
         await self.fails(client.create(f"{self.root}/e/child"), NoChildrenForEphemerals)
 
-    async def test_makepath(self) -> None:
-        """Missing parents are made, those that are there stay; the node itself must not be there."""
+    async def test_makepath_makes_the_missing_parents(self) -> None:
+        """Parents that exist stay as they are; the node itself must not exist."""
         client = await self.start()
         path = f"{self.root}/a/b/c"
         self.assertEqual(await client.create(path, b"x", makepath=True, ephemeral=True), path)
@@ -157,8 +157,8 @@ class CallsContract(Contract):
         self.assertEqual(await client.create(f"{self.root}/a/b/d", makepath=True), f"{self.root}/a/b/d")
         await self.fails(client.create(path, makepath=True), NodeExists)
 
-    async def test_makepath_together(self) -> None:
-        """Two clients that make the same parents at once do not disturb each other."""
+    async def test_two_clients_make_the_same_parents_together(self) -> None:
+        """Each passes over the parents that the other one made first."""
         one, other = await self.start(), await self.make_client()
         calls = [
             client.create(f"{self.root}/p/q/{number}-{who}", makepath=True)
@@ -169,8 +169,8 @@ class CallsContract(Contract):
             await call
         self.assertEqual(len(await one.get_children(f"{self.root}/p/q")), 10)
 
-    async def test_sequence(self) -> None:
-        """Numbers have ten digits and count what the parent's children ever were."""
+    async def test_sequence_numbers_count_every_child_there_ever_was(self) -> None:
+        """They have ten digits, and a deleted child's number is not given again."""
         client = await self.start()
         first = await client.create(f"{self.root}/s-", sequence=True)
         self.assertEqual(first, f"{self.root}/s-0000000000")
@@ -179,15 +179,15 @@ class CallsContract(Contract):
         self.assertEqual(await client.create(f"{self.root}/t", sequence=True), f"{self.root}/t0000000002")
         self.assertEqual(await client.create(f"{self.root}/", sequence=True), f"{self.root}/0000000003")
 
-    async def test_ephemeral(self) -> None:
-        """An ephemeral node names its session, and may have a number."""
+    async def test_an_ephemeral_node_names_its_session(self) -> None:
+        """It may have a sequence number as well."""
         client = await self.start()
         path = await client.create(f"{self.root}/e", ephemeral=True, sequence=True)
         _, stat = await client.get(path)
         self.assertEqual(stat.ephemeral_owner, client.session_id)
 
-    async def test_bad_paths(self) -> None:
-        """Paths that no node can have are refused by every call."""
+    async def test_a_path_that_no_node_can_have_is_refused(self) -> None:
+        """Every call fails with BadArguments, and none of them reaches a node."""
         client = await self.start()
         for path in ("", "a", "/a/", "//a", "/a//b", "/a/./b", "/a/../b", "/a\0"):
             calls: list[Deferred[Any]] = [
@@ -205,14 +205,14 @@ class CallsContract(Contract):
             for call in calls:
                 await self.fails(call, BadArguments)
 
-    async def test_exists(self) -> None:
-        """A Stat, or None."""
+    async def test_exists_returns_a_stat_or_none(self) -> None:
+        """A node that is not there is no error here."""
         client = await self.start()
         self.assertIsInstance(await client.exists(self.root), Stat)
         self.assertIsNone(await client.exists(f"{self.root}/no"))
 
-    async def test_missing(self) -> None:
-        """What is not there cannot be read, changed or removed."""
+    async def test_a_missing_node_is_an_error_of_every_other_call(self) -> None:
+        """It cannot be read, changed, checked or removed."""
         client, path = await self.start(), "/no-such-node"
         await self.fails(client.get(path), NoNode)
         await self.fails(client.get_children(path), NoNode)
@@ -220,16 +220,16 @@ class CallsContract(Contract):
         await self.fails(client.delete(path), NoNode)
         await self.fails(client.multi([Check(path)]), NoNode)
 
-    async def test_children(self) -> None:
-        """Names are sorted; grandchildren are not among them."""
+    async def test_children_are_sorted_and_leave_out_grandchildren(self) -> None:
+        """A node without any has an empty list."""
         client = await self.start()
         for name in ("b", "a/x", "c"):
             await client.create(f"{self.root}/{name}", makepath=True)
         self.assertEqual(await client.get_children(self.root), ["a", "b", "c"])
         self.assertEqual(await client.get_children(f"{self.root}/b"), [])
 
-    async def test_set(self) -> None:
-        """Each change counts; a version that is demanded has to be the node's."""
+    async def test_each_change_adds_one_to_the_version(self) -> None:
+        """A version that is demanded has to be the node's, or nothing is changed."""
         client, path = await self.start(), f"{self.root}/a"
         await client.create(path)
         self.assertEqual((await client.set(path, b"1")).version, 1)
@@ -239,8 +239,8 @@ class CallsContract(Contract):
         self.assertEqual(await client.get(path), (b"22", stat))
         self.assertGreater(stat.modified_zxid, stat.created_zxid)
 
-    async def test_delete(self) -> None:
-        """A node goes only without children, and with the version that is demanded."""
+    async def test_a_node_with_children_is_not_deleted(self) -> None:
+        """A node of another version than the one demanded is not deleted either."""
         client, path = await self.start(), f"{self.root}/a"
         await client.create(f"{path}/b", makepath=True)
         await client.set(path, b"")
@@ -250,8 +250,8 @@ class CallsContract(Contract):
         await client.delete(path, version=1)
         self.assertIsNone(await client.exists(path))
 
-    async def test_access(self) -> None:
-        """What an access list does not allow fails, and so does a list that makes no sense."""
+    async def test_an_access_list_is_obeyed(self) -> None:
+        """A list that makes no sense is refused when the node is made."""
         client, path = await self.start(), f"{self.root}/a"
         await client.create(path, acl=[Acl(Permission.READ, "world", "anyone")])
         await client.get(path)
@@ -261,8 +261,8 @@ class CallsContract(Contract):
         await client.create(f"{self.root}/d", b"secret", acl=[Acl(31, "digest", "u:h")])
         await self.fails(client.get(f"{self.root}/d"), NoAuth)
 
-    async def test_multi(self) -> None:
-        """All are done, in order, and each is answered."""
+    async def test_a_multi_does_all_operations_in_order(self) -> None:
+        """Each has its own result, and all have one zxid."""
         client, path = await self.start(), f"{self.root}/a"
         results = await client.multi(
             [
@@ -278,13 +278,13 @@ class CallsContract(Contract):
         data, stat = await client.get(path)
         self.assertEqual((data, stat.created_zxid), (b"2", stat.modified_zxid))
 
-    async def test_multi_of_nothing(self) -> None:
-        """No operations, no results."""
+    async def test_a_multi_of_no_operations_has_no_results(self) -> None:
+        """An empty list is no error."""
         client = await self.start()
         self.assertEqual(await client.multi([]), [])
 
-    async def test_multi_all_or_nothing(self) -> None:
-        """One operation that cannot be done undoes the others, and is the failure that is told."""
+    async def test_a_multi_that_fails_changes_nothing(self) -> None:
+        """One operation that cannot be done undoes the others, and its error is the multi's."""
         client, path = await self.start(), f"{self.root}/a"
         await client.create(f"{path}/b", b"old", makepath=True)
         before = await client.get(f"{path}/b"), await client.get(path)
@@ -305,16 +305,16 @@ class CallsContract(Contract):
         self.assertEqual(await client.get_children(path), ["b"])
         self.assertEqual(await client.create(f"{path}/s", sequence=True), f"{path}/s0000000001")
 
-    async def test_sync(self) -> None:
-        """After a sync a client sees what another was answered before."""
+    async def test_a_sync_shows_what_another_client_has_done(self) -> None:
+        """A client of another server of an ensemble may be behind without it."""
         one, other = await self.start(), await self.make_client()
         for number in range(5):
             await one.set(self.root, b"%d" % number)
             await other.sync(self.root)
             self.assertEqual((await other.get(self.root))[0], b"%d" % number)
 
-    async def test_order(self) -> None:
-        """Calls that are made without waiting are done and answered in their order."""
+    async def test_calls_are_answered_in_their_order(self) -> None:
+        """A hundred calls are made without waiting for any."""
         client = await self.start()
         answered: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What every ICoordination has to do with its session, its connection and with time: see contract.py."""
+"""The contract of ICoordination's session, its connection and its timeouts: see contract.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.coord.contract import Contract
 
 
 class SessionContract(Contract):
-    """A session's states, its end, and what becomes of calls meanwhile."""
+    """A session's states and its end, and what becomes of calls meanwhile."""
 
     async def reaches(self, client: ICoordination, *wanted: SessionState) -> None:
         """Wait until the session has gone through these states, from now on."""
@@ -32,31 +32,31 @@ class SessionContract(Contract):
         finally:
             end()
 
-    async def test_attributes(self) -> None:
-        """A connected client knows its session."""
+    async def test_a_connected_client_knows_its_session(self) -> None:
+        """State, id and timeout are set, and the last contact is a time."""
         client = await self.start()
         self.assertIs(client.state, SessionState.CONNECTED)
         self.assertNotEqual(client.session_id, 0)
         self.assertGreater(client.session_timeout, 0)
         self.assertGreater(client.last_contact, 0)
 
-    async def test_last_contact(self) -> None:
-        """What is answered moves the last contact."""
+    async def test_every_answer_moves_the_last_contact(self) -> None:
+        """The owner of ephemeral nodes measures by it how long it may go on without the tree."""
         client = await self.start()
         before = client.last_contact
         for _ in range(10):
             await client.sync(self.root)
         self.assertGreater(client.last_contact, before)
 
-    async def test_connect_again(self) -> None:
-        """Connecting what is connected changes nothing."""
+    async def test_connecting_twice_changes_nothing(self) -> None:
+        """The session stays the same."""
         client = await self.start()
         session = client.session_id
         self.assertIs(await client.connect(), client)
         self.assertEqual(client.session_id, session)
 
-    async def test_close(self) -> None:
-        """The session's ephemeral nodes go at once, others stay; subscribers are told; it can be done twice."""
+    async def test_closing_removes_the_ephemeral_nodes_at_once(self) -> None:
+        """Other nodes stay, subscribers are told, and a second close does no harm."""
         client, other = await self.start(), await self.make_client()
         ephemeral = await client.create(f"{self.root}/e", ephemeral=True)
         lasting = await client.create(f"{self.root}/p")
@@ -70,8 +70,8 @@ class SessionContract(Contract):
         self.assertIs(client.state, SessionState.CLOSED)
         await client.close()
 
-    async def test_after_close(self) -> None:
-        """Nothing can be asked any more, of a client that was closed; what was under way fails."""
+    async def test_a_closed_client_fails_every_call(self) -> None:
+        """A call that was under way fails too, and a watch fires with the session's end."""
         client = await self.start()
         answer, watch = client.get_and_watch(self.root)
         await answer
@@ -97,8 +97,8 @@ class SessionContract(Contract):
         for call in calls:
             await self.fails(call, ClientClosing)
 
-    async def test_unsubscribe(self) -> None:
-        """Who ends a subscription is told nothing more."""
+    async def test_an_ended_subscription_hears_nothing_more(self) -> None:
+        """It may be ended twice."""
         client = await self.start()
         told: list[SessionState] = []
         end = client.subscribe(told.append)
@@ -107,8 +107,8 @@ class SessionContract(Contract):
         await client.close()
         self.assertEqual(told, [])
 
-    async def test_cancel(self) -> None:
-        """A call that is cancelled fails so, and others are answered as they should."""
+    async def test_a_cancelled_call_disturbs_no_other(self) -> None:
+        """It fails with CancelledError, and the others get their own answers."""
         client = await self.start()
         calls: list[Deferred[Any]] = [client.get(self.root) for _ in range(3)]
         calls[1].cancel()
@@ -119,8 +119,8 @@ class SessionContract(Contract):
         await self.fails(making, CancelledError)
         await client.get(self.root)
 
-    async def test_cut(self) -> None:
-        """A lost connection suspends the session, tells the watches, and keeps ephemeral nodes; then it goes on."""
+    async def test_a_lost_connection_keeps_the_session_and_its_nodes(self) -> None:
+        """The session is suspended, its watches fire, and afterwards it goes on."""
         client, other = await self.start(), await self.make_client()
         path = await client.create(f"{self.root}/e", ephemeral=True)
         answer, watch = client.get_and_watch(self.root)
@@ -142,8 +142,8 @@ class SessionContract(Contract):
         await other.set(self.root, b"1")
         self.assertEqual((await client.get(self.root))[0], b"1")
 
-    async def test_calls_wait(self) -> None:
-        """Calls that are made while the session is suspended are answered once it is connected."""
+    async def test_calls_wait_for_a_suspended_session(self) -> None:
+        """They are answered in their order once it is connected."""
         client = await self.start()
         gone = Deferred.fromCoroutine(self.reaches(client, SessionState.SUSPENDED))
         await self.cut_off(client)
@@ -154,8 +154,8 @@ class SessionContract(Contract):
         self.assertEqual([(await self.soon(call)).version for call in calls], [1, 2, 3])
         self.assertEqual((await reading)[0], b"2")
 
-    async def test_calls_time_out(self) -> None:
-        """Calls that wait longer than their time fail."""
+    async def test_calls_of_a_suspended_session_time_out(self) -> None:
+        """They can be cancelled too, and later calls are answered."""
         client = await self.start()
         gone = Deferred.fromCoroutine(self.reaches(client, SessionState.SUSPENDED))
         await self.cut_off(client)
@@ -168,8 +168,8 @@ class SessionContract(Contract):
         await self.rejoin(client)
         await self.soon(client.get(self.root))
 
-    async def test_expire(self) -> None:
-        """A session that expired is lost with its ephemeral nodes, and another takes its place."""
+    async def test_another_session_follows_one_that_expired(self) -> None:
+        """The old one is lost with its ephemeral nodes, and its watches fire."""
         client, other = await self.start(), await self.make_client()
         path = await client.create(f"{self.root}/e", ephemeral=True)
         answer, watch = client.get_and_watch(self.root)

@@ -1,4 +1,4 @@
-"""What every ICoordination has to do with watches: see contract.py."""
+"""The contract of ICoordination's watches: see contract.py."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.coord.contract import Contract
 
 
 class WatchesContract(Contract):
-    """Which change fires which watch, once, and before anything shows the change."""
+    """The watches that a change fires: once, and before anything shows the change."""
 
     async def assert_fires(self, watch: Deferred[WatchEvent], type_: EventType, path: str) -> None:
-        """The watch fires with that event."""
+        """Check that the watch fires with that event."""
         event = await self.soon(watch)
         self.assertEqual((event.type, event.path), (type_, path))
 
@@ -25,24 +25,24 @@ class WatchesContract(Contract):
         await other.sync(path)
         return one, other, path
 
-    async def test_get_changed(self) -> None:
-        """A data watch tells of new data, with the answer it was left with telling the old."""
+    async def test_a_data_watch_fires_at_new_data(self) -> None:
+        """The answer it was left with has the old data."""
         one, other, path = await self.two()
         answer, watch = other.get_and_watch(path)
         self.assertEqual((await answer)[0], b"0")
         await one.set(path, b"1")
         await self.assert_fires(watch, EventType.CHANGED, path)
 
-    async def test_get_deleted(self) -> None:
-        """A data watch tells of the node's end."""
+    async def test_a_data_watch_fires_when_its_node_is_deleted(self) -> None:
+        """A reader would otherwise go on with data of a node that is gone."""
         one, other, path = await self.two()
         answer, watch = other.get_and_watch(path)
         await answer
         await one.delete(path)
         await self.assert_fires(watch, EventType.DELETED, path)
 
-    async def test_get_is_blind_for_children(self) -> None:
-        """A data watch does not tell of children."""
+    async def test_a_data_watch_ignores_children(self) -> None:
+        """A child that comes or goes is told to child watches alone."""
         one, other, path = await self.two()
         answer, watch = other.get_and_watch(path)
         await answer
@@ -50,8 +50,8 @@ class WatchesContract(Contract):
         await one.delete(f"{path}/child")
         await self.silent(other, watch)
 
-    async def test_get_missing(self) -> None:
-        """Where there was nothing to read no watch is left."""
+    async def test_a_failed_read_leaves_no_watch(self) -> None:
+        """A client that reads in a loop would otherwise leave one each time."""
         one, other, path = await self.two()
         answer, watch = other.get_and_watch(f"{path}/later")
         await self.fails(answer, NoNode)
@@ -63,16 +63,16 @@ class WatchesContract(Contract):
         await self.silent(other, watch)
         await self.silent(other, listed)
 
-    async def test_exists_created(self) -> None:
-        """A watch on a node that is not there tells of its beginning."""
+    async def test_an_exists_watch_fires_when_the_node_is_made(self) -> None:
+        """It is left although the node does not exist."""
         one, other, path = await self.two()
         answer, watch = other.exists_and_watch(f"{path}/later")
         self.assertIsNone(await answer)
         await one.create(f"{path}/later")
         await self.assert_fires(watch, EventType.CREATED, f"{path}/later")
 
-    async def test_exists_changed_and_deleted(self) -> None:
-        """A watch on a node that is there tells of new data and of its end."""
+    async def test_an_exists_watch_fires_at_change_and_deletion(self) -> None:
+        """It is the same as a data watch where the node exists."""
         one, other, path = await self.two()
         answer, watch = other.exists_and_watch(path)
         self.assertIsNotNone(await answer)
@@ -83,8 +83,8 @@ class WatchesContract(Contract):
         await one.delete(path)
         await self.assert_fires(watch, EventType.DELETED, path)
 
-    async def test_children(self) -> None:
-        """A child watch tells of a child that comes, and of one that goes."""
+    async def test_a_child_watch_fires_at_each_coming_and_going(self) -> None:
+        """The watch has to be left again for each of them."""
         one, other, path = await self.two()
         answer, watch = other.get_children_and_watch(path)
         self.assertEqual(await answer, [])
@@ -95,16 +95,16 @@ class WatchesContract(Contract):
         await one.delete(f"{path}/child")
         await self.assert_fires(watch, EventType.CHILDREN, path)
 
-    async def test_children_deleted(self) -> None:
-        """A child watch tells of the node's own end."""
+    async def test_a_child_watch_fires_when_its_own_node_is_deleted(self) -> None:
+        """The event names the node, not its parent."""
         one, other, path = await self.two()
         answer, watch = other.get_children_and_watch(path)
         await answer
         await one.delete(path)
         await self.assert_fires(watch, EventType.DELETED, path)
 
-    async def test_children_is_blind_for_the_rest(self) -> None:
-        """A child watch tells neither of data nor of grandchildren."""
+    async def test_a_child_watch_ignores_data_and_grandchildren(self) -> None:
+        """Data of the node and of its children, and children of children, do not fire it."""
         one, other, path = await self.two()
         await one.create(f"{path}/child")
         await other.sync(path)
@@ -115,8 +115,8 @@ class WatchesContract(Contract):
         await one.create(f"{path}/child/grandchild")
         await self.silent(other, watch)
 
-    async def test_once(self) -> None:
-        """A watch fires once; what comes later needs another."""
+    async def test_a_watch_fires_once(self) -> None:
+        """A later change needs another watch."""
         one, other, path = await self.two()
         answer, watch = other.get_and_watch(path)
         await answer
@@ -127,8 +127,8 @@ class WatchesContract(Contract):
         self.assertEqual((await answer)[0], b"2")
         await self.silent(other, watch)
 
-    async def test_several(self) -> None:
-        """Each watch that was left fires, of one client or of several, of one kind or of all."""
+    async def test_every_watch_that_was_left_fires(self) -> None:
+        """The watches are of one client and of several, of one kind and of all."""
         one, other, path = await self.two()
         left = []
         for client in (one, other, other):
@@ -143,8 +143,8 @@ class WatchesContract(Contract):
         for watch in left:
             await self.assert_fires(watch, EventType.DELETED, path)
 
-    async def test_own_change(self) -> None:
-        """A client's own change fires its watch, before the change is answered."""
+    async def test_a_clients_own_change_fires_its_watch_first(self) -> None:
+        """The change itself is answered afterwards."""
         client, _, path = await self.two()
         answer, watch = client.get_and_watch(path)
         await answer
@@ -153,8 +153,8 @@ class WatchesContract(Contract):
         await client.set(path, b"1").addCallback(lambda stat: order.append("answer"))
         self.assertEqual(order, ["watch", "answer"])
 
-    async def test_multi(self) -> None:
-        """Each part of a multi fires what it would fire alone; one that fails fires nothing."""
+    async def test_each_part_of_a_multi_fires_its_watches(self) -> None:
+        """Each fires as it would alone, and a multi that fails fires none."""
         one, other, path = await self.two()
         data, changed = other.get_and_watch(path)
         names, listed = other.get_children_and_watch(self.root)
@@ -170,8 +170,8 @@ class WatchesContract(Contract):
         await self.assert_fires(listed, EventType.CHILDREN, self.root)
         await self.assert_fires(made, EventType.CREATED, f"{self.root}/m")
 
-    async def test_ephemeral(self) -> None:
-        """Watches tell of ephemeral nodes that go with their session."""
+    async def test_watches_fire_when_a_sessions_nodes_go(self) -> None:
+        """Consumers learn so that another one is gone."""
         one, other, _ = await self.two()
         path = await one.create(f"{self.root}/e", ephemeral=True)
         await other.sync()  # another server of an ensemble may be behind
@@ -183,8 +183,8 @@ class WatchesContract(Contract):
         await self.assert_fires(watch, EventType.DELETED, path)
         await self.assert_fires(listed, EventType.CHILDREN, self.root)
 
-    async def test_before_the_data(self) -> None:
-        """A client never sees a change of what it watches before its watch has fired."""
+    async def test_a_watch_fires_before_the_change_is_seen(self) -> None:
+        """A cache that trusted its watch would otherwise miss a change: fifty changes are read as they come."""
         one, other, path = await self.two()
         for number in range(1, 51):
             answer, watch = other.get_and_watch(path)
@@ -199,8 +199,8 @@ class WatchesContract(Contract):
                     break
             await writing
 
-    async def test_cancelled(self) -> None:
-        """A watch that was cancelled is forgotten; another one on the same node is not."""
+    async def test_a_cancelled_watch_is_forgotten(self) -> None:
+        """Another one on the same node is not."""
         one, other, path = await self.two()
         first, forgotten = other.get_and_watch(path)
         second, watch = other.get_and_watch(path)
@@ -211,8 +211,8 @@ class WatchesContract(Contract):
         await one.set(path, b"1")
         await self.assert_fires(watch, EventType.CHANGED, path)
 
-    async def test_answer_cancelled(self) -> None:
-        """When the answer is cancelled its watch never fires."""
+    async def test_cancelling_the_answer_forgets_the_watch(self) -> None:
+        """The caller has no more use for an event."""
         one, other, path = await self.two()
         answer, watch = other.get_and_watch(path)
         answer.cancel()

@@ -1,4 +1,4 @@
-"""A TCP proxy that does to connections what networks do: cut, delay, swallow, refuse."""
+"""A TCP proxy that does to connections what a network does: it cuts, delays, swallows and refuses them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Proxy(Factory):
     def __init__(self, reactor: Any, target: int) -> None:
         self.target = target
         self.port = 0
-        #: Swallow what the clients send, or what the server answers: a connection that is dead and does not know it.
+        #: Swallow the clients' requests, or the server's answers: a connection that is dead and does not know it.
         self.swallow_requests = False
         self.swallow_answers = False
-        #: Seconds by which the answers come later.
+        #: Seconds by which answers are delayed.
         self.delay = 0.0
-        #: Connections are accepted, and closed at once.
+        #: Accept connections, and close each at once.
         self.refusing = False
         self.reactor = reactor
         self.connections: list[_ClientSide] = []
@@ -32,28 +32,28 @@ class Proxy(Factory):
 
     @property
     def hosts(self) -> str:
-        """What clients are given."""
+        """The address that clients are given."""
         return f"127.0.0.1:{self.port}"
 
     async def start(self) -> Proxy:
-        """Listen; returns itself."""
+        """Listen, and return the proxy itself."""
         self._listening = await TCP4ServerEndpoint(self.reactor, 0, interface="127.0.0.1").listen(self)
         self.port = self._listening.getHost().port
         return self
 
     async def stop(self) -> None:
-        """Listen no more, and end all."""
+        """Stop listening, and end all connections."""
         if self._listening is not None:
             await self._listening.stopListening()
         self.cut()
 
     def cut(self) -> None:
-        """End all connections that there are."""
+        """End all connections."""
         for connection in list(self.connections):
             connection.end()
 
     def say(self, data: bytes) -> None:
-        """Tell all clients something that the server did not say."""
+        """Send all clients bytes that the server did not send."""
         for connection in self.connections:
             connection.transport.write(data)
 
@@ -101,7 +101,7 @@ class _ClientSide(Protocol):
         self.end()
 
     def end_behind_answers(self) -> None:
-        """End as the server did: behind what it has said, which may be why (the session is over, say)."""
+        """End as the server did: after the answers, which may say why it ended (the session is over, say)."""
         if self.late:
             self.end()
         else:

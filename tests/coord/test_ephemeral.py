@@ -1,4 +1,4 @@
-"""Ephemeral nodes: which node that is found counts as one's own."""
+"""Tests of logd.coord.ephemeral: an ephemeral node that exists already is ours, our earlier session's, or another's."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from twisted.internet.defer import CancelledError, Deferred
 from logd.coord.ephemeral import ATTEMPTS, HeldElsewhere, create_ephemeral, release_ephemeral
 from logd.coord.errors import BadVersion, ClientClosing, ConnectionLoss, OperationTimeout, SessionExpired
 from logd.coord.records import SessionState
-from tests.coord.hosted import HostedTestCase
+from tests.coord.rig import TreeClientCase
 
 PATH = "/consumers/g/owners/t/0"
 
 
-class CreateTests(HostedTestCase):
+class CreateEphemeralTests(TreeClientCase):
     """Two clients at one node."""
 
     def setUp(self) -> None:
-        """Make them."""
+        """Connect our client, and theirs."""
         super().setUp()
         self.ours = self.client()
         self.theirs = self.client()
 
-    def test_made(self) -> None:
-        """Where there is nothing the node is made, with its parents, under our session."""
+    def test_a_missing_node_is_made_under_our_session(self) -> None:
+        """Its parents are made too, and are not ephemeral."""
         self.assertIsNone(self.result(create_ephemeral(self.ours, PATH, b"us")))
         data, stat = self.result(self.ours.get(PATH))
         self.assertEqual((data, stat.ephemeral_owner), (b"us", self.ours.session_id))
@@ -33,16 +33,16 @@ class CreateTests(HostedTestCase):
         assert parent is not None
         self.assertEqual(parent.ephemeral_owner, 0)
 
-    def test_found_as_ours(self) -> None:
-        """A node of our session is ours; its data are replaced where they differ."""
+    def test_a_node_of_our_session_is_ours(self) -> None:
+        """Its data are replaced only where they differ."""
         self.result(create_ephemeral(self.ours, PATH, b"us"))
         self.result(create_ephemeral(self.ours, PATH, b"us"))
         self.assertEqual(self.result(self.ours.get(PATH))[1].version, 0)
         self.result(create_ephemeral(self.ours, PATH, b"new"))
         self.assertEqual(self.result(self.ours.get(PATH))[0], b"new")
 
-    def test_somebody_elses(self) -> None:
-        """Another's node is an error that names both the session and what it says; it stays as it is."""
+    def test_another_sessions_node_is_an_error(self) -> None:
+        """The error names the session and has the node's data; the node stays as it is."""
         self.result(create_ephemeral(self.theirs, PATH, b"them"))
         refused = create_ephemeral(self.ours, PATH, b"us")
         self.turn()
@@ -52,28 +52,28 @@ class CreateTests(HostedTestCase):
         self.assertEqual(error.path, PATH)
         self.assertEqual(self.result(self.ours.get(PATH))[0], b"them")
 
-    def test_our_past(self) -> None:
-        """Our data under another session are of our past: deleted, and made again under this one."""
+    def test_our_data_under_an_earlier_session_are_replaced(self) -> None:
+        """The node is deleted, and made again under this session."""
         self.result(create_ephemeral(self.theirs, PATH, b"us"))
         self.result(create_ephemeral(self.ours, PATH, b"us"))
         self.assertEqual(self.result(self.ours.get(PATH))[1].ephemeral_owner, self.ours.session_id)
 
-    def test_our_past_by_its_identity(self) -> None:
-        """What of other data is of our past is for the caller to say."""
+    def test_the_caller_may_recognise_its_earlier_node(self) -> None:
+        """A consumer knows its entry by its uuid, although its topics have changed."""
         self.result(create_ephemeral(self.theirs, PATH, b"uuid=1 topics=a"))
         self.result(create_ephemeral(self.ours, PATH, b"uuid=1 topics=b", same=lambda data: b"uuid=1" in data))
         data, stat = self.result(self.ours.get(PATH))
         self.assertEqual((data, stat.ephemeral_owner), (b"uuid=1 topics=b", self.ours.session_id))
 
-    def test_persistent(self) -> None:
-        """A node that is not ephemeral is somebody else's, even with our data."""
+    def test_a_persistent_node_is_never_ours(self) -> None:
+        """No session would end it, even if it has our data."""
         self.result(self.theirs.create(PATH, b"us", makepath=True))
         refused = create_ephemeral(self.ours, PATH, b"us")
         self.turn()
         self.assertIn("not ephemeral", str(self.failureResultOf(refused, HeldElsewhere).value))
 
-    def test_lost_reply(self) -> None:
-        """The node was made and the answer lost: found under our session, it is ours and untouched."""
+    def test_a_node_whose_answer_was_lost_is_ours(self) -> None:
+        """It is found under our session, and is not touched."""
         self.result(create_ephemeral(self.ours, PATH, b"before"))
         self.result(self.ours.delete(PATH))
         making = create_ephemeral(self.ours, PATH, b"us")
@@ -84,15 +84,15 @@ class CreateTests(HostedTestCase):
         data, stat = self.result(self.ours.get(PATH))
         self.assertEqual((data, stat.version, stat.ephemeral_owner), (b"us", 0, self.ours.session_id))
 
-    def test_lost_request(self) -> None:
-        """The request was lost: it is made on the next connection."""
+    def test_a_lost_request_is_made_again(self) -> None:
+        """It is sent on the next connection."""
         making = create_ephemeral(self.ours, PATH, b"us")
         self.ours.link.cut()
         self.assertIsNone(self.result(making))
         self.assertEqual(self.result(self.ours.get(PATH))[0], b"us")
 
-    def test_session_lost_meanwhile(self) -> None:
-        """A session that ends meanwhile is the caller's to know: nothing is claimed in the next one."""
+    def test_a_session_that_ends_claims_nothing_in_the_next(self) -> None:
+        """The caller is told, and decides what to claim anew."""
         self.ours.link.reachable = False
         self.ours.link.cut()
         making = create_ephemeral(self.ours, PATH, b"us", timeout=60)
@@ -102,16 +102,16 @@ class CreateTests(HostedTestCase):
         self.failureResultOf(making, SessionExpired)
         self.assertIsNone(self.result(self.theirs.exists(PATH)))
 
-    def test_out_of_time(self) -> None:
-        """Without a connection it fails when its time is over."""
+    def test_a_create_without_connection_fails_in_time(self) -> None:
+        """Its caller gets OperationTimeout."""
         self.ours.link.reachable = False
         self.ours.link.cut()
         making = create_ephemeral(self.ours, PATH, b"us", timeout=2)
         self.turn(3)
         self.failureResultOf(making, OperationTimeout)
 
-    def test_cancelled_and_closed(self) -> None:
-        """It can be cancelled; a client that is closed fails it."""
+    def test_a_cancel_or_a_close_fails_the_create(self) -> None:
+        """The caller gets the error of the one or of the other."""
         making = create_ephemeral(self.ours, PATH, b"us")
         making.cancel()
         self.failureResultOf(making, CancelledError)
@@ -120,11 +120,11 @@ class CreateTests(HostedTestCase):
         self.failureResultOf(closing, ClientClosing)
 
 
-class RaceTests(HostedTestCase):
-    """Somebody else acts between our steps."""
+class RaceTests(TreeClientCase):
+    """Another client acts between two of our steps."""
 
     def setUp(self) -> None:
-        """Make two clients; ``interfere`` is run before our n-th step of a kind."""
+        """Connect our client, and theirs."""
         super().setUp()
         self.ours = self.client()
         self.theirs = self.client()
@@ -141,15 +141,15 @@ class RaceTests(HostedTestCase):
 
         setattr(self.ours, name, call)
 
-    def test_gone_before_it_is_read(self) -> None:
-        """The node that was in the way is gone when it is looked at: made."""
+    def test_a_node_that_goes_before_it_is_read_is_made(self) -> None:
+        """It was in the way of the create, and is gone when it is looked at."""
         self.result(create_ephemeral(self.theirs, PATH, b"them"))
         self.before("get", lambda: self.theirs.delete(PATH))
         self.assertIsNone(self.result(create_ephemeral(self.ours, PATH, b"us")))
         self.assertEqual(self.result(self.ours.get(PATH))[0], b"us")
 
-    def test_changed_before_it_is_deleted(self) -> None:
-        """A node that changed since it was read is not deleted: it is looked at again."""
+    def test_a_node_that_changes_before_the_delete_is_kept(self) -> None:
+        """It is looked at again, and belongs to another now."""
         self.result(create_ephemeral(self.theirs, PATH, b"us"))
         self.before("delete", lambda: self.theirs.set(PATH, b"them"))
         making = create_ephemeral(self.ours, PATH, b"us")
@@ -157,8 +157,8 @@ class RaceTests(HostedTestCase):
         self.failureResultOf(making, HeldElsewhere)
         self.assertEqual(self.result(self.ours.get(PATH))[0], b"them")
 
-    def test_endless_race(self) -> None:
-        """A node that changes each time is given up after ATTEMPTS."""
+    def test_a_node_that_changes_each_time_is_given_up(self) -> None:
+        """No more than ATTEMPTS are made."""
         self.result(create_ephemeral(self.theirs, PATH, b"us"))
         self.before("delete", lambda: self.theirs.set(PATH, b"us"), times=1000)
         making = create_ephemeral(self.ours, PATH, b"us")
@@ -166,9 +166,8 @@ class RaceTests(HostedTestCase):
         self.failureResultOf(making, BadVersion)
         self.assertEqual(self.result(self.ours.get(PATH))[1].version, ATTEMPTS)
 
-    def test_connection_lost_each_time(self) -> None:
-        """A connection that is lost at each step is given up after ATTEMPTS."""
-        self.before("create", lambda: Deferred.fromCoroutine(self._cut()), times=0)
+    def test_a_connection_that_is_lost_each_time_is_given_up(self) -> None:
+        """No more than ATTEMPTS are made."""
         tries = []
 
         def lose(*args: Any, **options: Any) -> Deferred[Any]:
@@ -181,34 +180,31 @@ class RaceTests(HostedTestCase):
         self.failureResultOf(create_ephemeral(self.ours, PATH, b"us"), ConnectionLoss)
         self.assertEqual(len(tries), ATTEMPTS)
 
-    async def _cut(self) -> None:
-        self.ours.link.cut()
 
-
-class ReleaseTests(HostedTestCase):
-    """Letting go."""
+class ReleaseEphemeralTests(TreeClientCase):
+    """Deleting our own ephemeral node, and no other."""
 
     def setUp(self) -> None:
-        """Make two clients."""
+        """Connect our client, and theirs."""
         super().setUp()
         self.ours = self.client()
         self.theirs = self.client()
 
-    def test_released(self) -> None:
-        """Our node is deleted, and the answer says so."""
+    def test_our_node_is_deleted(self) -> None:
+        """The answer is True, since the node was ours."""
         self.result(create_ephemeral(self.ours, PATH, b"us"))
         self.assertTrue(self.result(release_ephemeral(self.ours, PATH)))
         self.assertIsNone(self.result(self.ours.exists(PATH)))
 
-    def test_not_ours(self) -> None:
-        """What is not there, or another's, is left alone."""
+    def test_another_sessions_node_is_left_alone(self) -> None:
+        """A node that does not exist is no error either."""
         self.assertFalse(self.result(release_ephemeral(self.ours, PATH)))
         self.result(create_ephemeral(self.theirs, PATH, b"us"))
         self.assertFalse(self.result(release_ephemeral(self.ours, PATH)))
         self.assertIsNotNone(self.result(self.ours.exists(PATH)))
 
-    def test_lost_reply(self) -> None:
-        """A reply that is lost makes it look again."""
+    def test_a_release_looks_again_after_a_lost_reply(self) -> None:
+        """The node is gone, and the answer says that it was not deleted now."""
         self.result(create_ephemeral(self.ours, PATH, b"us"))
         releasing = release_ephemeral(self.ours, PATH)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""A presence: its node is there for as long as it is wanted."""
+"""Tests of logd.coord.kept_ephemeral: a node that is there for as long as its owner wants it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from twisted.python.failure import Failure
 from logd.coord.ephemeral import HeldElsewhere, create_ephemeral
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.kept_ephemeral import KeptEphemeral
-from tests.coord.hosted import HostedTestCase
+from tests.coord.rig import TreeClientCase
 
 PATH = "/brokers/ids/1"
 
 
-class PresenceTests(HostedTestCase):
-    """One presence, and a client that looks on."""
+class KeptEphemeralTests(TreeClientCase):
+    """One kept node, and a client that looks on."""
 
     def setUp(self) -> None:
-        """Make it, without starting it."""
+        """Make the kept node, without starting it."""
         super().setUp()
         self.ours = self.client()
         self.theirs = self.client()
         self.failures: list[Failure] = []
-        self.presence = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=self.failures.append)
+        self.kept = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=self.failures.append)
 
     def there(self) -> bytes | None:
-        """What the node says; None where there is none."""
+        """Return the node's data; None where there is no node."""
         if self.result(self.theirs.exists(PATH)) is None:
             return None
         return self.result(self.theirs.get(PATH))[0]
@@ -37,23 +37,23 @@ class PresenceTests(HostedTestCase):
         self.host.expire(self.ours.session_id)
         self.turn()
 
-    def test_start_and_stop(self) -> None:
-        """The node is there when start fires, and gone when stop does."""
-        self.assertIsNone(self.result(self.presence.start()))
+    def test_the_node_is_there_from_start_to_stop(self) -> None:
+        """It exists when start fires, and is gone when stop does."""
+        self.assertIsNone(self.result(self.kept.start()))
         self.assertEqual(self.there(), b"me")
-        self.assertIsNone(self.result(self.presence.stop()))
+        self.assertIsNone(self.result(self.kept.stop()))
         self.assertIsNone(self.there())
         self.assertEqual(self.failures, [])
 
-    def test_updated_as_soon_as_it_is_there(self) -> None:
-        """A caller may change the data at the very moment that it is told of the node."""
-        updated = self.presence.start().addCallback(lambda _: self.presence.update(b"more"))
+    def test_the_data_can_be_changed_once_start_fires(self) -> None:
+        """A caller may do so in start's own callback."""
+        updated = self.kept.start().addCallback(lambda _: self.kept.update(b"more"))
         self.assertIsNone(self.result(updated))
         self.assertEqual(self.there(), b"more")
 
-    def test_made_again_after_a_lost_session(self) -> None:
-        """In the next session the node is made again, under that session."""
-        self.result(self.presence.start())
+    def test_the_node_is_made_again_in_the_next_session(self) -> None:
+        """The session is lost three times, and each node is of the new one."""
+        self.result(self.kept.start())
         for _ in range(3):
             before = self.ours.session_id
             self.lose_session()
@@ -67,33 +67,33 @@ class PresenceTests(HostedTestCase):
         self.assertEqual(stat.ephemeral_owner, self.ours.session_id)
         self.assertEqual(self.failures, [])
 
-    def test_kept_through_a_lost_connection(self) -> None:
-        """A connection that drops changes nothing, and the node is watched again afterwards."""
-        self.result(self.presence.start())
+    def test_a_lost_connection_changes_nothing(self) -> None:
+        """The node is watched again afterwards."""
+        self.result(self.kept.start())
         self.ours.link.cut()
         self.turn(3)
         self.result(self.theirs.delete(PATH))
         self.assertEqual(self.there(), b"me")
 
-    def test_made_again_when_deleted(self) -> None:
-        """A node that somebody deletes is made again."""
-        self.result(self.presence.start())
+    def test_a_node_that_is_deleted_is_made_again(self) -> None:
+        """An operator's mistake costs a broker its place for a moment only."""
+        self.result(self.kept.start())
         self.result(self.theirs.delete(PATH))
         self.assertEqual(self.there(), b"me")
 
-    def test_refused(self) -> None:
-        """A place that is taken fails start, and nothing is kept."""
+    def test_a_place_that_is_taken_fails_the_start(self) -> None:
+        """Nothing is kept: the place stays empty when it becomes free."""
         self.result(create_ephemeral(self.theirs, PATH, b"them"))
-        starting = self.presence.start()
+        starting = self.kept.start()
         self.turn()
         self.failureResultOf(starting, HeldElsewhere)
         self.result(self.theirs.delete(PATH))
         self.turn(5)
         self.assertIsNone(self.there())
 
-    def test_taken_while_the_session_was_lost(self) -> None:
-        """A place that another took meanwhile is told, and taken back once it is free."""
-        self.result(self.presence.start())
+    def test_a_place_taken_meanwhile_is_taken_back_once_free(self) -> None:
+        """The owner is told of the failures, and not without end."""
+        self.result(self.kept.start())
         self.lose_session()
         self.result(create_ephemeral(self.theirs, PATH, b"them"))
         self.ours.link.reachable = True
@@ -105,15 +105,15 @@ class PresenceTests(HostedTestCase):
         self.turn(3)
         self.assertEqual(self.there(), b"me")
 
-    def test_a_listener_that_raises(self) -> None:
-        """The node is kept although what is told of trouble raises."""
+    def test_a_listener_that_raises_does_not_end_the_keeping(self) -> None:
+        """Its error is logged each time."""
 
         def broken(failure: Failure) -> None:
             self.failures.append(failure)
             raise ValueError("a bug")
 
-        self.presence = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=broken)
-        self.result(self.presence.start())
+        self.kept = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=broken)
+        self.result(self.kept.start())
         self.lose_session()
         self.result(create_ephemeral(self.theirs, PATH, b"them"))
         self.ours.link.reachable = True
@@ -124,21 +124,21 @@ class PresenceTests(HostedTestCase):
         self.assertEqual(self.there(), b"me")
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), len(self.failures))
 
-    def test_update_of_what_is_not_kept(self) -> None:
-        """Before the start, and after the end, nobody waits for ever."""
-        self.failureResultOf(self.presence.update(b"early"), ClientClosing)
-        self.result(self.presence.start())
+    def test_an_update_fails_while_the_node_is_not_kept(self) -> None:
+        """No caller waits for ever; data given before the start are used by it."""
+        self.failureResultOf(self.kept.update(b"early"), ClientClosing)
+        self.result(self.kept.start())
         self.assertEqual(self.there(), b"early")
-        self.result(self.presence.stop())
-        self.failureResultOf(self.presence.update(b"late"), ClientClosing)
+        self.result(self.kept.stop())
+        self.failureResultOf(self.kept.update(b"late"), ClientClosing)
 
-    def test_update(self) -> None:
-        """The node says something else from then on, also in later sessions."""
-        self.result(self.presence.start())
-        self.assertIsNone(self.result(self.presence.update(b"more")))
+    def test_an_update_lasts_through_later_sessions(self) -> None:
+        """An update while the session is lost waits for the next one."""
+        self.result(self.kept.start())
+        self.assertIsNone(self.result(self.kept.update(b"more")))
         self.assertEqual(self.there(), b"more")
         self.lose_session()
-        waiting = self.presence.update(b"most")
+        waiting = self.kept.update(b"most")
         self.turn()
         self.assertNoResult(waiting)
         self.ours.link.reachable = True
@@ -146,36 +146,37 @@ class PresenceTests(HostedTestCase):
         self.successResultOf(waiting)
         self.assertEqual(self.there(), b"most")
 
-    def test_no_server(self) -> None:
-        """Starting without a connection fails when the client's time is over; running, it just goes on."""
+    def test_a_start_without_a_server_times_out(self) -> None:
+        """It fails after the client's operation timeout."""
         self.ours.link.reachable = False
         self.ours.link.cut()
-        starting = self.presence.start()
+        starting = self.kept.start()
         self.turn(11)
         self.failureResultOf(starting, OperationTimeout)
 
-    def test_cancelled(self) -> None:
-        """Cancelling start stops the whole."""
-        starting = self.presence.start()
+    def test_cancelling_the_start_stops_everything(self) -> None:
+        """No node is made behind a caller that has given up, and nothing is kept."""
+        starting = self.kept.start()
         starting.cancel()
         self.failureResultOf(starting, CancelledError)
         self.turn(5)
-        self.assertEqual(self.clock.getDelayedCalls(), self.clock.getDelayedCalls())
+        self.assertIsNone(self.there())
+        self.failureResultOf(self.kept.update(b"late"), ClientClosing)
 
-    def test_stop_without_a_connection(self) -> None:
-        """Stopping never fails; what waited for an update is told."""
-        self.result(self.presence.start())
+    def test_a_stop_without_connection_still_ends(self) -> None:
+        """An update that waits fails."""
+        self.result(self.kept.start())
         self.ours.link.reachable = False
         self.ours.link.cut()
-        waiting = self.presence.update(b"late")
-        stopping = self.presence.stop(timeout=2)
+        waiting = self.kept.update(b"late")
+        stopping = self.kept.stop(timeout=2)
         self.failureResultOf(waiting, ClientClosing)
         self.turn(3)
         self.successResultOf(stopping)
 
-    def test_closed_client(self) -> None:
-        """A client that is closed ends the presence without a word."""
-        self.result(self.presence.start())
+    def test_closing_the_client_ends_the_keeping_silently(self) -> None:
+        """No failure is told: the owner asked for it."""
+        self.result(self.kept.start())
         self.close(self.ours)
         self.assertEqual(self.failures, [])
-        self.assertIsNone(self.result(self.presence.stop()))
+        self.assertIsNone(self.result(self.kept.stop()))

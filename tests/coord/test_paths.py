@@ -10,8 +10,8 @@ from logd.coord import paths
 class PathsTests(SynchronousTestCase):
     """Each path is the one that other programs know."""
 
-    def test_paths(self) -> None:
-        """Every path of the tree, written out."""
+    def test_every_path_is_the_one_in_the_documents(self) -> None:
+        """The paper's layout, and ours below it, are written out here."""
         for path, expected in (
             (paths.broker(3), "/brokers/ids/3"),
             (paths.topic("clicks"), "/brokers/topics/clicks"),
@@ -25,14 +25,14 @@ class PathsTests(SynchronousTestCase):
         ):
             self.assertEqual(path, expected)
 
-    def test_parents(self) -> None:
-        """What is listed is the parent of what is in it."""
+    def test_a_nodes_path_begins_with_its_parents(self) -> None:
+        """A listing of owners or offsets therefore finds what was stored."""
         self.assertEqual(paths.group_owner("g", "t", 1), paths.group_owners("g", "t") + "/1")
         self.assertEqual(paths.group_offset("g", "t", 1), paths.group_offsets("g", "t") + "/1")
         self.assertTrue(paths.group_consumers("g").startswith(paths.group("g") + "/"))
 
-    def test_names_stay_in_place(self) -> None:
-        """A name that would lead elsewhere in the tree is refused."""
+    def test_a_name_that_leads_elsewhere_is_refused(self) -> None:
+        """A topic or group called ``..`` must not reach another part of the tree."""
         for name in ("", ".", "..", "a/b", "/", "a\0"):
             with self.assertRaises(ValueError):
                 paths.group(name)

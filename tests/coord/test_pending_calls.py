@@ -1,4 +1,4 @@
-"""Calls that wait, are sent, are answered, time out and are cancelled."""
+"""Tests of logd.coord.pending_calls: calls that wait, are sent, are answered, time out and are cancelled."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from logd.coord.pending_calls import PendingCall, PendingCalls
 from logd.coord.records import GetData
 
 
-class OutstandingTests(SynchronousTestCase):
-    """A connection that takes two at a time, when it is there."""
+class PendingCallsTests(SynchronousTestCase):
+    """A connection that takes two calls at a time, while three more may wait."""
 
     def setUp(self) -> None:
-        """Make the calls' keeper; ``connected`` says whether a connection is there."""
+        """Make the pending calls; ``connected`` says if there is a connection."""
         self.clock = Clock()
         self.connected = True
         self.sent: list[PendingCall] = []
         self.calls = PendingCalls(self.clock, self.send, 2, 3)
 
     def send(self, call: PendingCall) -> bool:
-        """Take it if a connection is there."""
+        """Take a call if there is a connection."""
         if self.connected:
             self.sent.append(call)
         return self.connected
 
     def ask(self, path: str, timeout: float | None = 10.0) -> Deferred[object]:
-        """Ask for something."""
+        """Ask for a node's data."""
         return self.calls.ask(GetData(path), path, timeout)
 
     def paths(self) -> list[str]:
-        """What was sent, in order."""
+        """Return the paths of the calls that were sent, in order."""
         return [call.path for call in self.sent]
 
-    def test_answered(self) -> None:
-        """An answer or an error reaches its caller; nothing is left behind."""
+    def test_an_answer_or_an_error_reaches_its_caller(self) -> None:
+        """The call's timer ends with it."""
         good, bad = self.ask("/good"), self.ask("/bad")
         self.calls.answered(self.sent[0], b"data", None)
         self.calls.answered(self.sent[1], None, NoNode(path="/bad"))
@@ -44,16 +44,16 @@ class OutstandingTests(SynchronousTestCase):
         self.failureResultOf(bad, NoNode)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_room(self) -> None:
-        """At most so many are under way; the next is sent when one is answered, in order."""
+    def test_a_call_waits_until_another_is_answered(self) -> None:
+        """No more than two are under way, and the order is kept."""
         for number in range(5):
             self.ask(f"/{number}")
         self.assertEqual(self.paths(), ["/0", "/1"])
         self.calls.answered(self.sent[0], None, None)
         self.assertEqual(self.paths(), ["/0", "/1", "/2"])
 
-    def test_waits_for_a_connection(self) -> None:
-        """Without a connection calls wait, and are sent in their order."""
+    def test_calls_wait_for_a_connection(self) -> None:
+        """They are then sent in their order."""
         self.connected = False
         for number in range(2):
             self.ask(f"/{number}")
@@ -62,8 +62,8 @@ class OutstandingTests(SynchronousTestCase):
         self.calls.flush()
         self.assertEqual(self.paths(), ["/0", "/1"])
 
-    def test_never_sent(self) -> None:
-        """What times out or is cancelled while it waits is never sent."""
+    def test_a_call_that_timed_out_is_never_sent(self) -> None:
+        """A call that was cancelled while it waited is not sent either."""
         self.connected = False
         late, cancelled, good = self.ask("/late", 1.0), self.ask("/cancelled"), self.ask("/good")
         cancelled.cancel()
@@ -75,8 +75,8 @@ class OutstandingTests(SynchronousTestCase):
         self.assertEqual(self.paths(), ["/good"])
         self.assertNoResult(good)
 
-    def test_late_answer(self) -> None:
-        """What timed out on its way keeps its place until it is answered, and the answer goes nowhere."""
+    def test_a_late_answer_reaches_no_caller(self) -> None:
+        """The call keeps its place until then, since the server still works on it."""
         late, cancelled = self.ask("/late", 1.0), self.ask("/cancelled")
         self.clock.advance(1.0)
         self.assertNotIn("never sent", str(self.failureResultOf(late, OperationTimeout).value))
@@ -88,8 +88,8 @@ class OutstandingTests(SynchronousTestCase):
         self.calls.answered(self.sent[0], b"again", None)
         self.assertEqual(self.paths(), ["/late", "/cancelled", "/next"])
 
-    def test_no_room(self) -> None:
-        """No more than so many wait: a further call fails at once, and is never sent."""
+    def test_a_call_beyond_the_limit_fails_at_once(self) -> None:
+        """It is never sent, and those that wait are."""
         self.connected = False
         for number in range(3):
             self.ask(f"/{number}")
@@ -98,8 +98,8 @@ class OutstandingTests(SynchronousTestCase):
         self.calls.flush()
         self.assertEqual(self.paths(), ["/0", "/1"])
 
-    def test_at_once(self) -> None:
-        """What has to go at once passes those that wait for room; without a connection it fails."""
+    def test_an_urgent_call_passes_those_that_wait(self) -> None:
+        """It fails without a connection, since it cannot wait for one."""
         for number in range(4):
             self.ask(f"/{number}")
         urgent = self.calls.ask_at_once(GetData("/urgent"), "/urgent")
@@ -109,8 +109,8 @@ class OutstandingTests(SynchronousTestCase):
         self.connected = False
         self.failureResultOf(self.calls.ask_at_once(GetData("/urgent"), "/urgent"), ConnectionLoss)
 
-    def test_before(self) -> None:
-        """What is to be done before the answer is done before it, and only for one that is waited for."""
+    def test_a_calls_hook_runs_before_its_answer(self) -> None:
+        """A cancelled call's hook does not run."""
         order: list[object] = []
         wanted = self.calls.ask(GetData("/a"), "/a", None, lambda _: order.append("before"))
         wanted.addCallback(order.append)
@@ -121,8 +121,8 @@ class OutstandingTests(SynchronousTestCase):
         self.calls.answered(self.sent[1], "answer", None)
         self.assertEqual(order, ["before", "answer"])
 
-    def test_all_fail(self) -> None:
-        """A session that ends fails what was sent and what waits; a connection that ends only what was sent."""
+    def test_a_session_that_ends_fails_all_calls(self) -> None:
+        """A connection that ends fails only those that were sent."""
         sent, waiting = [self.ask("/1"), self.ask("/2")], self.ask("/3")
         self.calls.fail_all(lambda path: ConnectionLoss(path=path), sent_alone=True)
         for each in sent:
@@ -132,8 +132,8 @@ class OutstandingTests(SynchronousTestCase):
         self.failureResultOf(waiting, SessionExpired)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_asked_again_when_failing(self) -> None:
-        """What a failure's owner asks for at once is not failed with the rest."""
+    def test_a_call_made_while_others_fail_is_not_failed(self) -> None:
+        """A caller may try again in its own errback."""
         again: list[Deferred[object]] = []
         self.ask("/1").addErrback(lambda _: again.append(self.ask("/1 again")))
         self.connected = False

@@ -14,8 +14,8 @@ from tests.coord.proxy import Proxy, _ClientSide, _ServerSide
 class ProxyTests(SynchronousTestCase):
     """One connection through a proxy."""
 
-    def test_last_answer(self) -> None:
-        """A server that answers and closes is not cut off before the client has the answer."""
+    def test_a_servers_last_answer_reaches_the_client(self) -> None:
+        """A server that answers and closes is not cut off before."""
         client = _ClientSide(Proxy(Clock(), 1))
         transport = StringTransport()
         client.transport = transport

@@ -11,10 +11,10 @@ from logd.deferreds.sleeping import sleep
 
 
 class BackgroundTests(SynchronousTestCase):
-    """Background."""
+    """Coroutines of one second each, started in the background."""
 
     def setUp(self) -> None:
-        """Nothing runs."""
+        """Begin with nothing in the background."""
         self.clock = Clock()
         self.background = Background("a test")
         self.ended: list[int] = []
@@ -26,16 +26,16 @@ class BackgroundTests(SynchronousTestCase):
         finally:
             self.ended.append(number)
 
-    def test_runs_and_ends(self) -> None:
-        """Coroutines run side by side; each tells of its end, and is then forgotten."""
+    def test_coroutines_run_side_by_side_and_are_forgotten(self) -> None:
+        """The Deferred of each fires when it ends, and nothing of it is kept."""
         running = [self.background.start(self.work(number)) for number in range(2)]
         self.assertEqual(len(self.background), 2)
         self.clock.advance(1.0)
         self.assertEqual([self.successResultOf(each) for each in running], [None, None])
         self.assertEqual((self.ended, len(self.background)), ([0, 1], 0))
 
-    def test_stop(self) -> None:
-        """A stop cancels what runs, with its timers; others may be started afterwards."""
+    def test_a_stop_cancels_what_runs_and_leaves_no_timer(self) -> None:
+        """Others may be started afterwards."""
         running = self.background.start(self.work(0))
         self.background.stop()
         self.successResultOf(running)
@@ -44,16 +44,16 @@ class BackgroundTests(SynchronousTestCase):
         self.clock.advance(1.0)
         self.assertEqual(self.ended, [0, 1])
 
-    def test_one_cancelled(self) -> None:
-        """A single coroutine can be cancelled; the others go on."""
+    def test_cancelling_one_coroutine_leaves_the_others_running(self) -> None:
+        """The one that is cancelled ends at once, and only that one."""
         first = self.background.start(self.work(0))
         self.background.start(self.work(1))
         first.cancel()
         self.successResultOf(first)
         self.assertEqual((self.ended, len(self.background)), ([0], 1))
 
-    def test_bugs_are_logged(self) -> None:
-        """An exception is logged, whether it comes at once or later, and stops no other coroutine."""
+    def test_an_exception_in_a_coroutine_is_logged(self) -> None:
+        """It may come at once or later, and stops no other coroutine."""
 
         async def broken(wait: Deferred[None] | None) -> None:
             if wait is not None:
@@ -69,8 +69,8 @@ class BackgroundTests(SynchronousTestCase):
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
         self.assertEqual(len(self.background), 1)
 
-    def test_stopped_by_one_of_its_own(self) -> None:
-        """A coroutine that stops everything ends where it next waits, and with it the rest."""
+    def test_a_coroutine_can_stop_everything_and_itself(self) -> None:
+        """It ends where it next waits, and the rest with it."""
 
         async def stops() -> None:
             await sleep(self.clock, 0.5)

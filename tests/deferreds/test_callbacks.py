@@ -11,10 +11,10 @@ from logd.deferreds.callbacks import called_back
 
 
 class CalledBackTests(SynchronousTestCase):
-    """called_back."""
+    """Functions that call back with None or an error, as Deferreds."""
 
-    def test_done(self) -> None:
-        """It fires when it is called back, at once or later, and fails with an error."""
+    def test_the_deferred_fires_when_it_is_called_back(self) -> None:
+        """It may be called back at once or later, and fails with an error."""
         self.assertIsNone(self.successResultOf(called_back(lambda done: done(None))))
         given: list[Callable[[BaseException | None], None]] = []
         later, failing = called_back(given.append), called_back(given.append)
@@ -24,8 +24,8 @@ class CalledBackTests(SynchronousTestCase):
         given[1](ValueError("no"))
         self.failureResultOf(failing, ValueError)
 
-    def test_cancelled(self) -> None:
-        """Whoever does not wait any more is not told; what is done calls back all the same."""
+    def test_a_late_call_back_after_a_cancel_does_no_harm(self) -> None:
+        """The function cannot be stopped, so it calls back all the same."""
         given: list[Callable[[BaseException | None], None]] = []
         waiting = called_back(given.append)
         waiting.cancel()

@@ -10,11 +10,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.deferreds.timeouts import fired_within, with_timeout
 
 
-class TimeoutTests(SynchronousTestCase):
-    """Waiting that ends what is waited for."""
+class WithTimeoutTests(SynchronousTestCase):
+    """Waiting that cancels what it waits for."""
 
-    def test_in_time(self) -> None:
-        """What fires in time is handed on, and no timer is left."""
+    def test_a_result_in_time_is_handed_on(self) -> None:
+        """No timer is left behind it."""
         clock = Clock()
         waiting: Deferred[int] = Deferred()
         limited = with_timeout(clock, 1.0, waiting)
@@ -22,8 +22,8 @@ class TimeoutTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(limited), 7)
         self.assertEqual(clock.getDelayedCalls(), [])
 
-    def test_too_late(self) -> None:
-        """What does not fire in time is cancelled, and fails with TimeoutError."""
+    def test_a_deferred_that_is_late_is_cancelled(self) -> None:
+        """The caller gets TimeoutError, not the CancelledError."""
         clock = Clock()
         cancelled: list[object] = []
         waiting: Deferred[int] = Deferred(cancelled.append)
@@ -34,10 +34,10 @@ class TimeoutTests(SynchronousTestCase):
 
 
 class FiredWithinTests(SynchronousTestCase):
-    """Waiting that leaves alone what is waited for."""
+    """Waiting that leaves alone what it waits for."""
 
-    def test_in_time(self) -> None:
-        """What ends in time is told, also when it has ended already, and no timer is left."""
+    def test_a_deferred_that_ends_in_time_gives_true(self) -> None:
+        """One that has ended already does too, and no timer is left."""
         clock = Clock()
         doing: Deferred[int] = Deferred()
         fired = fired_within(clock, 1.0, doing)
@@ -47,8 +47,8 @@ class FiredWithinTests(SynchronousTestCase):
         self.assertTrue(self.successResultOf(fired_within(clock, 1.0, succeed(1))))
         self.assertEqual(clock.getDelayedCalls(), [])
 
-    def test_too_late(self) -> None:
-        """At the deadline it fires with False; what goes on is neither cancelled nor told twice when it ends."""
+    def test_a_deferred_that_is_late_gives_false_and_goes_on(self) -> None:
+        """It is not cancelled, and its end afterwards is not reported a second time."""
         clock = Clock()
         doing: Deferred[int] = Deferred()
         fired = fired_within(clock, 1.0, doing)
@@ -56,8 +56,8 @@ class FiredWithinTests(SynchronousTestCase):
         self.assertFalse(self.successResultOf(fired))
         doing.callback(7)
 
-    def test_failure(self) -> None:
-        """A failure is logged and counts as an end, whether it comes in time or not."""
+    def test_a_failure_counts_as_an_end_and_is_logged(self) -> None:
+        """It is logged in time and too late alike."""
         clock = Clock()
         self.assertTrue(self.successResultOf(fired_within(clock, 1.0, fail(ValueError("early")))))
         doing: Deferred[int] = Deferred()
@@ -67,8 +67,8 @@ class FiredWithinTests(SynchronousTestCase):
         self.assertFalse(self.successResultOf(fired))
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 2)
 
-    def test_cancelled(self) -> None:
-        """To give up waiting leaves no timer, and what is waited for goes on."""
+    def test_giving_up_the_wait_cancels_nothing_else(self) -> None:
+        """No timer is left, and the Deferred that was waited for goes on."""
         clock = Clock()
         doing: Deferred[int] = Deferred()
         fired = fired_within(clock, 1.0, doing)

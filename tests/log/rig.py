@@ -1,4 +1,4 @@
-"""A store over the doubles, put together for one test."""
+"""Put a store together over a disk in memory, for one test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Rig:
     reports: list[str] = field(factory=list)
     pressure: list[bool] = field(factory=list)
     limits: dict[str, int] = field(factory=dict)
-    #: What is known from outside of partitions' ends when the store is opened.
+    #: The ends of partitions that the coordination tree knows when the store is opened.
     known_end: dict[tuple[str, int], int] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -62,17 +62,17 @@ class Rig:
         self.store.close()
 
     def kill(self, power_lost: bool = False) -> None:
-        """Lose the process, or all that was not synced, too."""
+        """Kill the process; with ``power_lost`` lose all that was not synced, too."""
         self.threads.works.clear()
         self.threads.outcomes.clear()
         self.files.restart(power_lost)
 
     def log(self, topic: str = "t", partition: int = 0) -> PartitionLog:
-        """The partition's log, made when it is missing."""
+        """Return the partition's log, made when it is missing."""
         return self.store.create(topic, partition)
 
     def filled(self, *sets: bytes) -> PartitionLog:
-        """A log with each of ``sets`` appended, and flushed."""
+        """Return a log to which each of ``sets`` was appended and flushed."""
         log = self.log()
         for each in sets:
             log.append([each], 1, -1)
@@ -84,11 +84,11 @@ class Rig:
         return self.files._inode(self.path(start)).data
 
     def path(self, start: int = 0) -> str:
-        """Where a segment of partition t-0 is."""
+        """Return the path of a segment of partition t-0."""
         return join(join(ROOT, "t-0"), segment_name(start))
 
     def content(self, log: PartitionLog) -> bytes:
-        """All visible bytes, by way of ``read``."""
+        """Return all visible bytes, as ``read`` gives them."""
         pieces = []
         offset = log.start
         while (found := log.read(offset, 1 << 20)) is not None:
@@ -103,7 +103,7 @@ class Rig:
 
 @implementer(IFlushListener)
 class Listener:
-    """An IFlushListener that remembers."""
+    """An IFlushListener that notes its calls."""
 
     def __init__(self) -> None:
         self.calls: list[int | BaseException] = []

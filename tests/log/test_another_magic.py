@@ -1,4 +1,4 @@
-"""Tests that a magic which is added to the table of layouts is known to everything that reads entries."""
+"""Tests that every reader of entries knows a magic once it is in the table of layouts."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ MESSAGES = [Message(b"hello"), Message(b"a" * 50, timestamp=7), Message(b"b" * 5
 
 
 class AnotherMagicTests(SynchronousTestCase):
-    """Nothing beside the table has to be changed for a magic of one message."""
+    """A magic of one message, for which nothing but the table has to be changed."""
 
     def setUp(self) -> None:
-        """Add the magic."""
+        """Add the magic to the table."""
         patches = mock.patch.dict(LAYOUTS, {4: TIMED})
         patches.start()
         self.addCleanup(patches.stop)
         self.patch(resuming, "_LOOKS_LIKE_HEAD", head_pattern())
 
     def walked(self, data: bytes) -> list[Damage]:
-        """Return what a walk finds in a segment of these bytes, by the other implementation of the checksums."""
+        """Return the damages that a walk finds in these bytes, by the other implementation of the checksums."""
         files = MemoryFiles(Random(1), Clock().seconds)
         file = files.open("/log", create=True)
         file.append([data])
@@ -87,15 +87,15 @@ class AnotherMagicTests(SynchronousTestCase):
         walk = SegmentWalk(file, len(data), len(data), True, boundaries, INDEPENDENT_CHECKSUMS)
         return [damage for damage in walk.run() if damage is not None]
 
-    def test_produced(self) -> None:
-        """The broker takes a set of such entries, with their newest time, and refuses what is wrong."""
+    def test_a_broker_takes_the_new_magic(self) -> None:
+        """It has the newest time of the set, and refuses wrong entries."""
         self.assertEqual(loops.check_set(LOG, 100)[:2], (4, 7))
         self.assertRaises(MessageTooLarge, loops.check_set, LOG, 57)
         for damaged in (LOG[:30] + b"?" + LOG[31:], LOG[:100], LOG + entry(b"", -2), LOG + b"\0\0\0\14\4" + bytes(20)):
             self.assertRaises(InvalidMessage, loops.check_set, damaged, 100)
 
-    def test_decoded(self) -> None:
-        """A consumer gets the messages, with their places, up to one that is wrong; inside of a wrapper too."""
+    def test_a_consumer_decodes_the_new_magic(self) -> None:
+        """It gets messages and places up to a wrong entry, inside a wrapper too."""
         decoded = loops.decode_set(LOG, 100)
         self.assertEqual((decoded.messages, decoded.consumed), (MESSAGES, len(LOG)))
         self.assertEqual([message.id for message in decoded.messages], [100 + start for start in STARTS])
@@ -106,21 +106,21 @@ class AnotherMagicTests(SynchronousTestCase):
         self.assertEqual(loops.decode_set(encode_wrapper("gzip", LOG)).messages, MESSAGES)
         self.assertIn("time -2", str(loops.decode_set(encode_wrapper("gzip", entry(b"", -2))).error))
 
-    def test_followed(self) -> None:
-        """A group follows the entries, and a refusal finds the largest."""
+    def test_a_group_follows_the_new_magic(self) -> None:
+        """A refusal finds the largest entry, too."""
         self.assertEqual(EntryBoundaries(0).passed(LOG), len(LOG))
         self.assertEqual(largest(LOG), (3, 58))
 
-    def test_rows(self) -> None:
-        """Spark gets the messages as rows."""
+    def test_spark_gets_rows_of_the_new_magic(self) -> None:
+        """Its workers decode without Twisted."""
         rows = Rows()
         Cursor(LOG, 0).fill(rows, 100)
         rows.pad()
         self.assertEqual(rows.values, [message.payload for message in MESSAGES])
         self.assertEqual(rows.times, [message.timestamp for message in MESSAGES])
 
-    def test_recovered(self) -> None:
-        """Recovery scans the entries, also one that is longer than a block, and finds them by their times."""
+    def test_a_recovery_scans_the_new_magic(self) -> None:
+        """An entry may be longer than a block, and is found by its time."""
         long = entry(bytes(3 << 20), 9)
         files = MemoryFiles(Random(1), Clock().seconds)
         file = files.open("/log", create=True)
@@ -134,12 +134,12 @@ class AnotherMagicTests(SynchronousTestCase):
         assert head is not None
         self.assertEqual((head.magic, head.size, head.timestamp), (4, len(long), 9))
 
-    def test_sound(self) -> None:
-        """A walk over the entries finds nothing wrong."""
+    def test_a_walk_accepts_the_new_magic(self) -> None:
+        """Sound entries are no damage to it."""
         self.assertEqual(self.walked(LOG), [])
 
-    def test_damaged(self) -> None:
-        """Damage is told: of the payload, of the length by the entry's own checksum, and of fields that are wrong."""
+    def test_a_walk_finds_damage_in_the_new_magic(self) -> None:
+        """Of the payload, of the length by the entry's own checksum, and of wrong fields."""
         for damaged, kind in (
             (LOG[:40] + b"?" + LOG[41:], DamageKind.PAYLOAD),
             (LOG[:17] + b"\x44" + LOG[18:], DamageKind.LENGTH),

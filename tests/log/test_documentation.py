@@ -1,4 +1,4 @@
-"""Tests that docs/protocol.md says how the files of a data directory look."""
+"""Tests that docs/protocol.md has the files of a data directory as the code writes them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "protocol.md"
 
 
 class FilesTests(SynchronousTestCase):
-    """The vectors of the section Files against the code."""
+    """The vectors of the section Files."""
 
     def setUp(self) -> None:
-        """The section's text, and what its hex digits make."""
+        """Read the section, and decode its vectors."""
         self.text = PAGE.read_text(encoding="utf-8").split("\n## Files\n")[1]
         vectors = re.findall(r"^index \w+((?:\s+[0-9a-f]{8,})+)", self.text, re.M)
         self.vectors = [bytes.fromhex("".join(vector.split())) for vector in vectors]
 
-    def test_texts(self) -> None:
-        """Checkpoint and mark."""
+    def test_checkpoint_and_mark_are_as_documented(self) -> None:
+        """Other programs read them by the page."""
         for content in (Checkpoint(0, 4711).encode(), encode_mark(4711)):
             self.assertIn('"' + content.decode().replace("\n", "\\n") + '"', self.text)
 
-    def test_index(self) -> None:
-        """The head and a chunk of an index."""
+    def test_an_index_is_as_documented(self) -> None:
+        """Its head and a chunk are on the page."""
         boundaries = [
             Boundary(0, 1_320_969_600_000, -1),
             Boundary(4110, 1_320_969_600_250, 1_320_969_599_000),

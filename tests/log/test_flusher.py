@@ -1,4 +1,4 @@
-"""Tests of logd.log.flusher: whose turn it is at the disk, and how much waits for it."""
+"""Tests of logd.log.flusher: the order of syncs, and the bound on the bytes that wait for them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ENTRY = plain(b"eleven more")
 
 
 class OrderTests(SynchronousTestCase):
-    """With one thread."""
+    """A flusher with one thread."""
 
     def setUp(self) -> None:
-        """One thread, busy with partition 0."""
+        """Keep the thread busy with partition 0."""
         self.rig = Rig(limits={"flush_workers": 1})
         self.logs = [self.rig.log(partition=number) for number in range(5)]
         self.append(0)
 
     def append(self, number: int, messages: int = 1) -> PartitionLog:
-        """Append to a partition."""
+        """Append to a partition, and return its log."""
         self.logs[number].append([ENTRY], messages, -1)
         return self.logs[number]
 
@@ -38,20 +38,20 @@ class OrderTests(SynchronousTestCase):
         self.rig.threads.deliver()
         return [log.partition for log in self.logs if log.end and log.unflushed_bytes == 0]
 
-    def test_oldest_first(self) -> None:
-        """Partitions are flushed in the order in which they began to wait."""
+    def test_the_oldest_partition_is_flushed_first(self) -> None:
+        """It is the one that began to wait first."""
         for number in (3, 1, 3, 2):
             self.append(number)
         self.assertEqual([self.next() for _ in range(4)], [[0], [0, 3], [0, 1, 3], [0, 1, 2, 3]])
 
-    def test_due_first(self) -> None:
-        """A partition that an acknowledgement waits for goes before older ones."""
+    def test_a_due_partition_goes_first(self) -> None:
+        """An acknowledgement waits for it."""
         self.append(1)
         self.rig.store.flusher.due_now(self.append(2))
         self.assertEqual([self.next() for _ in range(3)], [[0], [0, 2], [0, 1, 2]])
 
-    def test_overdue_ones_take_turns(self) -> None:
-        """One that waited longer than a second gets every second turn, whatever is due."""
+    def test_an_overdue_partition_is_not_starved(self) -> None:
+        """After a second it gets every second turn, whatever is due."""
         for number in (1, 2):
             self.append(number)
         self.rig.clock.advance(1.5)
@@ -60,15 +60,15 @@ class OrderTests(SynchronousTestCase):
         seen = [self.next() for _ in range(5)]
         self.assertEqual(seen, [[0], [0, 3], [0, 1, 3], [0, 1, 3, 4], [0, 1, 2, 3, 4]])
 
-    def test_due_during_a_sync(self) -> None:
-        """What becomes due during its own sync is first afterwards."""
+    def test_a_partition_may_be_due_during_its_sync(self) -> None:
+        """It is first afterwards, for the sync may lack its bytes."""
         self.append(1)
         self.rig.store.flusher.due_now(self.append(0))
         self.assertEqual(self.next(), [])
         self.assertEqual(self.next(), [0])
 
-    def test_idle(self) -> None:
-        """The end of all work is told once, after the last flush."""
+    def test_idleness_is_told_once(self) -> None:
+        """It comes after the last flush, or at once."""
         told: list[int] = []
         self.append(1)
         self.rig.store.flusher.when_idle(lambda: told.append(self.logs[1].visible_end))
@@ -80,10 +80,10 @@ class OrderTests(SynchronousTestCase):
 
 
 class WorkersTests(SynchronousTestCase):
-    """With several threads."""
+    """A flusher with several threads."""
 
-    def test_as_many_as_there_are_threads(self) -> None:
-        """No more syncs are under way than the setting says, and none twice for one partition."""
+    def test_each_thread_has_one_sync(self) -> None:
+        """No partition is synced twice at a time."""
         rig = Rig(limits={"flush_workers": 2})
         for number in (0, 0, 1, 2):
             rig.log(partition=number).append([ENTRY], 1, -1)
@@ -94,8 +94,8 @@ class WorkersTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual([log.unflushed_bytes for log in rig.store.logs()], [0, 0, 0])
 
-    def test_a_listener_that_raises(self) -> None:
-        """What a listener raises is reported; the others are told, and the flusher goes on."""
+    def test_a_failing_listener_spares_the_others(self) -> None:
+        """The error is reported, and the flusher goes on."""
 
         class Broken(Listener):
             def visible(self, end: int) -> None:
@@ -119,8 +119,8 @@ class WorkersTests(SynchronousTestCase):
 class PressureTests(SynchronousTestCase):
     """The bound on unflushed bytes."""
 
-    def test_on_and_off(self) -> None:
-        """Above the limit pressure is told once, and its end at half of it."""
+    def test_pressure_ends_at_half_the_bound(self) -> None:
+        """It is told once when it begins, and once when it ends."""
         rig = Rig(limits={"unflushed_limit": 100, "flush_workers": 1})
         for number in range(5):
             rig.log(partition=number).append([ENTRY], 1, -1)
@@ -136,7 +136,7 @@ class PressureTests(SynchronousTestCase):
         self.assertEqual((rig.pressure, rig.store.unflushed_bytes), ([True, False], 0))
 
     def test_an_offline_partition_does_not_count(self) -> None:
-        """What will never be flushed does not hold producers back."""
+        """Its bytes will never be flushed, and would hold producers back for ever."""
         rig = Rig(limits={"unflushed_limit": 10})
         rig.log().append([ENTRY], 1, -1)
         rig.log().append([ENTRY], 1, -1)
@@ -148,7 +148,7 @@ class PressureTests(SynchronousTestCase):
 
 @define(eq=False)
 class CountingThreads(Threads):
-    """Threads that count what they are given."""
+    """Threads that count their works."""
 
     count: int = 0
 
@@ -162,11 +162,11 @@ class GatheringTests(SynchronousTestCase):
     """``flush.messages`` and ``flush.ms``: a partition gathers messages before it is flushed."""
 
     def rig(self, limits: dict[str, int] | None = None, **settings: int) -> Rig:
-        """A store with these settings."""
+        """Return a store with these settings."""
         return Rig(LogSettings(**settings), threads=CountingThreads(), limits=limits or {})
 
     def append(self, rig: Rig, messages: int = 1, partition: int = 0) -> PartitionLog:
-        """Append that many messages one by one, each time letting all threads finish."""
+        """Append messages one by one, each time letting all threads finish."""
         log = rig.log(partition=partition)
         for _ in range(messages):
             log.append([ENTRY], 1, -1)
@@ -174,12 +174,12 @@ class GatheringTests(SynchronousTestCase):
         return log
 
     def syncs(self, rig: Rig) -> int:
-        """How many syncs were begun so far."""
+        """Return the number of syncs that were begun."""
         assert isinstance(rig.threads, CountingThreads)
         return rig.threads.count
 
-    def test_neither_is_eager(self) -> None:
-        """Without either setting, or with 0 ms, each append is flushed at once."""
+    def test_each_append_is_flushed_at_once(self) -> None:
+        """No setting, 0 ms and 1 message all mean that."""
         cases: list[dict[str, int]] = [
             {},
             {"flush_ms": 0},
@@ -191,8 +191,8 @@ class GatheringTests(SynchronousTestCase):
             self.assertEqual(self.append(rig, 3).visible_end, 60, settings)
             self.assertEqual(self.syncs(rig), 3, settings)
 
-    def test_by_number(self) -> None:
-        """With flush.messages alone a partition is flushed when it has so many, and not before."""
+    def test_flush_messages_gathers_a_number(self) -> None:
+        """No time ends the wait."""
         rig = self.rig(flush_messages=10)
         log = self.append(rig, 9)
         rig.clock.advance(500_000)
@@ -203,8 +203,8 @@ class GatheringTests(SynchronousTestCase):
         self.append(rig, 10)
         self.assertEqual((log.visible_end, self.syncs(rig)), (400, 2))
 
-    def test_by_time(self) -> None:
-        """With flush.ms alone it is flushed when its oldest unflushed message has waited so long, and not before."""
+    def test_flush_ms_gathers_for_a_time(self) -> None:
+        """It is counted from the oldest unflushed message."""
         rig = self.rig(flush_ms=5000)
         log = self.append(rig, 10)
         rig.clock.advance(4)
@@ -223,8 +223,8 @@ class GatheringTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual((log.visible_end, self.syncs(rig)), (420, 2))
 
-    def test_whichever_is_first(self) -> None:
-        """With both, the number may come before the time; the time then begins anew with the next message."""
+    def test_the_number_may_come_before_the_time(self) -> None:
+        """The time begins anew with the next message."""
         rig = self.rig(flush_messages=3, flush_ms=1000)
         log = self.append(rig, 2)
         rig.clock.advance(0.9)
@@ -238,7 +238,7 @@ class GatheringTests(SynchronousTestCase):
         self.assertEqual(log.visible_end, 80)
 
     def test_an_acknowledgement_does_not_wait(self) -> None:
-        """What an acknowledgement waits for is flushed at once, with all before it."""
+        """All messages before it are flushed with it."""
         rig = self.rig(flush_messages=1000, flush_ms=60_000)
         log = self.append(rig, 3)
         rig.store.flusher.due_now(log)
@@ -246,8 +246,8 @@ class GatheringTests(SynchronousTestCase):
         self.assertEqual((log.visible_end, self.syncs(rig)), (60, 1))
         self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
 
-    def test_during_a_sync(self) -> None:
-        """What comes during a sync gathers anew, from the first message behind it on."""
+    def test_messages_gather_anew_during_a_sync(self) -> None:
+        """Their time begins with the first of them."""
         rig = self.rig(flush_messages=2, flush_ms=1000)
         log = rig.log()
         log.append([ENTRY], 2, -1)
@@ -262,8 +262,8 @@ class GatheringTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(log.visible_end, 40)
 
-    def test_enough_during_a_sync(self) -> None:
-        """What is enough already when a sync ends is flushed next."""
+    def test_enough_messages_are_flushed_next(self) -> None:
+        """They came during a sync."""
         rig = self.rig(flush_messages=2)
         log = rig.log()
         log.append([ENTRY], 2, -1)
@@ -271,8 +271,8 @@ class GatheringTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(log.visible_end, 40)
 
-    def test_the_bound_on_bytes(self) -> None:
-        """Above half of the bytes that may be unflushed nothing gathers, so that producers are not paused for it."""
+    def test_gathering_stays_below_the_bound(self) -> None:
+        """Above half of it nothing gathers, or producers would be paused for it."""
         rig = self.rig({"unflushed_limit": 200}, flush_messages=1000, flush_ms=60_000)
         logs = [self.append(rig, partition=number) for number in range(5)]
         self.assertEqual([log.visible_end for log in logs], [0] * 5)
@@ -282,8 +282,8 @@ class GatheringTests(SynchronousTestCase):
         self.append(rig, partition=3)
         self.assertEqual(logs[3].unflushed_bytes, 20)
 
-    def test_a_stop(self) -> None:
-        """A stop flushes what gathers, and what still comes."""
+    def test_a_stop_flushes_gathered_messages(self) -> None:
+        """And those that still come."""
         rig = self.rig(flush_messages=1000, flush_ms=60_000)
         log = self.append(rig, 2)
         done: list[int] = []
@@ -296,14 +296,14 @@ class GatheringTests(SynchronousTestCase):
         self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
 
     def test_a_close_leaves_no_timer(self) -> None:
-        """A store that is closed without a flush leaves no timer behind."""
+        """The store was not flushed before."""
         rig = self.rig(flush_ms=60_000)
         self.append(rig)
         rig.store.close()
         self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
 
-    def test_other_settings(self) -> None:
-        """Other settings count at once, for what has gathered as well."""
+    def test_new_settings_hold_at_once(self) -> None:
+        """They count for gathered messages too."""
         rig = self.rig(flush_ms=60_000)
         log = self.append(rig, 3)
         log.configure(LogSettings(flush_messages=4))
@@ -315,21 +315,21 @@ class GatheringTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(log.visible_end, 100)
 
-    def test_offline(self) -> None:
-        """Of a partition that goes offline nothing gathers any more."""
+    def test_an_offline_partition_gathers_nothing(self) -> None:
+        """Its timer goes."""
         rig = self.rig(flush_ms=1000)
         self.append(rig).go_offline(OSError("gone"))
         self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
         self.assertEqual(rig.store.unflushed_bytes, 0)
 
-    def test_a_full_segment(self) -> None:
-        """A segment that is closed is flushed, or its files would stay open by the hundreds."""
+    def test_a_closed_segment_is_flushed(self) -> None:
+        """Files would stay open by the hundreds otherwise."""
         rig = self.rig(flush_messages=1000, segment_bytes=50)
         log = self.append(rig, 4)
         self.assertEqual((log.visible_end, log.end), (60, 80))
 
-    def test_open_files(self) -> None:
-        """Where more last segments are open than should be, the oldest that gather are flushed."""
+    def test_many_open_segments_end_the_gathering(self) -> None:
+        """The oldest that gather are flushed, so that they can be closed."""
         rig = self.rig({"open_writers_limit": 3}, flush_messages=1000)
         for number in range(10):
             self.append(rig, partition=number)

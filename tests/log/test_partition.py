@@ -1,4 +1,4 @@
-"""Tests of logd.log.partition: appending, reading, visibility, rolling, and what fails."""
+"""Tests of logd.log.partition: appending, reading, visibility, rolling, and failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRY = plain(b"eleven more")
 
 
 class AppendTests(SynchronousTestCase):
-    """Appends."""
+    """Appends to a log."""
 
     def test_ids_are_offsets(self) -> None:
         """An append returns the offset of its first byte, and the sets lie there one after the other."""
@@ -30,7 +30,7 @@ class AppendTests(SynchronousTestCase):
         self.assertEqual(rig.data(), ENTRY + ENTRY + plain(b"x") + ENTRY)
 
     def test_nothing_is_visible_before_the_flush(self) -> None:
-        """What is appended can be read only when the sync that covers it is done."""
+        """A consumer must not see a message that a loss of power takes back."""
         rig = Rig()
         log = rig.log()
         log.append([ENTRY], 1, -1)
@@ -42,8 +42,8 @@ class AppendTests(SynchronousTestCase):
         self.assertEqual((log.visible_end, log.unflushed_bytes), (20, 0))
         self.assertEqual(rig.content(log), ENTRY)
 
-    def test_a_sync_covers_only_what_was_there_when_it_began(self) -> None:
-        """An append during a sync is not visible when that sync ends, and shares the next one with its neighbours."""
+    def test_a_sync_covers_earlier_appends_alone(self) -> None:
+        """Later ones share the next sync."""
         rig = Rig()
         log = rig.log()
         log.append([ENTRY], 1, -1)
@@ -56,8 +56,8 @@ class AppendTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(log.visible_end, 60)
 
-    def test_a_full_disk_keeps_nothing(self) -> None:
-        """An append that does not fit raises StorageFull, leaves no byte, and works again when there is room."""
+    def test_a_full_disk_keeps_no_byte(self) -> None:
+        """The append works again once there is room."""
         rig = Rig()
         log = rig.filled(ENTRY)
         rig.files.room = 30
@@ -68,8 +68,8 @@ class AppendTests(SynchronousTestCase):
         rig.files.room = None
         self.assertEqual(log.append([ENTRY], 1, -1), 20)
 
-    def test_a_full_disk_at_a_roll(self) -> None:
-        """Where a new segment cannot be made the append is refused, and the next one makes it."""
+    def test_a_full_disk_refuses_a_roll(self) -> None:
+        """The next append makes the segment."""
         rig = Rig(LogSettings(segment_bytes=10))
         log = rig.filled(ENTRY)
         rig.files.errors["open"] = [OSError(errno.ENOSPC, "full")]
@@ -78,8 +78,8 @@ class AppendTests(SynchronousTestCase):
         self.assertEqual(log.append([ENTRY], 1, -1), 20)
         self.assertEqual([start for start, _, _ in log.segments()], [0, 20])
 
-    def test_too_many_open_files_pass(self) -> None:
-        """An error that may pass is answered as one that may be tried again, and the partition stays."""
+    def test_too_many_open_files_may_pass(self) -> None:
+        """The append can be tried again, and the partition stays."""
         rig = Rig(LogSettings(segment_bytes=10))
         log = rig.filled(ENTRY)
         rig.files.errors["open"] = [OSError(errno.EMFILE, "too many")]
@@ -88,7 +88,7 @@ class AppendTests(SynchronousTestCase):
         self.assertIsNone(log.offline)
 
     def test_an_input_output_error_takes_it_offline(self) -> None:
-        """A disk that fails at a roll takes the partition, and only it, out of service with the reason."""
+        """The disk failed at a roll; other partitions are served."""
         rig = Rig(LogSettings(segment_bytes=10))
         log = rig.filled(ENTRY)
         rig.files.errors["open"] = [OSError(errno.EIO, "broken disk")]
@@ -102,14 +102,14 @@ class AppendTests(SynchronousTestCase):
 class RollTests(SynchronousTestCase):
     """New segments."""
 
-    def test_by_size(self) -> None:
-        """A segment is closed before an append when it is already larger than the limit, and not when it equals it."""
+    def test_a_segment_rolls_by_its_size(self) -> None:
+        """It does so when it is larger than the limit, not when it equals it."""
         rig = Rig(LogSettings(segment_bytes=40))
         log = rig.filled(*[ENTRY] * 6)
         self.assertEqual([(start, count) for start, count, _ in log.segments()], [(0, 60), (60, 60)])
 
-    def test_by_age(self) -> None:
-        """A segment is closed before an append when its first one is as old as the limit."""
+    def test_a_segment_rolls_by_its_age(self) -> None:
+        """The age is that of its first append."""
         rig = Rig(LogSettings(segment_ms=10_000))
         log = rig.filled(ENTRY)
         rig.clock.advance(9.5)
@@ -118,7 +118,7 @@ class RollTests(SynchronousTestCase):
         log.append([ENTRY], 1, -1)
         self.assertEqual([start for start, _, _ in log.segments()], [0, 40])
 
-    def test_age_survives_a_restart(self) -> None:
+    def test_a_segments_age_survives_a_restart(self) -> None:
         """After a clean stop the age still counts from the first append."""
         rig = Rig(LogSettings(segment_ms=10_000))
         rig.filled(ENTRY)
@@ -131,7 +131,7 @@ class RollTests(SynchronousTestCase):
         self.assertEqual([start for start, _, _ in log.segments()], [0, 40])
 
     def test_rolled_segments_are_synced_first(self) -> None:
-        """One flush covers the segment that was rolled away meanwhile, the new one and its name."""
+        """One flush covers the closed segment, the new one and its name."""
         rig = Rig(LogSettings(segment_bytes=10))
         log = rig.log()
         log.append([ENTRY], 1, -1)
@@ -144,8 +144,8 @@ class RollTests(SynchronousTestCase):
 class ReadTests(SynchronousTestCase):
     """Ranges for sendfile."""
 
-    def test_a_range(self) -> None:
-        """A range tells where in the file its bytes are, and keeps the file open until it is closed."""
+    def test_a_range_keeps_its_file_open(self) -> None:
+        """It tells where in the file its bytes are."""
         rig = Rig(LogSettings(segment_bytes=10))
         log = rig.filled(ENTRY, plain(b"second"))
         before = rig.files.open_handles
@@ -157,16 +157,16 @@ class ReadTests(SynchronousTestCase):
         found.close()
         self.assertEqual(rig.files.open_handles, before + 1)  # idle, for the next reader
 
-    def test_never_across_segments(self) -> None:
-        """A range ends where its segment does."""
+    def test_a_range_ends_with_its_segment(self) -> None:
+        """Sendfile sends from one file."""
         log = Rig(LogSettings(segment_bytes=10)).filled(ENTRY, ENTRY)
         for offset, count in ((0, 20), (19, 1), (20, 20), (39, 1)):
             found = log.read(offset, 1000)
             assert found is not None
             self.assertEqual(found.count, count)
 
-    def test_edges(self) -> None:
-        """From the visible end to the log's end there is nothing; before the start and past the end is an error."""
+    def test_only_the_log_can_be_read(self) -> None:
+        """Between the visible end and the log's end there is nothing yet; outside is an error."""
         rig = Rig()
         log = rig.filled(ENTRY)
         log.append([ENTRY], 1, -1)
@@ -177,8 +177,8 @@ class ReadTests(SynchronousTestCase):
                 log.read(offset, 10)
         self.assertIsNone(log.read(0, 0))
 
-    def test_a_file_that_cannot_be_opened(self) -> None:
-        """A closed segment that cannot be opened is an error that may pass."""
+    def test_an_unopenable_segment_may_pass(self) -> None:
+        """Too many files are open, and the next read works."""
         rig = Rig(LogSettings(segment_bytes=10))
         log = rig.filled(ENTRY, ENTRY)
         rig.files.errors["open_for_reading"] = [OSError(errno.EMFILE, "too many open files")]
@@ -188,10 +188,10 @@ class ReadTests(SynchronousTestCase):
 
 
 class WaitTests(SynchronousTestCase):
-    """Waiting for the visible end."""
+    """Waits for the visible end."""
 
-    def test_called_once_when_reached(self) -> None:
-        """A listener hears of the visible end when its position is reached, once."""
+    def test_a_listener_is_called_once(self) -> None:
+        """It is when its position is reached."""
         rig = Rig()
         log = rig.log()
         near, far = Listener(), Listener()
@@ -204,14 +204,14 @@ class WaitTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual((near.calls, far.calls), ([20], [60]))
 
-    def test_at_once(self) -> None:
-        """What is visible already is told before the call returns."""
+    def test_a_visible_position_is_told_at_once(self) -> None:
+        """The call itself tells it."""
         listener = Listener()
         self.assertIsNone(Rig().filled(ENTRY).wait_visible(20, listener))
         self.assertEqual(listener.calls, [20])
 
-    def test_cancel(self) -> None:
-        """A wait that is cancelled is not called."""
+    def test_a_cancelled_wait_is_not_called(self) -> None:
+        """A second cancellation changes nothing."""
         rig = Rig()
         log = rig.log()
         listener = Listener()
@@ -223,8 +223,8 @@ class WaitTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(listener.calls, [])
 
-    def test_a_failed_sync(self) -> None:
-        """After a failed sync the partition is offline, waiters fail, nothing is visible or synced again."""
+    def test_a_failed_sync_takes_it_offline(self) -> None:
+        """Waiters fail, and nothing is synced again: the kernel may have dropped the bytes."""
         rig = Rig()
         log = rig.filled(ENTRY)
         listener = Listener()
@@ -242,8 +242,8 @@ class WaitTests(SynchronousTestCase):
         log.wait_visible(60, late)
         self.assertIsInstance(late.calls[0], PartitionOffline)
 
-    def test_bytes_that_the_disk_never_got(self) -> None:
-        """After a failed sync and a restart, what only the page cache has is not taken for sound."""
+    def test_unsynced_bytes_are_not_sound(self) -> None:
+        """After a failed sync and a restart only the page cache has them."""
         rig = Rig()
         log = rig.filled(ENTRY)
         rig.files.random.seed(0)
@@ -262,8 +262,8 @@ class WaitTests(SynchronousTestCase):
 class OffsetsTests(SynchronousTestCase):
     """Offsets by time."""
 
-    def test_golden(self) -> None:
-        """20 appends of 12 bytes at a limit of 100 give the answers that docs/protocol.md prints."""
+    def test_offsets_are_as_documented(self) -> None:
+        """The example is in docs/protocol.md: 20 appends of 12 bytes, at a limit of 100."""
         rig = Rig(LogSettings(segment_bytes=100))
         log = rig.filled(*[plain(b"abc")] * 20)
         rig.clock.advance(10)
@@ -274,8 +274,8 @@ class OffsetsTests(SynchronousTestCase):
         self.assertEqual(log.offsets_before(-1, 1), [240])
         self.assertEqual(log.offsets_before(int(BEGIN * 1000) - 1, 10), [])
 
-    def test_after_a_clean_stop(self) -> None:
-        """The same answers come from the times of the files."""
+    def test_offsets_survive_a_restart(self) -> None:
+        """They come from the times of the files."""
         rig = Rig(LogSettings(segment_bytes=100))
         rig.filled(*[plain(b"abc")] * 20)
         rig.stop()
@@ -283,8 +283,8 @@ class OffsetsTests(SynchronousTestCase):
         rig.clock.advance(10)
         self.assertEqual(rig.log().offsets_before(int(rig.clock.seconds() * 1000) - 1, 10), [216, 108, 0])
 
-    def test_what_is_not_visible_does_not_count(self) -> None:
-        """The end that is answered is the visible one."""
+    def test_invisible_bytes_do_not_count(self) -> None:
+        """The end among the offsets is the visible one."""
         rig = Rig(LogSettings(segment_bytes=10))
         log = rig.filled(ENTRY)
         log.append([ENTRY], 1, -1)
@@ -292,17 +292,17 @@ class OffsetsTests(SynchronousTestCase):
 
 
 class BoundaryTests(SynchronousTestCase):
-    """Finding entries."""
+    """Entries, looked up by position or time."""
 
-    def test_known(self) -> None:
-        """Starts of appends and segments, and the ends, are known without the disk; the inside of an entry is not."""
+    def test_some_boundaries_are_known_without_the_disk(self) -> None:
+        """Those of appends in memory, of segments, and the ends."""
         rig = Rig(LogSettings(segment_bytes=50, index_bytes=1))
         log = rig.filled(*[ENTRY] * 5)
         known = [offset for offset in range(101) if log.is_boundary_known(offset)]
         self.assertEqual(known, [0, 60, 80, 100])
 
-    def test_inside_an_entry(self) -> None:
-        """Every offset is answered with the start of the entry that it lies in."""
+    def test_each_position_has_its_entry(self) -> None:
+        """The index may be dense or sparse."""
         for index_bytes in (1, 50, 4096):
             rig = Rig(LogSettings(segment_bytes=90, index_bytes=index_bytes))
             sizes = [0, 7, 30, 1, 60, 2, 90, 5, 5, 5]
@@ -315,8 +315,8 @@ class BoundaryTests(SynchronousTestCase):
             with self.assertRaises(OffsetOutOfRange):
                 log.find_boundary(log.end + 1)
 
-    def test_times(self) -> None:
-        """A position by time goes by the timestamp, and by the time of the append where there is none."""
+    def test_a_time_has_its_position(self) -> None:
+        """It goes by the timestamp, or by the append where there is none."""
         rig = Rig(LogSettings(segment_bytes=25, index_bytes=1))
         log = rig.log()
         begin = int(BEGIN * 1000)
@@ -334,8 +334,8 @@ class BoundaryTests(SynchronousTestCase):
             self.assertEqual(log.position_at_time(begin + asked), expected, asked)
         self.assertEqual(log.position_at_time(begin + 60_001), log.visible_end)
 
-    def test_never_later_than_asked(self) -> None:
-        """Of entries that lie between two boundaries of the index, none appended at or after the time is left out."""
+    def test_a_lookup_by_time_leaves_out_nothing(self) -> None:
+        """The entry may lie between two boundaries of the index."""
         rig = Rig()
         log = rig.filled(plain(b"early"), plain(b"early"))
         rig.clock.advance(10)

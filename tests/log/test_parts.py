@@ -20,8 +20,8 @@ from tests.log.rig import Listener
 class NamesTests(SynchronousTestCase):
     """Names of files and folders."""
 
-    def test_segments(self) -> None:
-        """A segment's name has 20 digits; anything else is no segment."""
+    def test_a_segments_name_has_20_digits(self) -> None:
+        """Any other name is no segment."""
         self.assertEqual(segment_name(12), "00000000000000000012.log")
         self.assertEqual(segment_start("00000000000000000012.log"), 12)
         self.assertEqual(index_start("00000000000000000012.index"), 12)
@@ -30,8 +30,8 @@ class NamesTests(SynchronousTestCase):
             self.assertIsNone(segment_start(name), name)
         self.assertIsNone(index_start("x.index"))
 
-    def test_folders(self) -> None:
-        """The topic is what precedes the last '-'; a number is written in one way only."""
+    def test_a_folders_name_has_topic_and_partition(self) -> None:
+        """The topic ends at the last '-', and a number is written in one way only."""
         self.assertEqual(folder_partition("a-b-10"), ("a-b", 10))
         self.assertEqual(folder_partition("..-0"), None)
         for name in ("a", "a-", "-1", "a-01", "a--1x", "a b-0", "a-2147483648", "a-0\n", "x" * 201 + "-0"):
@@ -39,14 +39,14 @@ class NamesTests(SynchronousTestCase):
 
 
 class CheckpointTests(SynchronousTestCase):
-    """The checkpoint's bytes."""
+    """The bytes of a checkpoint."""
 
-    def test_bytes(self) -> None:
-        """It is one line of text."""
+    def test_a_checkpoint_is_one_line_of_text(self) -> None:
+        """An operator can read it."""
         self.assertEqual(Checkpoint(5, 70).encode(), b"logd-checkpoint 1 5 70 8f549a54\n")
 
-    def test_damage(self) -> None:
-        """No changed byte, no cut and nothing that follows is taken for a checkpoint."""
+    def test_a_damaged_checkpoint_is_refused(self) -> None:
+        """So is a cut one, and one that is followed by anything."""
         good = Checkpoint(5, 70).encode()
         self.assertEqual(Checkpoint.decode(good), Checkpoint(5, 70))
         wrong = [good[:at] for at in range(len(good))] + [good + b"\n", Checkpoint(71, 70).encode()]
@@ -57,10 +57,10 @@ class CheckpointTests(SynchronousTestCase):
 
 
 class WaitersTests(SynchronousTestCase):
-    """Waits by position."""
+    """Waits, by position."""
 
-    def test_in_order(self) -> None:
-        """Listeners are called by position, then in the order in which they came."""
+    def test_listeners_are_called_in_order(self) -> None:
+        """By position, then as they came."""
         verifyObject(IFlushListener, Listener())
         random = Random(1)
         waiters = VisibilityWaiters(self.fail)
@@ -82,8 +82,8 @@ class WaitersTests(SynchronousTestCase):
         waiters.reached(100)
         self.assertEqual(order, sorted(keys))
 
-    def test_cancelled_ones_are_let_go(self) -> None:
-        """Long polls that time out again and again do not pile up."""
+    def test_cancelled_waits_are_forgotten(self) -> None:
+        """Long polls that time out again and again would pile up."""
         waiters = VisibilityWaiters(self.fail)
         kept = waiters.add(5, Listener())
         for _ in range(10_000):
@@ -92,8 +92,8 @@ class WaitersTests(SynchronousTestCase):
         self.assertLess(len(waiters._heap), 200)
         self.assertIsNotNone(kept.listener)
 
-    def test_a_listener_that_waits_and_cancels(self) -> None:
-        """A listener may wait anew and cancel others while it is called."""
+    def test_a_listener_may_wait_and_cancel(self) -> None:
+        """It does so while it is called."""
         waiters = VisibilityWaiters(self.fail)
         late = Listener()
         waits: list[Wait] = []
@@ -111,8 +111,8 @@ class WaitersTests(SynchronousTestCase):
         waiters.reached(4)
         self.assertEqual(late.calls, [4])
 
-    def test_failure(self) -> None:
-        """A failure reaches every listener that was not cancelled, once."""
+    def test_a_failure_reaches_every_listener(self) -> None:
+        """Those that were cancelled are left out, and it comes once."""
         waiters = VisibilityWaiters(self.fail)
         listeners = [Listener() for _ in range(3)]
         waits = [waiters.add(1, listener) for listener in listeners]
@@ -122,8 +122,8 @@ class WaitersTests(SynchronousTestCase):
         waiters.fail(error)
         self.assertEqual([listener.calls for listener in listeners], [[error], [], [error]])
 
-    def test_a_listener_that_raises(self) -> None:
-        """One that raises is reported, and the others are called all the same, well or with a failure."""
+    def test_a_failing_listener_spares_the_others(self) -> None:
+        """It is reported, both for a visible end and for a failure."""
 
         class Broken(Listener):
             def visible(self, end: int) -> None:
@@ -145,10 +145,10 @@ class WaitersTests(SynchronousTestCase):
 
 
 class OpenFilesTests(SynchronousTestCase):
-    """Shared files."""
+    """Files that readers share."""
 
-    def test_least_recently_used(self) -> None:
-        """The file that was not asked for the longest is closed, but not while it is held."""
+    def test_the_least_recently_used_file_is_closed(self) -> None:
+        """A file that is held stays open."""
         files = MemoryFiles()
         for name in "abc":
             files.open(f"/{name}", create=True).close()
@@ -173,8 +173,8 @@ class OpenFilesTests(SynchronousTestCase):
 class OffsetsBeforeTests(SynchronousTestCase):
     """Offsets by time, case by case."""
 
-    def test_cases(self) -> None:
-        """Ties count, an empty last segment adds no end, the count bounds from the newest on."""
+    def test_offsets_end_at_the_time_asked_for(self) -> None:
+        """Ties count, an empty last segment adds no end, and the count takes the newest."""
         segments = [(0, 10.0), (100, 20.0), (200, 30.0)]
         for time, count, expected in (
             (-1, 10, [240, 200, 100, 0]),

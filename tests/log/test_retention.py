@@ -1,4 +1,4 @@
-"""Tests of logd.log.retention and logd.log.upkeep: what is removed, when, and in which order."""
+"""Tests of logd.log.retention and logd.log.checkpoints_and_expiry: expired segments, checkpoints, order of removal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
 from logd.errors import OffsetOutOfRange
+from logd.log.checkpoints_and_expiry import LOOKED_AT_ONCE
 from logd.log.partition import PartitionLog
 from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint
 from logd.log.recovery.flush_mark import read_mark
-from logd.log.upkeep import LOOKED_AT_ONCE
 from logd.testing.memory.files import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
@@ -21,10 +21,10 @@ ENTRY = plain(b"eleven more")
 
 
 class ExpireTests(SynchronousTestCase):
-    """Which segments go."""
+    """The segments that expire."""
 
-    def test_by_time(self) -> None:
-        """Segments last changed longer ago than retention.ms go; a younger one behind them stays."""
+    def test_old_segments_expire(self) -> None:
+        """A younger one behind them stays."""
         rig = Rig(LogSettings(segment_bytes=10, retention_ms=5000))
         log = rig.filled(ENTRY, ENTRY)
         rig.clock.advance(3)
@@ -39,8 +39,8 @@ class ExpireTests(SynchronousTestCase):
         self.assertEqual([name for name in names if name.endswith(".log")], [f"{start:020}.log" for start in (40, 60)])
         self.assertEqual(rig.content(log), ENTRY * 2)
 
-    def test_the_last_one_when_all_is_old(self) -> None:
-        """When the last one is too old as well, an empty one takes its place; ids go on."""
+    def test_an_old_log_becomes_empty(self) -> None:
+        """An empty segment takes the last one's place, so that ids go on."""
         rig = Rig(LogSettings(segment_bytes=10, retention_ms=5000))
         log = rig.filled(ENTRY, ENTRY)
         rig.clock.advance(6)
@@ -54,8 +54,8 @@ class ExpireTests(SynchronousTestCase):
         rig.open()
         self.assertEqual(rig.log().append([ENTRY], 1, -1), 40)
 
-    def test_no_room_for_another(self) -> None:
-        """When a full disk does not take the empty one, what can go goes; the next pass tries again."""
+    def test_a_full_disk_keeps_the_last_segment(self) -> None:
+        """The others expire, and the next pass tries again."""
         rig = Rig(LogSettings(segment_bytes=10, retention_ms=5000))
         log = rig.filled(ENTRY, ENTRY)
         rig.clock.advance(6)
@@ -67,23 +67,23 @@ class ExpireTests(SynchronousTestCase):
         self.assertEqual(log.start, 40)
         rig.threads.settle()
 
-    def test_by_size(self) -> None:
-        """The oldest go while what is left is still at least retention.bytes."""
+    def test_the_oldest_segments_expire_by_size(self) -> None:
+        """At least retention.bytes are left."""
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=50, retention_ms=-1))
         log = rig.filled(*[ENTRY] * 5)
         rig.store.expire()
         self.assertEqual((log.start, log.end), (40, 100))
 
-    def test_without_limits(self) -> None:
-        """Negative settings keep everything for ever."""
+    def test_nothing_expires_without_limits(self) -> None:
+        """Negative settings mean that."""
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=-1, retention_ms=-1))
         log = rig.filled(*[ENTRY] * 5)
         rig.clock.advance(1e9)
         rig.store.expire()
         self.assertEqual(log.start, 0)
 
-    def test_not_what_is_not_visible(self) -> None:
-        """A segment that is not flushed as a whole stays, however old."""
+    def test_an_unflushed_segment_does_not_expire(self) -> None:
+        """It stays however old it is."""
         rig = Rig(LogSettings(segment_bytes=10, retention_ms=1))
         log = rig.log()
         for _ in range(3):
@@ -93,7 +93,7 @@ class ExpireTests(SynchronousTestCase):
         self.assertEqual(log.start, 0)
 
     def test_a_running_send_goes_on(self) -> None:
-        """A range that is being delivered can be read after its segment's name is gone."""
+        """A range is still readable after its segment's name is gone."""
         rig = Rig(LogSettings(segment_bytes=10, retention_ms=1))
         log = rig.filled(ENTRY, ENTRY)
         found = log.read(0, 100)
@@ -109,8 +109,8 @@ class ExpireTests(SynchronousTestCase):
 class UpkeepTests(SynchronousTestCase):
     """Checkpoints and removals on the disk."""
 
-    def test_a_checkpoint_says_what_is_visible(self) -> None:
-        """A checkpoint has the visible end of the moment when its turn came, not more."""
+    def test_a_checkpoint_has_the_visible_end(self) -> None:
+        """It is that of the moment when its turn came, not more."""
         rig = Rig()
         log = rig.filled(ENTRY)
         log.append([ENTRY], 1, -1)
@@ -118,8 +118,8 @@ class UpkeepTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-0"), Checkpoint(0, 20))
 
-    def test_nothing_new(self) -> None:
-        """A checkpoint that has not changed is not written again."""
+    def test_an_unchanged_checkpoint_is_not_written(self) -> None:
+        """A broker with thousands of idle partitions would sync all the time."""
         rig = Rig()
         rig.filled(ENTRY)
         rig.store.write_checkpoints()
@@ -127,8 +127,8 @@ class UpkeepTests(SynchronousTestCase):
         rig.store.write_checkpoints()
         self.assertEqual(rig.threads.works, [])
 
-    def test_the_start_before_the_removal(self) -> None:
-        """Where the power goes during the removal, any of the files may come back: the log's start does not."""
+    def test_a_checkpoint_comes_before_the_removal(self) -> None:
+        """The power may bring back any of the files, but not an older start."""
         for power in range(1, 14):
             rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
             rig.filled(*[ENTRY] * 4)
@@ -145,8 +145,8 @@ class UpkeepTests(SynchronousTestCase):
             self.assertIn((rig.log().start, rig.log().end), [(0, 80), (60, 80)])
             self.assertNotIn("lost", " ".join(rig.reports))
 
-    def test_a_start_that_was_not_synced(self) -> None:
-        """Before a start removes what the checkpoint explains, the checkpoint's own name has to last."""
+    def test_a_checkpoints_name_must_last_first(self) -> None:
+        """A start must sync it before it removes the files that it explains."""
         for power in range(1, 12):
             rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
             rig.filled(*[ENTRY] * 4)
@@ -166,8 +166,8 @@ class UpkeepTests(SynchronousTestCase):
             self.assertIn((rig.log().start, rig.log().end), [(0, 80), (60, 80)])
             self.assertNotIn("lost", " ".join(rig.reports))
 
-    def test_only_what_has_changed(self) -> None:
-        """A pass asks the partitions that were flushed since the last one, and no others."""
+    def test_only_changed_partitions_are_asked(self) -> None:
+        """A pass over thousands of idle ones costs nothing."""
         rig = Rig()
         for number in range(100):
             rig.log(partition=number).append([ENTRY], 1, -1)
@@ -193,7 +193,7 @@ class UpkeepTests(SynchronousTestCase):
         self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-93"), Checkpoint(0, 40))
 
     def test_a_stop_uses_all_threads(self) -> None:
-        """One checkpoint is written at a time, but as many as there are threads when a stop waits for them."""
+        """Otherwise one checkpoint is written at a time, beside the flushes."""
         rig = Rig(limits={"flush_workers": 2})
         for number in range(10):
             rig.log(partition=number).append([ENTRY], 1, -1)
@@ -208,8 +208,8 @@ class UpkeepTests(SynchronousTestCase):
         for number in range(10):
             self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-{number}"), Checkpoint(0, 20))
 
-    def test_deleted_beside_others(self) -> None:
-        """A deletion waits for the upkeep of its own partitions alone."""
+    def test_a_deletion_waits_for_its_own_upkeep(self) -> None:
+        """That of other partitions goes on beside it."""
         rig = Rig(limits={"flush_workers": 2})
         for topic in ("t", "u"):
             rig.log(topic).append([ENTRY], 1, -1)
@@ -225,8 +225,8 @@ class UpkeepTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(deleted, [None])
 
-    def test_old_segments_in_turns(self) -> None:
-        """Old segments are looked for in some partitions at a time, with the others' turns between."""
+    def test_a_pass_over_partitions_takes_turns(self) -> None:
+        """Other work gets the reactor in between."""
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
         count = LOOKED_AT_ONCE + 5
         for number in range(count):
@@ -242,8 +242,8 @@ class UpkeepTests(SynchronousTestCase):
         rig.store.close()
         self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
 
-    def test_a_failure_is_tried_again(self) -> None:
-        """When the checkpoint cannot be written nothing is removed; the next pass does both."""
+    def test_a_failed_checkpoint_is_tried_again(self) -> None:
+        """Nothing is removed before it is written."""
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
         rig.filled(*[ENTRY] * 2)
         rig.files.errors["rename"] = [OSError(errno.EIO, "bad sector")]
@@ -255,8 +255,8 @@ class UpkeepTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertFalse(rig.files.exists(rig.path(0)))
 
-    def test_a_full_disk_makes_room(self) -> None:
-        """Where there is no room for the checkpoint the oldest goes first, so that retention ends the misery."""
+    def test_a_full_disk_expires_the_oldest_first(self) -> None:
+        """Without room for the checkpoint, retention could never make any."""
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
         rig.filled(*[ENTRY] * 4)
         rig.files.room = 0
@@ -266,8 +266,8 @@ class UpkeepTests(SynchronousTestCase):
         self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-0"), Checkpoint(60, 80))
         self.assertEqual([name for name in rig.files.list(f"{ROOT}/t-0") if ".log" in name], [rig.path(60)[-24:]])
 
-    def test_a_crash_while_a_full_disk_makes_room(self) -> None:
-        """Whenever the power goes meanwhile: nothing but what was expired is gone, and the log is served."""
+    def test_power_loss_on_a_full_disk_loses_nothing(self) -> None:
+        """Only expired segments are gone, and the log is served."""
         for power in range(1, 60):
             for checkpoint in (True, False):
                 rig = self.full(checkpoint)
@@ -284,8 +284,8 @@ class UpkeepTests(SynchronousTestCase):
                 self.assertEqual((log.offline, log.end), (None, 120))
                 self.assertEqual(rig.content(log), ENTRY * ((120 - log.start) // 20))
 
-    def test_a_kill_while_a_full_disk_makes_room(self) -> None:
-        """So it is when the process alone goes, whether there was a mark or not."""
+    def test_a_kill_on_a_full_disk_loses_nothing(self) -> None:
+        """There may be a mark or not."""
         for power in range(1, 60):
             for mark in (True, False):
                 rig = self.full(checkpoint=True)
@@ -301,7 +301,7 @@ class UpkeepTests(SynchronousTestCase):
                 self.assertEqual((rig.log().offline, rig.log().end), (None, 120))
 
     def full(self, checkpoint: bool) -> Rig:
-        """Six segments on a full disk; the next checkpoint needs the room of several."""
+        """Return a full disk with six segments; the next checkpoint needs the room of several."""
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
         rig.filled(*[ENTRY] * 6)
         if checkpoint:

@@ -1,4 +1,4 @@
-"""Tests of logd.log.unreadable and logd.log.open_writers: bad sectors are walked round, and few files stay open."""
+"""Tests of logd.log.unreadable and logd.log.open_writers: bad sectors are skipped, and few files stay open."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class UnreadableTests(SynchronousTestCase):
     """A place of a log that cannot be read."""
 
     def setUp(self) -> None:
-        """A log of two segments of 60 bytes and one of 20."""
+        """Fill a log with two segments of 60 bytes and one of 20."""
         self.rig = Rig(LogSettings(segment_bytes=50))
         self.log = self.rig.filled(*[ENTRY] * 7)
 
     def read(self, offset: int, count: int = 1000) -> int:
-        """How many bytes a fetch there gets; -1 for an error."""
+        """Return the number of bytes that a fetch gets there; -1 for an error."""
         try:
             found = self.log.read(offset, count)
         except UnknownError as error:
@@ -38,8 +38,8 @@ class UnreadableTests(SynchronousTestCase):
         found.close()
         return found.count
 
-    def test_around_it(self) -> None:
-        """Answers stop short of it, there is an error at it, and what lies behind it is served."""
+    def test_reads_go_around_a_bad_place(self) -> None:
+        """Answers stop short of it, and bytes behind it are served."""
         found = self.log.read(60, 60)
         assert found is not None
         found.unreadable(25, BAD)
@@ -48,8 +48,8 @@ class UnreadableTests(SynchronousTestCase):
         self.assertEqual(self.read(60, 10), 10)
         self.assertIsNone(self.log.offline)
 
-    def test_for_a_while(self) -> None:
-        """After some time the disk is asked again; it is reported once."""
+    def test_a_bad_place_is_tried_again(self) -> None:
+        """It is reported once."""
         for _ in range(3):
             self.log.cannot_read(80, BAD)
         self.assertEqual(len([text for text in self.rig.reports if "cannot be read at position 80" in text]), 1)
@@ -60,8 +60,8 @@ class UnreadableTests(SynchronousTestCase):
         self.log.cannot_read(80, BAD)
         self.assertEqual(self.read(80), -1)
 
-    def test_many(self) -> None:
-        """A bounded number is remembered, the latest."""
+    def test_the_memory_of_bad_places_is_bounded(self) -> None:
+        """The latest ones are kept."""
         for at in range(MOST + 5):
             self.log.cannot_read(at, BAD)
         self.assertEqual(self.read(4), 1)
@@ -70,10 +70,10 @@ class UnreadableTests(SynchronousTestCase):
 
 
 class OpenWritersTests(SynchronousTestCase):
-    """Last segments that are open."""
+    """Open files of last segments."""
 
     def setUp(self) -> None:
-        """Room for three."""
+        """Leave room for three."""
         self.rig = Rig()
         self.rig.stop()
         self.rig.limits = {"open_writers_limit": 3}
@@ -81,15 +81,15 @@ class OpenWritersTests(SynchronousTestCase):
         self.before = self.rig.files.open_handles
 
     def open_now(self) -> int:
-        """How many segments are open."""
+        """Return the number of segments that are open."""
         return self.rig.files.open_handles - self.before
 
     def logs(self, count: int) -> list[PartitionLog]:
-        """Partitions of one topic."""
+        """Return partitions of one topic."""
         return [self.rig.log("t", number) for number in range(count)]
 
-    def test_idle_ones_are_closed(self) -> None:
-        """A partition is opened by an append, and closed when others are opened and nobody appends to it any more."""
+    def test_idle_segments_are_closed(self) -> None:
+        """An append opens its segment, and others are closed for it."""
         logs = self.logs(10)
         self.assertEqual(self.open_now(), 0)
         for turn in range(3):
@@ -104,8 +104,8 @@ class OpenWritersTests(SynchronousTestCase):
             found.close()
         self.assertEqual(self.open_now(), 3)
 
-    def test_busy_ones_stay(self) -> None:
-        """What waits for the disk stays open, however many that are; then they are closed as others open."""
+    def test_unflushed_segments_stay_open(self) -> None:
+        """However many they are; after the flush they are closed as others open."""
         logs = self.logs(10)
         for log in logs:
             log.append([ENTRY], 1, -1)
@@ -115,8 +115,8 @@ class OpenWritersTests(SynchronousTestCase):
         self.rig.log("u").append([ENTRY], 1, -1)
         self.assertEqual(self.open_now(), 3)
 
-    def test_a_deleted_topic(self) -> None:
-        """Partitions that are gone do not count."""
+    def test_deleted_partitions_do_not_count(self) -> None:
+        """Their places are free for others."""
         for log in self.logs(3):
             log.append([ENTRY], 1, -1)
         self.assertEqual(self.open_now(), 3)
@@ -127,8 +127,8 @@ class OpenWritersTests(SynchronousTestCase):
             self.rig.log("u", number).append([ENTRY], 1, -1)
         self.assertEqual(self.open_now(), 3)
 
-    def test_looks_are_bounded(self) -> None:
-        """With thousands of busy ones an append does not look at all of them."""
+    def test_an_append_looks_at_few_segments(self) -> None:
+        """Thousands of busy ones cost it nothing."""
 
         class Busy:
             looks = 0

@@ -1,4 +1,4 @@
-"""Tests of a log whose flushed end is ahead of its visible end, as of a leader whose followers are behind."""
+"""Tests of a log whose flushed end is ahead of its visible end, as on a leader whose followers are behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TWO = PartitionLeadership(0, 1, (0, 1), (0, 1))
 
 
 class TwoEndsTests(SynchronousTestCase):
-    """40 bytes are visible, 60 are flushed, and another in-sync replica has not told that it has the last 20."""
+    """A log with 60 flushed bytes, of which 40 are visible: a replica has not acknowledged the last 20."""
 
     def setUp(self) -> None:
         """Flush 40 bytes alone, then 20 with another in-sync replica."""
@@ -32,18 +32,18 @@ class TwoEndsTests(SynchronousTestCase):
         self.append()
 
     def append(self) -> PartitionLog:
-        """Append and flush an entry."""
+        """Append an entry, and flush it."""
         self.log.append([ENTRY], 1, -1)
         self.rig.threads.settle()
         return self.log
 
-    def test_ends(self) -> None:
-        """A flush moves the flushed end alone; nothing of it waits for the disk."""
+    def test_a_flush_moves_the_flushed_end_alone(self) -> None:
+        """Nothing waits for the disk after it."""
         self.assertEqual((self.log.visible_end, self.log.flushed_end, self.log.end), (40, 60, 60))
         self.assertEqual((self.log.unflushed_bytes, self.rig.store.unflushed_bytes), (0, 0))
 
-    def test_readers(self) -> None:
-        """Readers, those who wait and those who look for places see what is visible."""
+    def test_readers_see_visible_bytes_alone(self) -> None:
+        """So do waits and lookups."""
         listener = Listener()
         wait = self.log.wait_visible(60, listener)
         self.append()
@@ -56,8 +56,8 @@ class TwoEndsTests(SynchronousTestCase):
         assert wait is not None
         wait.cancel()
 
-    def test_disk(self) -> None:
-        """The mark, the checkpoint and the files that may be closed go by what is flushed."""
+    def test_the_disk_follows_the_flushed_end(self) -> None:
+        """The mark, the checkpoint and the closing of files go by it."""
         self.assertEqual(read_mark(self.rig.files, FOLDER), 60)
         self.rig.store.write_checkpoints()
         self.rig.threads.settle()
@@ -65,22 +65,22 @@ class TwoEndsTests(SynchronousTestCase):
         self.assertTrue(self.log.close_idle())
 
     def test_nothing_is_synced_twice(self) -> None:
-        """What is flushed and not visible is in no later sync."""
+        """Bytes that are flushed and not visible are in no later sync."""
         self.log.append([ENTRY], 1, -1)  # rolls a segment whose bytes are all flushed
         sync = self.log.begin_sync()
         self.assertEqual([each.file.path for each in sync.files], [self.rig.path(40)])
         self.log.end_sync(sync, None)
         self.assertEqual(self.log.flushed_end, 80)
 
-    def test_stop(self) -> None:
-        """A clean stop leaves an index and a checkpoint up to what is flushed."""
+    def test_a_clean_stop_keeps_the_flushed_end(self) -> None:
+        """The index and the checkpoint reach up to it."""
         self.rig.stop()
         self.assertEqual(last_boundary(self.rig.files, self.rig.path(40).replace(".log", ".index"), 40).position, 60)
         self.rig.open()
         self.assertEqual((self.rig.log().flushed_end, self.rig.reports), (60, []))
 
-    def test_retention(self) -> None:
-        """The log never begins behind what readers see."""
+    def test_retention_stays_behind_the_visible_end(self) -> None:
+        """Readers have not seen the rest."""
         self.append()
         self.assertEqual([start for start, _, _ in self.log.segments()], [0, 40])
         self.log.visible_end = 20
@@ -91,8 +91,8 @@ class TwoEndsTests(SynchronousTestCase):
         self.rig.store.expire()
         self.assertEqual((self.log.start, self.log.visible_end), (40, 40))
 
-    def test_lost_file(self) -> None:
-        """A file that has lost flushed bytes is missed though nobody sees them yet."""
+    def test_lost_bytes_show_before_they_are_visible(self) -> None:
+        """They are flushed, so the file has to have them."""
         del self.rig.data(40)[:]
         FileWatch(self.rig.files, self.rig.threads, self.rig.store.logs).look()
         self.rig.threads.settle()

@@ -1,4 +1,4 @@
-"""Threads whose work a test orders by hand."""
+"""Run threads' work by hand, in an order that the test chooses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from logd.interfaces import IThreads
 @implementer(IThreads)
 @define(eq=False)
 class Threads:
-    """Work waits until the test runs it; its outcome waits until the test delivers it."""
+    """Threads whose work waits until the test runs it, and whose outcome waits until the test delivers it."""
 
     works: list[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = field(factory=list)
     outcomes: list[tuple[Callable[[Any, BaseException | None], None], Any, BaseException | None]] = field(factory=list)

@@ -1,4 +1,4 @@
-"""A connection's surroundings: a session that the test plays, a transport, and requests and answers as bytes."""
+"""A session that the test plays, its opener, and the bytes of requests and answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.testing import StringTransport
 
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
@@ -18,38 +17,9 @@ from logd.protocol.requests.responses import ErrorResponse, encode_response
 from tests.protocol.wire import joined
 
 
-class Transport(StringTransport):
-    """Pauses a producer while it is ``stuck`` with more than a few bytes."""
-
-    def __init__(self) -> None:
-        super().__init__(lenient=True)  # type: ignore[no-untyped-call]  # Twisted's
-        self.stuck = False
-        self.untaken = 0
-
-    def write(self, data: bytes) -> None:
-        """See ITransport."""
-        super().write(data)  # type: ignore[no-untyped-call]  # as above
-        self.untaken += len(data)
-        if self.stuck and self.untaken > 100 and self.producer is not None:
-            self.producer.pauseProducing()
-
-    def take(self) -> bytes:
-        """The peer takes everything that there is to come."""
-        self.stuck = False
-        assert self.producer is not None
-        self.producer.resumeProducing()
-        return self.received()
-
-    def received(self) -> bytes:
-        """What has been written since the last call."""
-        data = bytes(self.value())
-        self.clear()
-        return data
-
-
 @define(eq=False)
 class PlayedSession:
-    """Notes what it is given; ``takes`` says how many requests it takes at once, ``then`` what it does with each."""
+    """A session that notes its requests; it takes ``takes`` of them at once, and calls ``then`` with each."""
 
     connection: Connection
     takes: int = 1_000_000
@@ -82,14 +52,14 @@ class PlayedSession:
 
 @define
 class Counters:
-    """Counts as a server does."""
+    """The counter that a server needs."""
 
     connections_refused: int = 0
 
 
 @define
 class Opener:
-    """Opens sessions, or refuses to."""
+    """An opener of sessions that may refuse to open one."""
 
     refuses: bool = False
     session: PlayedSession | None = None
@@ -101,22 +71,22 @@ class Opener:
 
 
 def fetch(number: int) -> bytes:
-    """The bytes of a fetch that can be told by its offset."""
+    """Return the bytes of a fetch that is known by its offset."""
     return b"".join(encode_request(Fetch("t", 0, number, 10)))
 
 
 def metadata(correlation_id: int) -> bytes:
-    """The bytes of a request of ours."""
+    """Return the bytes of a Metadata request."""
     return b"".join(encode_request(Metadata(None, False, correlation_id)))
 
 
 def fetched(message_set: Any) -> bytes:
-    """The bytes of the answer to a fetch."""
+    """Return the bytes of the answer to a fetch."""
     return joined(encode_fetch_response(FetchResponse(0, message_set)))
 
 
 def described(correlation_id: int, text: str) -> bytes:
-    """The bytes of the answer to a request of ours, for which a refusal will do."""
+    """Return the bytes of the answer to a Metadata request; a refusal is enough here."""
     return joined(encode_response(ErrorResponse(1, text), correlation_id))
 
 

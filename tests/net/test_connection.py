@@ -1,4 +1,4 @@
-"""Tests of a client's connection, against the broker's side of one whose answers the test gives."""
+"""Tests of a client's connection, against a broker's side whose answers the test gives."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from logd.errors import (
     ProtocolViolation,
 )
 from logd.net.connection import BrokerConnection, endpoint_for
-from logd.net.limits.connection_limits import ConnectionLimits
+from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
-from logd.protocol.requests.administration import DeleteTopic
+from logd.protocol.requests.create_delete_topic import DeleteTopic
 from logd.protocol.requests.legacy_requests import Fetch, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
 from logd.protocol.requests.metadata import Metadata, MetadataResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.responses import ErrorResponse
-from tests.net.doubles import BytesFile, HandThreads, Range
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, Range
 from tests.net.sessions import Counters, Opener
 
 FETCH = Fetch("t", 0, 5, 100)
@@ -52,7 +53,7 @@ class ConversationTests(SynchronousTestCase):
         factory = ConnectionFactory(
             lambda: ServerConversation(1 << 20),
             self.opener,
-            SendfileSender(HandThreads()),
+            SendfileSender(Threads()),
             Clock(),
             ConnectionLimits(100),
             Counters(),
@@ -66,18 +67,18 @@ class ConversationTests(SynchronousTestCase):
         self.session = self.opener.session
 
     def sent(self) -> list[Any]:
-        """Requests that have arrived since the last call."""
+        """Return the requests that have arrived since the last call."""
         self.pump.flush()
         taken, self.session.taken = self.session.taken, []
         return taken
 
     def answer(self, request: Any, response: Any) -> None:
-        """The broker answers."""
+        """Answer a request as the broker."""
         self.session.answer(request, response)
         self.pump.flush()
 
-    def test_answers(self) -> None:
-        """Each request gets its own answer: of 0.7 in order, of ours in any."""
+    def test_each_request_gets_its_own_answer(self) -> None:
+        """Those of 0.7 come in their order, those of ours in any."""
         requests = [Metadata(None), FETCH, DeleteTopic("t"), Offsets("t", 0, -1, 1)]
         waiting = [self.client.request(request) for request in requests]
         metadata, fetch, delete, offsets = self.sent()
@@ -92,15 +93,15 @@ class ConversationTests(SynchronousTestCase):
         self.answer(metadata, MetadataResponse((), ()))
         self.assertEqual(self.successResultOf(waiting[0]), MetadataResponse((), ()))
 
-    def test_range(self) -> None:
-        """Bytes that the broker sends from a file arrive whole."""
+    def test_bytes_from_a_file_arrive_whole(self) -> None:
+        """The broker sends them as a range, in many pieces."""
         waiting = self.client.request(Fetch("t", 0, 0, len(CONTENT)))
         (request,) = self.sent()
         self.answer(request, FetchResponse(0, Range(BytesFile(CONTENT), 0, len(CONTENT))))
         self.assertEqual(self.successResultOf(waiting), FetchResponse(0, CONTENT))
 
-    def test_same_object_twice(self) -> None:
-        """One request object sent twice is two requests with an answer each."""
+    def test_a_request_object_can_be_sent_twice(self) -> None:
+        """Requests are told apart by their place or number, not by the object."""
         for request, response in ((FETCH, FetchResponse(0, b"x")), (Metadata(None), MetadataResponse((), ()))):
             waiting = [self.client.request(request) for _ in range(3)]
             for number, sent in enumerate(self.sent()):
@@ -108,8 +109,8 @@ class ConversationTests(SynchronousTestCase):
                 self.answer(sent, response)
                 self.assertEqual(self.successResultOf(waiting[number]), response)
 
-    def test_send_only(self) -> None:
-        """Requests that nothing answers, and frames that are encoded already."""
+    def test_requests_without_an_answer_are_sent(self) -> None:
+        """So are frames that are encoded already."""
         produce = Produce("t", 0, b"set")
         self.client.send_only(produce)
         self.client.send_only(ProduceAck(0, 0, (ProducePart("t", 0, 0, False, b"set"),)))
@@ -117,8 +118,8 @@ class ConversationTests(SynchronousTestCase):
         first, second, third = self.sent()
         self.assertEqual((first, third, type(second)), (produce, produce, ProduceAck))
 
-    def test_cancel(self) -> None:
-        """Cancelling stops the waiting alone; the answer that still comes is nobody's, and the next one is right."""
+    def test_a_cancelled_request_spares_the_next(self) -> None:
+        """Its answer still comes, and is dropped."""
         first, second = self.client.request(FETCH), self.client.request(Fetch("t", 0, 9, 100))
         first.cancel()
         self.failureResultOf(first, CancelledError)
@@ -126,8 +127,8 @@ class ConversationTests(SynchronousTestCase):
             self.answer(request, FetchResponse(0, b"%d" % number))
         self.assertEqual(self.successResultOf(second), FetchResponse(0, b"1"))
 
-    def test_cannot_be_sent(self) -> None:
-        """A request that does not fit a frame or its fields is refused, and nothing is expected for it."""
+    def test_an_unfit_request_is_refused_at_once(self) -> None:
+        """Nothing of it is sent, so the next request gets its own answer."""
         with self.assertRaises(MessageTooLarge):
             self.client.send_only(Produce("t", 0, bytes(2 << 20)))
         with self.assertRaises(InvalidRequest):
@@ -139,8 +140,8 @@ class ConversationTests(SynchronousTestCase):
         self.answer(request, FetchResponse(1))
         self.assertEqual(self.successResultOf(waiting), FetchResponse(1))
 
-    def test_lost(self) -> None:
-        """When the connection is lost everything that waits fails with the reason, and so does everything later."""
+    def test_a_lost_connection_fails_all_requests(self) -> None:
+        """The error names the broker; later requests fail as well."""
         self.client.address = "broker.example:6667"
         waiting = [self.client.request(FETCH), self.client.request(Metadata(None))]
         lost = self.client.when_lost()
@@ -159,8 +160,8 @@ class ConversationTests(SynchronousTestCase):
         self.successResultOf(self.client.close())
         self.client.abort()
 
-    def test_close(self) -> None:
-        """Closing lets what was written leave."""
+    def test_closing_sends_what_was_written(self) -> None:
+        """A producer that stops at once would lose messages otherwise."""
         self.client.send_only(Produce("t", 0, bytes(300_000)))
         closed = self.client.close()
         self.assertEqual(len(self.sent()), 1)
@@ -170,16 +171,16 @@ class ConversationTests(SynchronousTestCase):
 
 
 class TransportTests(SynchronousTestCase):
-    """What only a transport played by hand can do."""
+    """A connection over a transport that the test plays."""
 
     def setUp(self) -> None:
-        """Connect to nobody."""
+        """Connect to a transport without another end."""
         self.client = BrokerConnection(1 << 20)
         self.transport = StringTransport()
         self.client.makeConnection(self.transport)
 
-    def test_nonsense(self) -> None:
-        """Bytes that are no answer end the connection, and what waited knows why."""
+    def test_nonsense_ends_the_connection(self) -> None:
+        """The waiting request fails with the reason."""
         waiting = self.client.request(FETCH)
         self.client.dataReceived(bytes.fromhex("00000002 0000 00000000"))
         self.assertEqual(self.successResultOf(waiting), FetchResponse(0))
@@ -189,14 +190,14 @@ class TransportTests(SynchronousTestCase):
         self.client.connectionLost(Failure(ConnectionDone()))
         self.assertIsInstance(self.successResultOf(self.client.when_lost()), ProtocolViolation)
 
-    def test_unasked(self) -> None:
-        """An answer to nothing is nonsense, too."""
+    def test_an_unexpected_answer_ends_the_connection(self) -> None:
+        """It cannot be told what later answers would belong to."""
         self.client.dataReceived(bytes.fromhex("00000002 0000"))
         self.assertTrue(self.transport.disconnected)
         self.assertFalse(self.client.connected_now)
 
-    def test_writable(self) -> None:
-        """Who waits to write is told when the transport takes more; one who does not wait any more is forgotten."""
+    def test_a_writer_waits_for_its_transport(self) -> None:
+        """One that is cancelled is forgotten."""
         self.assertIsNone(self.successResultOf(self.client.when_writable()))
         self.client.pauseProducing()
         self.assertFalse(self.client.writable)
@@ -208,8 +209,8 @@ class TransportTests(SynchronousTestCase):
         self.assertIsNone(self.successResultOf(first))
         self.assertTrue(self.client.writable)
 
-    def test_lost_while_not_writable(self) -> None:
-        """Who waits to write learns of the loss."""
+    def test_a_lost_connection_ends_the_wait(self) -> None:
+        """The writer gets the error."""
         self.client.pauseProducing()
         waiting = self.client.when_writable()
         self.client.stopProducing()
@@ -219,14 +220,14 @@ class TransportTests(SynchronousTestCase):
 
 @implementer(IStreamClientEndpoint)
 class HandEndpoint:
-    """An endpoint that connects when told to."""
+    """An endpoint that connects when the test says so."""
 
     def __init__(self) -> None:
         self.cancelled = False
         self.connecting: Deferred[Any] = Deferred(self.cancel)
 
     def cancel(self, _: Any) -> None:
-        """Note it."""
+        """Note the cancellation."""
         self.cancelled = True
 
     def connect(self, factory: IProtocolFactory) -> Deferred[Any]:
@@ -235,10 +236,10 @@ class HandEndpoint:
 
 
 class ConnectTests(SynchronousTestCase):
-    """Getting a connection."""
+    """Attempts to connect."""
 
-    def test_refused(self) -> None:
-        """A connection that cannot be had fails with where to and why."""
+    def test_a_failed_attempt_says_why(self) -> None:
+        """The error has the reason of the endpoint."""
         endpoint = HandEndpoint()
         connecting = BrokerConnection.connect(Clock(), endpoint)
         endpoint.connecting.errback(ConnectionRefusedError("nobody there"))
@@ -246,8 +247,8 @@ class ConnectTests(SynchronousTestCase):
         self.assertIn("cannot connect to the broker", text)
         self.assertIn("nobody there", text)
 
-    def test_reason(self) -> None:
-        """The system's reason is said once, in its own words, and can be had without the address."""
+    def test_the_reason_is_said_once(self) -> None:
+        """It comes in the system's own words, and is there without the address, also after pickling."""
         endpoint = HandEndpoint()
         connecting = BrokerConnection.connect(Clock(), endpoint)
         endpoint.connecting.errback(TwistedConnectionRefused(errno.ECONNREFUSED, "Connection refused"))
@@ -256,8 +257,8 @@ class ConnectTests(SynchronousTestCase):
         self.assertEqual(error.reason, "Connection refused")
         self.assertEqual(pickle.loads(pickle.dumps(error)).reason, "Connection refused")
 
-    def test_named(self) -> None:
-        """The error names the address that was asked for."""
+    def test_the_error_names_the_address(self) -> None:
+        """It does for each way of writing the address."""
         reactor = MemoryReactorClock()
         for address in ("127.0.0.1:6667", ("127.0.0.1", 6667), "tcp:127.0.0.1:6667"):
             connecting = BrokerConnection.connect(reactor, address, timeout=3)
@@ -269,16 +270,16 @@ class ConnectTests(SynchronousTestCase):
             text = str(self.failureResultOf(connecting, BrokerUnavailable).value)
             self.assertIn("127.0.0.1:6667", text)
 
-    def test_cancel(self) -> None:
-        """It can be cancelled."""
+    def test_an_attempt_can_be_cancelled(self) -> None:
+        """The endpoint stops as well."""
         endpoint = HandEndpoint()
         connecting = BrokerConnection.connect(Clock(), endpoint)
         connecting.cancel()
         self.failureResultOf(connecting, CancelledError)
         self.assertTrue(endpoint.cancelled)
 
-    def test_addresses(self) -> None:
-        """HOST:PORT, IPv6 in brackets and endpoint strings are understood; what is none of these is named."""
+    def test_addresses_are_understood_or_named(self) -> None:
+        """HOST:PORT, IPv6 in brackets and endpoint strings are known; the error quotes anything else."""
         reactor = MemoryReactorClock()
         for address in ("localhost:1", "[::1]:65535", "tcp:localhost:6667", "tcp:host=localhost:port=1", ("::1", 5)):
             self.assertTrue(IStreamClientEndpoint.providedBy(endpoint_for(reactor, address)), address)

@@ -1,4 +1,4 @@
-"""Tests of one time for many."""
+"""Tests of logd.net.limits.expiry: one deadline for many items, with one timer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class ExpiryTests(SynchronousTestCase):
     """Items that have ten seconds."""
 
     def setUp(self) -> None:
-        """Nothing was begun."""
+        """Make an expiry without items."""
         self.clock = Clock()
         self.late: list[str] = []
         self.expiry: Expiry[str] = Expiry(self.clock, 10.0, self.late.append)
 
-    def test_late_and_in_time(self) -> None:
-        """Who ends in time is not late, who begins again has the whole time again, the others are late once."""
+    def test_only_unfinished_items_are_late(self) -> None:
+        """An item that begins again has its whole time again; the others are late once."""
         for item in ("ended", "again", "late"):
             self.expiry.begin(item)
         self.clock.advance(6)
@@ -44,8 +44,8 @@ class ExpiryTests(SynchronousTestCase):
         self.clock.advance(100)
         self.assertEqual(self.late, ["late", "again"])
 
-    def test_begun_when_late(self) -> None:
-        """What is late may be begun again from within."""
+    def test_a_late_item_may_begin_again(self) -> None:
+        """The callback itself begins it."""
 
         def late(item: str) -> None:
             self.late.append(item)
@@ -56,8 +56,8 @@ class ExpiryTests(SynchronousTestCase):
         self.clock.pump([10, 5, 5])
         self.assertEqual(self.late, ["slow", "slow"])
 
-    def test_timers(self) -> None:
-        """One timer serves all; it goes with the last item, and when all stops."""
+    def test_one_timer_serves_all_items(self) -> None:
+        """It goes with the last item, and when the expiry stops."""
         for item in "abc":
             self.expiry.begin(item)
         self.assertEqual(len(self.clock.getDelayedCalls()), 1)
@@ -71,8 +71,8 @@ class ExpiryTests(SynchronousTestCase):
 
     @given(_STEPS)
     @settings(max_examples=100, deadline=None)
-    def test_against_a_model(self, steps: list[tuple[str, int]]) -> None:
-        """Whatever happens in whatever order, exactly those are late whose time has passed, in order."""
+    def test_random_steps_match_a_model(self, steps: list[tuple[str, int]]) -> None:
+        """Exactly the items whose time has passed are late."""
         clock = Clock()
         late: list[int] = []
         patience: Expiry[int] = Expiry(clock, 10.0, late.append)

@@ -1,4 +1,4 @@
-"""Tests of the log lines for clients of other protocols."""
+"""Tests of the log lines about clients that speak other protocols."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.net.limits.foreign_callers import AGAIN_AFTER, MOST, ForeignCallers
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.protocol.conversation.test_foreign import API_VERSIONS_3
 
 
 class ForeignCallersTests(SynchronousTestCase):
-    """Which calls are logged."""
+    """The calls that are logged."""
 
-    def test_now_and_then(self) -> None:
-        """The first call of each kind and host, then one in a minute, with the count of those between."""
+    def test_repeated_calls_are_logged_sparsely(self) -> None:
+        """The first call of each kind and host, then one in a minute with the count of the others."""
         clock = Clock()
         callers = ForeignCallers(clock)
         self.assertEqual([callers.called("Kafka", "a") for _ in range(4)], [0, None, None, None])
@@ -22,8 +22,8 @@ class ForeignCallersTests(SynchronousTestCase):
         clock.advance(AGAIN_AFTER)
         self.assertEqual([callers.called("Kafka", "a") for _ in range(2)], [3, None])
 
-    def test_bounded(self) -> None:
-        """Not every host that ever called is remembered."""
+    def test_the_memory_of_callers_is_bounded(self) -> None:
+        """A scan from many addresses must not fill it."""
         callers = ForeignCallers(Clock())
         for number in range(3 * MOST):
             self.assertEqual(callers.called("HTTP", str(number)), 0)
@@ -31,10 +31,10 @@ class ForeignCallersTests(SynchronousTestCase):
 
 
 class LogTests(BrokerTestCase):
-    """A broker that such clients call."""
+    """A broker that is called by clients of today's Kafka."""
 
-    def test_one_line(self) -> None:
-        """However often it calls there is one line in a minute, and every connection is closed without an answer."""
+    def test_a_foreign_client_costs_one_line_a_minute(self) -> None:
+        """Its connections are closed without an answer each time."""
         for _ in range(5):
             peer = self.connect()
             peer.send_bytes(API_VERSIONS_3)

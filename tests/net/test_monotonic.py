@@ -1,4 +1,4 @@
-"""Tests of a reactor whose time is not the system's time of day."""
+"""Tests of a reactor whose time does not follow the system's time of day."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from logd.net.monotonic import use_monotonic_time
 
 
 class MonotonicTimeTests(SynchronousTestCase):
-    """A reactor, a time of day that is set, and a monotonic clock that is not."""
+    """A reactor, a time of day that the test sets, and a monotonic clock that it does not set."""
 
     def setUp(self) -> None:
-        """Make them; the reactor does not run, a test calls what is due."""
+        """Make the reactor, which does not run; a test calls what is due."""
         self.wall, self.monotonic = 1_600_000_000.0, 50.0
         self.reactor = SelectReactor()
         self.addCleanup(self.close)
@@ -30,7 +30,7 @@ class MonotonicTimeTests(SynchronousTestCase):
             reader.connectionLost(None)
 
     def pass_time(self, seconds: float) -> list[str]:
-        """Let real time pass; return what was called."""
+        """Let real time pass; return the calls that were made."""
         self.wall += seconds
         self.monotonic += seconds
         with mock.patch("time.time", lambda: self.wall):
@@ -40,27 +40,27 @@ class MonotonicTimeTests(SynchronousTestCase):
         self.called.clear()
         return called
 
-    def test_goes_on(self) -> None:
-        """Its time goes on where it was, at the same pace."""
+    def test_time_goes_on_where_it_was(self) -> None:
+        """Its pace stays the same."""
         self.assertEqual(self.reactor.seconds(), 1_600_000_000.0)
         self.pass_time(3.0)
         self.assertEqual(self.reactor.seconds(), 1_600_000_003.0)
 
-    def test_set_back(self) -> None:
-        """A clock that is set back delays nothing, neither what was scheduled before the change nor after it."""
+    def test_a_clock_set_back_delays_no_call(self) -> None:
+        """Neither one that was scheduled before the change nor a later one."""
         self.wall -= 3600.0
         self.assertEqual(self.pass_time(9.9), [])
         self.assertEqual(self.pass_time(0.2), ["before"])
         self.assertEqual(self.pass_time(10.0), ["after"])
 
-    def test_set_forward(self) -> None:
-        """A clock that is set forward hurries nothing."""
+    def test_a_clock_set_forward_hurries_no_call(self) -> None:
+        """Timeouts would strike at once otherwise."""
         self.wall += 3600.0
         self.assertEqual(self.pass_time(9.9), [])
         self.assertEqual(self.pass_time(10.2), ["before", "after"])
 
-    def test_twice(self) -> None:
-        """A second call changes nothing."""
+    def test_a_second_change_is_ignored(self) -> None:
+        """A test or plugin may ask for it again."""
         seconds = self.reactor.seconds
         use_monotonic_time(self.reactor, lambda: 0.0)
         self.assertIs(self.reactor.seconds, seconds)

@@ -1,4 +1,4 @@
-"""Tests of the way out of a connection."""
+"""Tests of logd.net.output: the queue of bytes and ranges that leave a connection."""
 
 from __future__ import annotations
 
@@ -12,111 +12,112 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.log.disk.local_files import LocalFiles
 from logd.net.output import UNSENT_BYTES, OutputQueue
 from logd.net.transfer import PIECE_BYTES, SendfileSender
-from tests.net.doubles import BytesFile, HandThreads, MemoryTransport, Range, SocketTransport
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range, SocketTransport
 
 LARGE = bytes(range(256)) * (2 * PIECE_BYTES // 256 + 1)
 
 
 class OutputQueueTests(SynchronousTestCase):
-    """Order, congestion and what becomes of ranges."""
+    """The queue's order, its congestion, and the end of each range."""
 
     def setUp(self) -> None:
-        """A queue over a transport that takes everything at its own pace."""
-        self.transport = MemoryTransport(pause_above=UNSENT_BYTES)
+        """Make a queue over a transport that takes its bytes when the test says so."""
+        self.transport = PeerTransport(taking=False, buffer_bytes=UNSENT_BYTES)
         self.empty = 0
         self.failures: list[Failure] = []
-        self.queue = OutputQueue(self.transport, SendfileSender(HandThreads()), self.count_empty, self.failures.append)
+        self.queue = OutputQueue(self.transport, SendfileSender(Threads()), self.count_empty, self.failures.append)
 
     def count_empty(self) -> None:
-        """Note that the queue said that it is empty."""
+        """Count a call by which the queue says that it is empty."""
         self.empty += 1
 
     def drain(self) -> None:
-        """The peer takes everything."""
+        """Let the peer take everything."""
         for _ in range(1000):
             if not self.queue.congested or self.failures:
                 return
             self.transport.take()
         self.fail("it never ends")
 
-    def test_bytes_go_at_once(self) -> None:
-        """Plain bytes are written when nothing waits."""
+    def test_bytes_go_out_at_once(self) -> None:
+        """Nothing waits before them."""
         self.queue.send([b"a", b"b"])
-        self.assertEqual(self.transport.written, b"ab")
+        self.assertEqual(self.transport.value(), b"ab")
         self.assertFalse(self.queue.congested)
 
-    def test_small_range_is_copied(self) -> None:
-        """A small cached range is written with what stands around it, and closed."""
+    def test_a_small_range_is_copied(self) -> None:
+        """Being in the page cache, it is written together with the bytes around it."""
         small = Range(BytesFile(b"0123456789"), 2, 3)
         self.queue.send([b"head", small, b"tail"])
-        self.assertEqual(self.transport.written, b"head234tail")
+        self.assertEqual(self.transport.value(), b"head234tail")
         self.assertEqual(small.closed, 1)
         self.assertFalse(self.queue.congested)
 
-    def test_order(self) -> None:
-        """Bytes that come while a range is on its way leave behind it; each range is closed once."""
+    def test_bytes_wait_behind_a_range(self) -> None:
+        """Each range is closed once."""
         first, second = Range(BytesFile(LARGE), 0, len(LARGE)), Range(BytesFile(LARGE), 1, len(LARGE) - 1)
         self.queue.send([b"<", first, b"|"])
         self.queue.send([second, b">"])
         self.assertTrue(self.queue.congested)
         self.drain()
-        self.assertEqual(self.transport.written, b"<" + LARGE + b"|" + LARGE[1:] + b">")
+        self.assertEqual(self.transport.value(), b"<" + LARGE + b"|" + LARGE[1:] + b">")
         self.assertEqual((first.closed, second.closed, self.empty), (1, 1, 1))
         self.assertFalse(self.queue.congested)
 
-    def test_many_bytes_congest(self) -> None:
-        """After more plain bytes than UNSENT_BYTES the queue waits until they are gone before it takes the next."""
+    def test_many_bytes_congest_the_queue(self) -> None:
+        """Beyond UNSENT_BYTES the next ones wait until those are gone."""
         self.queue.send([bytes(UNSENT_BYTES + 1)])
         self.assertTrue(self.queue.congested)
         self.queue.send([b"next"])
-        self.assertEqual(len(self.transport.written), UNSENT_BYTES + 1)
+        self.assertEqual(len(self.transport.value()), UNSENT_BYTES + 1)
         self.drain()
-        self.assertTrue(self.transport.written.endswith(b"next"))
+        self.assertTrue(self.transport.value().endswith(b"next"))
         self.assertEqual(self.empty, 1)
 
-    def test_short_file(self) -> None:
-        """A range that cannot be sent whole is reported, and what stands behind it is dropped and closed."""
+    def test_a_short_file_fails_the_queue(self) -> None:
+        """Its length was announced, so what is behind it cannot be sent; all ranges are closed."""
         short, behind = Range(BytesFile(LARGE), 0, len(LARGE) + 5), Range(BytesFile(LARGE), 0, 10)
         self.queue.send([short, behind])
         self.drain()
         self.assertEqual(len(self.failures), 1)
         self.assertEqual((short.closed, behind.closed), (1, 1))
 
-    def test_never_more_than_is_taken(self) -> None:
-        """Ranges that each fit one write wait for the peer too, however many there are; none of it recurses."""
+    def test_the_queue_waits_for_its_peer(self) -> None:
+        """Thousands of small ranges neither fill the transport nor recurse."""
         middling = [Range(BytesFile(LARGE), 0, PIECE_BYTES) for _ in range(20)]
         tiny = [Range(BytesFile(LARGE), 7, 3) for _ in range(5000)]
         self.queue.send([*middling, *tiny])
         most = 0
         for _ in range(100):
-            most = max(most, self.transport.buffered)
+            most = max(most, self.transport.untaken)
             if not self.queue.congested:
                 break
             self.transport.take()
-        self.assertEqual(self.transport.written, LARGE[:PIECE_BYTES] * 20 + LARGE[7:10] * 5000)
+        self.assertEqual(self.transport.value(), LARGE[:PIECE_BYTES] * 20 + LARGE[7:10] * 5000)
         self.assertLessEqual(most, UNSENT_BYTES + PIECE_BYTES)
         self.assertEqual({each.closed for each in (*middling, *tiny)}, {1})
 
-    def test_late_pause(self) -> None:
-        """A transport that finds out later how much it has buffered is given nothing until it asks again."""
+    def test_a_paused_transport_gets_nothing(self) -> None:
+        """It may find out late how much it has buffered."""
         self.queue.send([b"first"])
         self.transport.producer.pauseProducing()
         self.queue.send([b"second", Range(BytesFile(b"third"), 0, 5)])
-        self.assertEqual(self.transport.written, b"first")
+        self.assertEqual(self.transport.value(), b"first")
         self.assertTrue(self.queue.congested)
         self.drain()
-        self.assertEqual(self.transport.written, b"firstsecondthird")
+        self.assertEqual(self.transport.value(), b"firstsecondthird")
         self.assertEqual(self.empty, 1)
 
-    def test_finish(self) -> None:
-        """Before it is closed a transport is let go, once: over TLS the last bytes are lost otherwise."""
+    def test_finishing_releases_the_transport(self) -> None:
+        """Over TLS the last bytes are lost otherwise."""
         self.queue.send([b"last"])
         self.queue.finish()
         self.assertIsNone(self.transport.producer)
         self.queue.finish()
 
-    def test_unreadable(self) -> None:
-        """A small range that cannot be read is reported and closed; the answers before it have left."""
+    def test_an_unreadable_range_fails_the_queue(self) -> None:
+        """The answers before it have left."""
 
         class Broken(BytesFile):
             def read_cached(self, position: int, count: int) -> bytes | None:
@@ -126,10 +127,10 @@ class OutputQueueTests(SynchronousTestCase):
         self.queue.send([b"before", broken, b"behind"])
         self.assertEqual((len(self.failures), broken.closed), (1, 1))
         self.assertIn("Input/output error", str(self.failures[0].value))
-        self.assertEqual(self.transport.written, b"before")
+        self.assertEqual(self.transport.value(), b"before")
 
-    def test_close(self) -> None:
-        """A closed queue closes what it holds and what comes later."""
+    def test_closing_closes_every_range(self) -> None:
+        """The one under way, those that wait, and those that come later."""
         sending, queued, late = (Range(BytesFile(LARGE), 0, len(LARGE)) for _ in range(3))
         self.queue.send([sending, queued])
         producer = self.transport.producer
@@ -145,7 +146,7 @@ class SocketOutputTests(SynchronousTestCase):
     """The queue over a real socket, where ranges leave by sendfile."""
 
     def setUp(self) -> None:
-        """A socket pair, a file, a queue."""
+        """Make a socket pair, a file and a queue."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = os.path.join(folder.name, "segment")
@@ -156,11 +157,11 @@ class SocketOutputTests(SynchronousTestCase):
         self.transport = SocketTransport()
         self.addCleanup(self.transport.close)
         self.failures: list[Failure] = []
-        sender = SendfileSender(HandThreads())
+        sender = SendfileSender(Threads())
         self.queue = OutputQueue(self.transport, sender, lambda: None, self.failures.append)
 
-    def test_mixed(self) -> None:
-        """Bytes and ranges, small and large, arrive in the order in which they were given."""
+    def test_bytes_and_ranges_arrive_in_order(self) -> None:
+        """Small and large ones alternate."""
         expected = b""
         for turn in range(30):
             size = (5, 100_000, 20_000)[turn % 3]
@@ -170,8 +171,8 @@ class SocketOutputTests(SynchronousTestCase):
         self.assertFalse(self.queue.congested)
         self.assertEqual(self.failures, [])
 
-    def test_plain_bytes_wait(self) -> None:
-        """Beyond UNSENT_BYTES plain bytes wait until those before them are gone."""
+    def test_plain_bytes_wait_for_the_socket(self) -> None:
+        """The transport's buffer would grow without a bound otherwise."""
         for _ in range(100):
             self.queue.send([bytes(UNSENT_BYTES)])
         self.assertLessEqual(len(self.transport.buffer), 2 * UNSENT_BYTES)

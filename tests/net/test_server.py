@@ -8,8 +8,8 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.holds import Hold
-from logd.net.limits.connection_limits import LINGER_SECONDS, ConnectionLimits
+from logd.net.limits.server_limits import LINGER_SECONDS, ConnectionLimits
+from logd.net.pause_reasons import PauseReason
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from logd.protocol.conversation.server import ServerConversation
@@ -18,61 +18,62 @@ from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import encode_request
 from logd.protocol.requests.responses import ErrorResponse
-from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.sessions import PRODUCE, Counters, Opener, Transport, described, fetch, fetched, metadata
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range
+from tests.net.sessions import PRODUCE, Counters, Opener, described, fetch, fetched, metadata
 
 LARGE = bytes(range(256)) * (4 * PIECE_BYTES // 256)
 
 
 class ConnectionTestCase(SynchronousTestCase):
-    """A connection of which no more than five requests may be under way."""
+    """A connection that may have five unanswered requests."""
 
     def setUp(self) -> None:
         """Connect."""
         self.clock = Clock()
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.opener = Opener()
         limits = ConnectionLimits(pending_answers=5)
         self.factory = ConnectionFactory(
             lambda: ServerConversation(1000), self.opener, SendfileSender(self.threads), self.clock, limits, Counters()
         )
-        self.transport = Transport()
+        self.transport = PeerTransport()
         self.connection = self.factory.buildProtocol(None)
         self.connection.makeConnection(self.transport)
         assert self.opener.session is not None
         self.session = self.opener.session
 
     def receive(self, data: bytes) -> None:
-        """The peer sends."""
+        """Receive bytes from the peer."""
         self.connection.dataReceived(data)
 
     def answer(self, request: Any, message_set: Any) -> None:
-        """The session answers a fetch."""
+        """Answer a fetch as the session."""
         self.session.answer(request, FetchResponse(0, message_set))
 
     def answer_with_offset(self, request: Fetch) -> None:
-        """What most tests answer."""
+        """Answer a fetch with its own offset."""
         self.answer(request, b"<%d>" % request.offset)
 
     @property
     def reading(self) -> bool:
-        """Whether the peer is read."""
+        """True while the peer is read."""
         return bool(self.transport.producerState == "producing")
 
 
 class RequestTests(ConnectionTestCase):
-    """Requests in, in order and bounded."""
+    """Requests that arrive: their order, and their bound."""
 
-    def test_order(self) -> None:
-        """Requests are handed over in the order in which they came, however they were cut."""
+    def test_requests_arrive_in_their_order(self) -> None:
+        """They may be cut anywhere on the way."""
         data = b"".join([fetch(1), PRODUCE, metadata(7), fetch(2)])
         for at in range(0, len(data), 7):
             self.receive(data[at : at + 7])
         expected = [Fetch("t", 0, 1, 10), Produce("t", 0, b"set"), Metadata(None, False, 7), Fetch("t", 0, 2, 10)]
         self.assertEqual(self.session.taken, expected)
 
-    def test_limit(self) -> None:
-        """Of many requests in one read five are under way at a time; the others follow as answers leave."""
+    def test_five_requests_are_under_way(self) -> None:
+        """Of many in one read, the others follow as answers leave."""
         self.receive(b"".join(fetch(number) for number in range(12)))
         self.assertEqual(len(self.session.taken), 5)
         self.assertFalse(self.reading)
@@ -82,15 +83,15 @@ class RequestTests(ConnectionTestCase):
         self.assertTrue(self.reading)
         self.assertEqual(self.transport.received(), b"".join(fetched(b"<%d>" % number) for number in range(12)))
 
-    def test_limit_when_answered_at_once(self) -> None:
-        """Requests that are answered as they are taken go on and on."""
+    def test_immediate_answers_never_reach_the_limit(self) -> None:
+        """A thousand requests in one read are taken in a loop, not by recursion."""
         self.session.then = self.answer_with_offset
         self.receive(b"".join(fetch(number) for number in range(1000)))
         self.assertEqual(self.transport.received(), b"".join(fetched(b"<%d>" % number) for number in range(1000)))
         self.assertTrue(self.reading)
 
-    def test_produces_do_not_count(self) -> None:
-        """Requests without an answer are taken at once, also behind the last that may be under way."""
+    def test_produce_requests_do_not_count(self) -> None:
+        """They have no answer, so they are taken behind the last request that may be under way."""
         self.receive(PRODUCE * 100 + fetch(0) * 5 + PRODUCE * 3)
         self.assertEqual(len(self.session.taken), 108)
         self.assertFalse(self.reading)
@@ -99,49 +100,49 @@ class RequestTests(ConnectionTestCase):
         self.answer(self.session.taken[100], b"")
         self.assertEqual(len(self.session.taken), 110)
 
-    def test_hold(self) -> None:
-        """While it is held nothing is read or taken; when the last hold ends it goes on."""
-        self.connection.hold(Hold.TOPIC)
-        self.connection.hold(Hold.FLUSH)
+    def test_a_hold_stops_the_reading(self) -> None:
+        """It goes on when the last of several holds ends."""
+        self.connection.pause(PauseReason.TOPIC)
+        self.connection.pause(PauseReason.FLUSH)
         self.assertFalse(self.reading)
         self.receive(PRODUCE)
-        self.connection.proceed(Hold.FLUSH)
+        self.connection.resume(PauseReason.FLUSH)
         self.assertEqual(self.session.taken, [])
-        self.connection.proceed(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
         self.assertEqual(len(self.session.taken), 1)
         self.assertTrue(self.reading)
 
-    def test_hold_while_taking(self) -> None:
-        """A session that takes fewer than all gets the rest when its hold ends, in order."""
+    def test_a_hold_keeps_the_rest_in_order(self) -> None:
+        """The session took fewer requests than it was given."""
 
         def hold(request: Produce) -> None:
-            self.connection.hold(Hold.TOPIC)
+            self.connection.pause(PauseReason.TOPIC)
 
         self.session.takes, self.session.then = 1, hold
         self.receive(PRODUCE + fetch(1) + PRODUCE)
         self.assertEqual(self.session.calls, [3])
-        self.connection.proceed(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
         self.assertEqual(self.session.calls, [3, 2])
-        self.connection.proceed(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
         self.assertEqual([type(request) for request in self.session.taken], [Produce, Fetch, Produce])
         self.assertFalse(self.reading)
-        self.connection.proceed(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
         self.assertTrue(self.reading)
 
-    def test_hold_that_is_over_at_once(self) -> None:
-        """A hold that ends before the session returns does not stop anything."""
+    def test_a_short_hold_stops_nothing(self) -> None:
+        """It ends before the session returns."""
 
         def hold(request: Produce) -> None:
-            self.connection.hold(Hold.TOPIC)
-            self.connection.proceed(Hold.TOPIC)
+            self.connection.pause(PauseReason.TOPIC)
+            self.connection.resume(PauseReason.TOPIC)
 
         self.session.takes, self.session.then = 1, hold
         self.receive(PRODUCE * 4)
         self.assertEqual(len(self.session.taken), 4)
         self.assertTrue(self.reading)
 
-    def test_session_raises(self) -> None:
-        """A request that the broker fails at is logged, and ends this connection alone."""
+    def test_a_failing_session_ends_its_connection(self) -> None:
+        """The error is logged, and the broker goes on."""
 
         def fail(request: Any) -> None:
             raise ZeroDivisionError("in a request")
@@ -151,10 +152,10 @@ class RequestTests(ConnectionTestCase):
         self.assertTrue(self.transport.disconnected)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
-    def test_refused(self) -> None:
-        """A connection that the broker does not want is closed at once, and nothing it sent is looked at."""
+    def test_an_unwanted_connection_is_closed(self) -> None:
+        """Nothing that it sent is looked at."""
         self.opener.refuses = True
-        connection, transport = self.factory.buildProtocol(None), Transport()
+        connection, transport = self.factory.buildProtocol(None), PeerTransport()
         connection.makeConnection(transport)
         self.assertTrue(transport.disconnected)
         connection.dataReceived(fetch(1))
@@ -162,10 +163,10 @@ class RequestTests(ConnectionTestCase):
 
 
 class AnswerTests(ConnectionTestCase):
-    """Answers out, in order and bounded."""
+    """Answers that leave: their order, and their bound."""
 
-    def test_order_of_legacy(self) -> None:
-        """Answers of 0.7 leave in the order of the requests, those of ours when they are there, never cut into one."""
+    def test_legacy_answers_keep_their_order(self) -> None:
+        """Those of ours leave as soon as they are there, between whole answers."""
         self.receive(fetch(1) + metadata(7) + fetch(2) + metadata(8) + b"".join(encode_request(Offsets("t", 0, -1, 1))))
         first, ours, second, other, third = self.session.taken
         self.answer(third, b"third")
@@ -177,21 +178,21 @@ class AnswerTests(ConnectionTestCase):
         self.session.answer(ours, ErrorResponse(1, "ours"))
         self.assertEqual(self.transport.received(), described(7, "ours"))
 
-    def test_ours_behind_a_range(self) -> None:
-        """While a range is on its way other answers wait behind it."""
-        self.transport.stuck = True
+    def test_answers_wait_behind_a_range(self) -> None:
+        """An answer in the middle of its bytes would be read as messages."""
+        self.transport.taking = False
         large = Range(BytesFile(LARGE), 0, len(LARGE))
         self.receive(fetch(1) + metadata(7))
         self.answer(self.session.taken[0], large)
         self.session.answer(self.session.taken[1], ErrorResponse(1, "ours"))
         self.assertTrue(self.transport.received().startswith(fetched(LARGE)[:100]))
         self.assertEqual((large.closed, self.connection.idle), (0, False))
-        self.assertTrue(self.transport.take().endswith(LARGE[-100:] + described(7, "ours")))
+        self.assertTrue(self.transport.take_all().endswith(LARGE[-100:] + described(7, "ours")))
         self.assertEqual((large.closed, self.connection.idle), (1, True))
 
-    def test_peer_that_does_not_take(self) -> None:
-        """Answers that the peer does not take count as under way: no more is taken, then no more is read."""
-        self.transport.stuck = True
+    def test_untaken_answers_count_as_under_way(self) -> None:
+        """A peer that takes nothing is not read after a few of them."""
+        self.transport.taking = False
         ranges: list[Range] = []
 
         def answer(request: Fetch) -> None:
@@ -202,13 +203,13 @@ class AnswerTests(ConnectionTestCase):
         self.receive(b"".join(fetch(number) for number in range(50)))
         self.assertLessEqual(len(ranges), 7)
         self.assertFalse(self.reading)
-        self.transport.take()
+        self.transport.take_all()
         self.assertEqual([each.closed for each in ranges], [1] * 50)
         self.assertTrue(self.reading)
 
-    def test_connection_lost(self) -> None:
-        """All ranges are closed: on their way, queued, held back behind an earlier request, and answered too late."""
-        self.transport.stuck = True
+    def test_a_lost_connection_closes_all_ranges(self) -> None:
+        """Under way, queued, held back behind an earlier request, and answered too late."""
+        self.transport.taking = False
         ranges = [Range(BytesFile(LARGE), 0, len(LARGE)) for _ in range(4)]
         self.receive(b"".join(fetch(number) for number in range(5)))
         requests = self.session.taken
@@ -222,14 +223,14 @@ class AnswerTests(ConnectionTestCase):
         self.answer(requests[2], b"late")
         self.assertEqual([each.closed for each in ranges], [1, 1, 1, 1])
         self.assertEqual(self.session.losses, 1)
-        self.connection.proceed(Hold.TOPIC)
-        self.connection.hold(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
+        self.connection.pause(PauseReason.TOPIC)
         self.connection.close(drain=False)
         self.connection.close()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_short_file(self) -> None:
-        """A range that cannot be sent whole ends the connection: its length was promised."""
+    def test_a_short_range_ends_the_connection(self) -> None:
+        """Its length was announced."""
         self.receive(fetch(1))
         self.answer(self.session.taken[0], Range(BytesFile(LARGE), len(LARGE) - 10, PIECE_BYTES))
         self.assertTrue(self.transport.disconnected)
@@ -239,12 +240,12 @@ class ClosingTests(ConnectionTestCase):
     """The end of a connection."""
 
     def lose(self) -> None:
-        """The transport is gone."""
+        """Lose the connection, and check that no timer is left."""
         self.connection.connectionLost(Failure(ConnectionError()))
         self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
 
-    def test_violation(self) -> None:
-        """Bytes that are no request close the connection once what came before is answered; the rest is ignored."""
+    def test_a_violation_closes_after_the_answers(self) -> None:
+        """Bytes behind it are ignored."""
         self.receive(fetch(1) + fetch(2) + b"\0\0\0\0" + fetch(3))
         self.assertFalse(self.transport.disconnecting)
         self.receive(fetch(4))
@@ -258,8 +259,8 @@ class ClosingTests(ConnectionTestCase):
         self.assertIsNone(self.transport.producer)
         self.lose()
 
-    def test_violation_behind_a_backlog(self) -> None:
-        """Requests that wait for their turn before bytes that are none get it."""
+    def test_requests_before_a_violation_get_their_turn(self) -> None:
+        """They wait for the limit on requests."""
         self.receive(b"".join(fetch(number) for number in range(8)) + b"\xff\xff\xff\xff")
         self.assertEqual(len(self.session.taken), 5)
         for number in range(8):
@@ -268,8 +269,8 @@ class ClosingTests(ConnectionTestCase):
         self.assertTrue(self.transport.disconnecting)
         self.lose()
 
-    def test_linger(self) -> None:
-        """A peer that does not take the answers that it is owed is cut off after some seconds."""
+    def test_a_stuck_peer_is_cut_off(self) -> None:
+        """It does not take the answers that it waits for."""
         self.receive(fetch(1) + b"\0\0\0\0")
         self.clock.advance(LINGER_SECONDS - 0.1)
         self.assertFalse(self.transport.disconnected)
@@ -277,9 +278,9 @@ class ClosingTests(ConnectionTestCase):
         self.assertTrue(self.transport.disconnected)
         self.lose()
 
-    def test_close(self) -> None:
-        """Closing waits for the answers of what was taken, and for them to leave; what was not taken gets none."""
-        self.transport.stuck = True
+    def test_closing_waits_for_the_answers(self) -> None:
+        """Requests that were not taken yet get none."""
+        self.transport.taking = False
         large = Range(BytesFile(LARGE), 0, len(LARGE))
         self.receive(b"".join(fetch(number) for number in range(8)))
         self.answer(self.session.taken[0], large)
@@ -288,13 +289,13 @@ class ClosingTests(ConnectionTestCase):
             self.assertFalse(self.transport.disconnecting)
             self.answer_with_offset(request)
         self.assertFalse(self.transport.disconnecting)
-        self.assertTrue(self.transport.take().endswith(fetched(b"<4>") + fetched(b"<5>")))
+        self.assertTrue(self.transport.take_all().endswith(fetched(b"<4>") + fetched(b"<5>")))
         self.assertTrue(self.transport.disconnecting)
         self.assertEqual(len(self.session.taken), 6)
         self.lose()
 
-    def test_close_while_taking(self) -> None:
-        """A session that closes in the middle of its requests still answers those that it was given."""
+    def test_requests_of_one_read_are_answered(self) -> None:
+        """The session closes in the middle of them."""
 
         def answer(request: Fetch) -> None:
             if request.offset == 1:
@@ -307,16 +308,16 @@ class ClosingTests(ConnectionTestCase):
         self.assertTrue(self.transport.disconnecting)
         self.lose()
 
-    def test_close_idle(self) -> None:
-        """Where nothing is owed closing is done at once; twice is once."""
+    def test_an_idle_connection_closes_at_once(self) -> None:
+        """A second close changes nothing."""
         self.assertTrue(self.connection.idle)
         self.connection.close()
         self.connection.close()
         self.assertTrue(self.transport.disconnecting)
         self.lose()
 
-    def test_half_a_frame_at_the_end(self) -> None:
-        """A peer that goes away in the middle of a request is no trouble."""
+    def test_a_peer_may_leave_within_a_frame(self) -> None:
+        """The session learns of it once, and of no request."""
         self.receive(fetch(1)[:10])
         self.lose()
         self.assertEqual((self.session.taken, self.session.losses), ([], 1))

@@ -1,4 +1,4 @@
-"""Tests of the threads that wait for disks."""
+"""Tests of logd.net.threads: threads that wait for disks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logd.net.threads import DiskThreads
 
 
 def _tell(ended: Deferred[Any], _: object, error: BaseException | None) -> None:
-    """Fire with what a work has raised."""
+    """Fire a Deferred with the error of a work, or None."""
     ended.callback(error)
 
 
@@ -26,7 +26,7 @@ class DiskThreadsTests(TestCase):
     """Real threads under the real reactor."""
 
     def setUp(self) -> None:
-        """One thread, so that the order of works can be told."""
+        """Start one thread, so that works have an order."""
         net: Any = reactor
         self.threads = DiskThreads(net, 1, "test")
         self.threads.start()
@@ -34,13 +34,13 @@ class DiskThreadsTests(TestCase):
         self.addCleanup(self.stop)
 
     def stop(self) -> None:
-        """End the threads, once."""
+        """Stop the threads, once."""
         if self.running:
             self.running = False
             self.threads.stop()
 
     def run_work(self, work: Callable[[], Any]) -> Deferred[Any]:
-        """A Deferred for what a work comes to."""
+        """Run a work; the Deferred fires with its result and the thread on which that was told."""
         outcome: Deferred[Any] = Deferred()
 
         def done(result: Any, error: BaseException | None) -> None:
@@ -53,18 +53,18 @@ class DiskThreadsTests(TestCase):
         self.assertFalse(outcome.called, "done came before run had returned")
         return outcome
 
-    def test_interface(self) -> None:
-        """They are IThreads."""
+    def test_the_threads_provide_ithreads(self) -> None:
+        """The log knows them by that interface alone."""
         verifyObject(IThreads, self.threads)
 
-    async def test_result(self) -> None:
-        """A work runs on another thread, its outcome comes on the reactor's."""
+    async def test_a_result_comes_on_the_reactors_thread(self) -> None:
+        """The work itself runs on another one."""
         worked, told_on = await self.run_work(threading.current_thread)
         self.assertIsNot(worked, threading.current_thread())
         self.assertIs(told_on, threading.current_thread())
 
-    async def test_error(self) -> None:
-        """What a work raises is its outcome, the very exception, and the thread goes on."""
+    async def test_an_error_reaches_the_caller(self) -> None:
+        """It is the very exception, and the thread takes the next work."""
 
         def fail() -> None:
             raise OSError(5, "Input/output error")
@@ -74,16 +74,16 @@ class DiskThreadsTests(TestCase):
         self.assertEqual(caught.exception.errno, 5)
         self.assertEqual((await self.run_work(lambda: 7))[0], 7)
 
-    async def test_order(self) -> None:
-        """Works begin in the order in which they were given."""
+    async def test_works_begin_in_their_order(self) -> None:
+        """A thread takes the oldest first."""
         order: list[int] = []
         works = [self.run_work(lambda number=number: order.append(number)) for number in range(100)]  # type: ignore[misc]
         for work in works:
             await work
         self.assertEqual(order, list(range(100)))
 
-    async def test_stop(self) -> None:
-        """Stopping waits for the work that is under way."""
+    async def test_stopping_waits_for_the_work(self) -> None:
+        """Its files would be closed under it otherwise."""
         begun, released, ended = threading.Event(), threading.Event(), threading.Event()
 
         def work() -> None:
@@ -98,8 +98,8 @@ class DiskThreadsTests(TestCase):
         self.assertTrue(ended.is_set())
         await outcome
 
-    async def test_all_are_there(self) -> None:
-        """After the start no thread has to be made for a work, when perhaps none can be."""
+    async def test_all_threads_exist_after_the_start(self) -> None:
+        """Later the system may not let another one start."""
         net: Any = reactor
         threads = DiskThreads(net, 3, "test")
         threads.start()
@@ -117,8 +117,8 @@ class DiskThreadsTests(TestCase):
         for each in ended:
             self.assertEqual(await each, None)
 
-    def test_too_many(self) -> None:
-        """Threads that the system does not let start are told at the start, with where to look."""
+    def test_too_many_threads_fail_the_start(self) -> None:
+        """The error names the pool, and no thread of it stays behind."""
         net: Any = reactor
         begin = threading.Thread.start
         left = [2]

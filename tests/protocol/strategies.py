@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from logd.protocol.headers import Headers
 from logd.protocol.message import Message
-from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce

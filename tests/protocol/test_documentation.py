@@ -13,7 +13,12 @@ from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import with_leader_epoch
 from logd.protocol.entry import LAYOUTS, Layout, encode_gap
 from logd.protocol.message import Message
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import (
+    CreateTopic,
+    CreateTopicResponse,
+    DeleteTopic,
+    DeleteTopicResponse,
+)
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Reader
@@ -27,10 +32,10 @@ from logd.protocol.requests.legacy_responses import (
 from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
-from logd.protocol.requests.requests import OurRequest, decode_request, encode_request
+from logd.protocol.requests.requests import NativeRequest, decode_request, encode_request
 from logd.protocol.requests.responses import (
     ErrorResponse,
-    OurResponse,
+    NativeResponse,
     encode_legacy_response,
     encode_response,
     read_response,
@@ -60,7 +65,7 @@ BATCHES = {
     "batch, a tombstone": [Message(None, key=b"k", timestamp=TIME)],
     "batch, 64 empty messages": [Message(b"")] * 64,
 }
-REQUESTS: dict[str, LegacyRequest | OurRequest] = {
+REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "Produce": Produce("test", 0, OLD_ENTRY),
     "Fetch": Fetch("topic", 1, 10, 100),
     "MultiFetch": MultiFetch((Fetch("topic", 1, 10, 100),)),
@@ -86,7 +91,7 @@ LEGACY_RESPONSES: dict[str, LegacyResponse] = {
     "MultiFetch response": MultiFetchResponse(0, (FetchResponse(0, OLD_ENTRY), FetchResponse(1))),
     "Offsets response": OffsetsResponse(0, (240, 216, 108, 0)),
 }
-RESPONSES: dict[str, tuple[OurRequest, OurResponse]] = {
+RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
     "Metadata response": (
         Metadata(None),
         MetadataResponse(

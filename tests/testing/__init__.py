@@ -1,1 +1,1 @@
-"""Tests of what other programs test with."""
+"""Tests of logd.testing, the package that other projects test with."""

@@ -9,10 +9,10 @@ from logd.testing.memory.event_clock import EventClock
 
 
 class EventClockTests(SynchronousTestCase):
-    """EventClock."""
+    """The clock that goes from one delayed call to the next."""
 
-    def test_order(self) -> None:
-        """Calls come by time, then in the order in which they were asked for; a cancelled one does not."""
+    def test_calls_run_by_time_then_by_request(self) -> None:
+        """Calls for one moment run in the order in which they were asked for; a cancelled one does not run."""
         clock = EventClock()
         seen: list[tuple[str, float]] = []
         for name, delay in (("c", 2.0), ("a", 1.0), ("x", 1.5), ("b", 1.0)):
@@ -26,8 +26,8 @@ class EventClockTests(SynchronousTestCase):
         self.assertEqual(seen, [("a", 1.0), ("b", 1.0), ("c", 2.0)])
         self.assertEqual((clock.step(), clock.seconds()), (False, 2.0))
 
-    def test_until(self) -> None:
-        """What is due later waits, and the time goes on to the end that was given."""
+    def test_a_step_runs_no_call_beyond_its_end(self) -> None:
+        """A later call waits, and the clock stands at the end that was given."""
         clock = EventClock(10.0)
         seen: list[int] = []
         clock.callLater(2.0, seen.append, 1)

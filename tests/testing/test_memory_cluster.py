@@ -1,4 +1,4 @@
-"""Tests of logd.testing.memory.cluster and of what it is made of."""
+"""Tests of logd.testing.memory.cluster, and of the network and the clocks that it is made of."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from logd.testing.memory.network import MemoryNetwork
 
 
 class MemoryClusterTests(SynchronousTestCase):
-    """MemoryCluster."""
+    """A cluster of two brokers, with real producers and consumers."""
 
     def setUp(self) -> None:
-        """A cluster of two."""
+        """Start a cluster of two brokers."""
         self.cluster = MemoryCluster(brokers=2, topics_partitions=3)
         self.cluster.wait(self.cluster.start())
 
-    def test_leaves_nothing(self) -> None:
-        """After a stop nothing is due and nothing is connected."""
+    def test_a_stopped_cluster_leaves_no_call_and_no_connection(self) -> None:
+        """A test that left some would disturb the next one on the same clock."""
         cluster = self.cluster
         cluster.wait(cluster.producer().send("t", b"x"))
         (stream,) = cluster.consumer(group="g").create_message_streams("t", 1)
@@ -33,15 +33,15 @@ class MemoryClusterTests(SynchronousTestCase):
         self.assertEqual([call for call in cluster.clock.getDelayedCalls() if call.active()], [])
         self.assertEqual(dict(cluster.network.wires), {})
 
-    def test_spreads(self) -> None:
-        """Partitions are on all brokers."""
+    def test_partitions_spread_over_all_brokers(self) -> None:
+        """A cluster whose topics lay on one broker would hide faults of routing."""
         self.cluster.wait(self.cluster.admin().create("t", 4))
         described = self.cluster.wait(self.cluster.admin().describe("t"))
         self.assertEqual({each.leader for each in described.partitions}, {0, 1})
         self.cluster.wait(self.cluster.stop())
 
-    def test_not_yet(self) -> None:
-        """What never happens is said so, and what fails is raised."""
+    def test_a_wait_raises_not_yet_or_the_failure(self) -> None:
+        """A Deferred that never fires raises NotYet, and one that fails raises its own error."""
         self.assertRaises(NotYet, self.cluster.wait, Deferred(), 1.0)
         self.assertRaises(ValueError, self.cluster.wait, self._failing())
         self.cluster.wait(self.cluster.stop())
@@ -51,7 +51,7 @@ class MemoryClusterTests(SynchronousTestCase):
 
 
 class Recorder(Protocol):
-    """Notes what happens to it."""
+    """A protocol that records the data and the end of its connection."""
 
     transport: Any
 
@@ -69,10 +69,10 @@ class Recorder(Protocol):
 
 
 class MemoryNetworkTests(SynchronousTestCase):
-    """MemoryNetwork and its transports."""
+    """Connections on a network that tears writes apart and delays the pieces."""
 
     def setUp(self) -> None:
-        """A listener, and a connection to it, on a network that tears and delays."""
+        """Listen, and connect."""
         self.clock = Clock()
         random = Random(1)
         self.network = MemoryNetwork(self.clock, lambda: random.random() / 100, random)
@@ -91,8 +91,8 @@ class MemoryNetworkTests(SynchronousTestCase):
         """Let time pass."""
         self.clock.pump([0.001] * round(seconds * 1000))
 
-    def test_in_order(self) -> None:
-        """Bytes arrive whole and in order, also the last ones before a close."""
+    def test_bytes_arrive_whole_and_in_order(self) -> None:
+        """The last ones before a close arrive too, although each write is torn and delayed."""
         sent = [bytes([number]) * 50 for number in range(100)]
         for piece in sent:
             self.client.transport.write(piece)
@@ -102,16 +102,16 @@ class MemoryNetworkTests(SynchronousTestCase):
         self.assertIsNotNone(self.server.lost)
         self.assertEqual(dict(self.network.wires), {})
 
-    def test_cut(self) -> None:
-        """Both ends learn of a cut."""
+    def test_both_ends_learn_of_a_cut(self) -> None:
+        """Each protocol gets connectionLost, as from a reset."""
         (wire,) = self.network.wires
         self.network.cut(wire)
         self.turn()
         self.assertIsNotNone(self.client.lost)
         self.assertIsNotNone(self.server.lost)
 
-    def test_half_open(self) -> None:
-        """One end learns; the other when it writes."""
+    def test_a_half_open_connection_ends_by_a_write(self) -> None:
+        """One end is told at once; the other one only when it writes."""
         (wire,) = self.network.wires
         self.network.half_open(wire, 0)
         self.turn()
@@ -121,8 +121,8 @@ class MemoryNetworkTests(SynchronousTestCase):
         self.turn()
         self.assertIsNotNone(self.server.lost)
 
-    def test_block(self) -> None:
-        """Nothing arrives until the network is healed, and then everything does; nobody can connect meanwhile."""
+    def test_blocked_bytes_arrive_once_the_network_is_healed(self) -> None:
+        """No connection can be made meanwhile, and what was written is kept."""
         self.network.block("here", "there")
         self.client.transport.write(b"held up")
         failing = self.network.endpoint("here", "there", 1, timeout=0.5).connect(Factory.forProtocol(Recorder))
@@ -133,8 +133,8 @@ class MemoryNetworkTests(SynchronousTestCase):
         self.turn()
         self.assertEqual(self.server.data, b"held up")
 
-    def test_pause(self) -> None:
-        """Who does not read makes the other's producer pause, and go on again."""
+    def test_a_reader_that_pauses_pauses_the_writer(self) -> None:
+        """The writer's producer is paused at once, and resumed when the bytes are read."""
         calls: list[str] = []
 
         class Producer:
@@ -158,16 +158,16 @@ class MemoryNetworkTests(SynchronousTestCase):
 
 
 class ProcessClockTests(SynchronousTestCase):
-    """ProcessClock."""
+    """The clock of one process of many, which can be paused and killed."""
 
     def setUp(self) -> None:
-        """A process on a clock."""
+        """Make a process's clock over the clock of the world."""
         self.world = Clock()
         self.process = ProcessClock(self.world)
         self.calls: list[str] = []
 
-    def test_pause(self) -> None:
-        """What is due while the process stands still happens in its order when it goes on."""
+    def test_calls_of_a_paused_process_run_when_it_goes_on(self) -> None:
+        """They run in their order; one that is cancelled meanwhile does not."""
         self.process.callLater(2, self.calls.append, "second")
         self.process.callLater(1, self.calls.append, "first")
         cancelled = self.process.callLater(1.5, self.calls.append, "never")
@@ -179,8 +179,8 @@ class ProcessClockTests(SynchronousTestCase):
         self.world.advance(0)
         self.assertEqual(self.calls, ["first", "second"])
 
-    def test_kill(self) -> None:
-        """Nothing happens in a process that is dead, whatever it scheduled and whoever lets it go on."""
+    def test_no_call_of_a_killed_process_runs(self) -> None:
+        """Calls that were due before do not run, nor later ones, nor any after a resume."""
         self.process.callLater(1, self.calls.append, "late")
         self.process.callLater(5, self.calls.append, "later")
         self.process.pause()

@@ -1,4 +1,4 @@
-"""Ports for tests: held by the kernel from the moment they are handed out, so that nobody else is given one."""
+"""Tests of the ports for tests: the kernel holds each once it is handed out, so that no other socket gets it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IP_LOCAL_PORT_RANGE = 51
 
 
 class FreePortTests(SynchronousTestCase):
-    """``free_port``."""
+    """``free_port``, on which every test of a server relies."""
 
     def test_a_port_is_handed_out_once(self) -> None:
         """No two calls return one port."""
@@ -31,11 +31,11 @@ class FreePortTests(SynchronousTestCase):
         self.assertRaises(ConnectionRefusedError, socket.create_connection, ("127.0.0.1", port))
         socket.create_server(("127.0.0.1", port)).close()
 
-    def test_a_server_on_every_interface_can_have_it(self) -> None:
-        """Its address may be 0.0.0.0."""
+    def test_a_server_on_every_interface_can_have_the_port(self) -> None:
+        """A server's address may be 0.0.0.0, although the port is held on 127.0.0.1."""
         socket.create_server(("0.0.0.0", free_port())).close()
 
-    def test_the_kernel_gives_it_to_nobody(self) -> None:
+    def test_the_kernel_gives_the_port_to_no_other_socket(self) -> None:
         """A socket that may have this port alone, and asks for any, gets none; nor does an outgoing connection."""
         port = free_port()
         with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as other, socket.socket() as client:

@@ -1,4 +1,4 @@
-"""Tests of the pages' service."""
+"""Tests of the service that listens for the health and metrics pages."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ net: Any = reactor
 
 
 def service(port: int = 0) -> PagesService:
-    """A service of pages on a port of loopback."""
+    """Return a service of pages on a port of loopback."""
     return PagesService(net, f"tcp:{port}:interface=127.0.0.1", lambda: {"status": "ok"}, CollectorRegistry())
 
 
 class PagesServiceTests(TestCase):
-    """Start and stop."""
+    """Starting and stopping the service on the real reactor."""
 
-    async def test_serves(self) -> None:
-        """Between start and stop the pages are there, and the port is free again afterwards."""
+    async def test_pages_are_served_between_start_and_stop(self) -> None:
+        """The port is free again afterwards."""
         pages = service()
         verifyObject(IService, pages)
         pages.startService()
@@ -40,8 +40,8 @@ class PagesServiceTests(TestCase):
         again.startService()
         await again.stopService()
 
-    async def test_privileges(self) -> None:
-        """What was listened on with privileges is not listened on twice."""
+    async def test_a_port_taken_with_privileges_is_not_taken_twice(self) -> None:
+        """A second listen would fail as an ordinary user, after twistd has given up root."""
         pages = service()
         pages.privilegedStartService()
         port = pages.port
@@ -49,8 +49,8 @@ class PagesServiceTests(TestCase):
         self.assertIs(pages.port, port)
         await pages.stopService()
 
-    async def test_port_in_use(self) -> None:
-        """A port in use is an error of the start itself, which names the setting and the port."""
+    async def test_a_port_in_use_fails_the_start_with_its_setting(self) -> None:
+        """The error names the setting, the port and the option that changes it."""
         first = service()
         first.startService()
         self.addCleanup(first.stopService)
@@ -59,6 +59,6 @@ class PagesServiceTests(TestCase):
         with self.assertRaisesRegex(ConfigurationError, f"http = 'tcp:{port}:.*already in use.*--http"):
             service(port).privilegedStartService()
 
-    async def test_never_started(self) -> None:
-        """A service that did not come to listen can be stopped: another one's failure ends them all."""
+    async def test_a_service_that_never_listened_can_be_stopped(self) -> None:
+        """Another service's failure at the start stops this one too."""
         await service().stopService()

@@ -12,7 +12,7 @@ import sys
 import time
 
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
-from logd.spark.blocking.planning import plan_ranges
+from logd.spark.blocking.range_planning import plan_ranges
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.worker.options import ReadOptions, read_options
 from logd.spark.worker.tasks import read_batches

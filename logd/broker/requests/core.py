@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.growth_gate import GrowthGate
 from logd.broker.requests.waiting_fetch import AnswerTurns
 from logd.broker.routing import Routing
-from logd.broker.topics.administration import TopicAdministration
 from logd.broker.topics.ends_recorder import EndsRecorder
+from logd.broker.topics.stored_end_gate import StoredEndGate
+from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import TopicExists
@@ -38,7 +38,7 @@ class BrokerCore:
     #: Pauses producers; shut by the store when too many bytes are unflushed.
     gate: FlushPressure
     #: Logs that may not grow now.
-    growth: GrowthGate
+    growth: StoredEndGate
     #: The stored ends of this broker's logs in the tree.
     ends: EndsRecorder
     counters: Counters = field(factory=Counters, init=False)

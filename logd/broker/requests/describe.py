@@ -83,7 +83,15 @@ class DescribeRequests:
                     errors[name] = UnknownError.code
                 left -= 1
                 if not left:
-                    response.callback(describe())
+                    response.callback(answer())
+
+        def answer() -> MetadataResponse:
+            """Describe the topics after the creations, when no caller is left to whom an error could be raised."""
+            try:
+                return describe()
+            except Exception:
+                _log.failure("{count} topics could not be described; answering with an unknown error", count=len(names))
+                return MetadataResponse((), tuple([TopicMetadata(name, UnknownError.code, "", ()) for name in names]))
 
         if not missing:
             return describe()

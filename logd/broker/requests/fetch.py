@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import find_log, read_range
 from logd.broker.requests.core import BrokerCore
-from logd.broker.requests.waiting_fetch import Start, WaitingFetch
+from logd.broker.requests.waiting_fetch import Start, WaitingFetch, failed_answer
 from logd.errors import CorruptMessage, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
@@ -72,7 +72,7 @@ class FetchRequests:
                         error=start,
                     )
             if not self._lost:
-                answer = self._begin(request, starts)
+                answer = self._begin_or_fail(request, starts)
                 if isinstance(answer, Deferred):
                     answer.chainDeferred(response)
                 else:
@@ -133,6 +133,15 @@ class FetchRequests:
             return self._counted(waiting.read())
         self._waiting[waiting] = None
         return waiting.wait().addCallback(self._waited, waiting)
+
+    def _begin_or_fail(
+        self, request: FetchWait, starts: list[Start]
+    ) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
+        """Begin after a search on a thread, when no caller is left to whom an error could be raised."""
+        try:
+            return self._begin(request, starts)
+        except Exception:
+            return failed_answer(request)
 
     def _waited(self, response: FetchWaitResponse, waiting: WaitingFetch) -> FetchWaitResponse:
         del self._waiting[waiting]

@@ -9,15 +9,15 @@ from attrs import define, field
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.growth_gate import GrowthGate
 from logd.broker.requests.appender import Appender
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, SilentProduceRequest
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
+from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
 from logd.protocol import loops
 from logd.protocol.requests.legacy_requests import MultiProduce, Produce
@@ -35,8 +35,8 @@ class ProducerCutOff(Exception):
 class ProduceRequests:
     """The produce requests of one connection, in their order.
 
-    A request that has to wait is kept in ``waiting``. The connection is held meanwhile, keeps the request at the head
-    of its backlog, and calls ``resume`` first when it proceeds.
+    A request that has to wait is kept in ``waiting``. The connection is paused meanwhile, keeps the request at the head
+    of its backlog, and calls ``resume`` here first when it resumes.
     """
 
     _log = Logger()
@@ -45,7 +45,7 @@ class ProduceRequests:
     connection: Connection
     routing: Routing = field(init=False)
     #: Logs that may not grow now.
-    growth: GrowthGate = field(init=False)
+    growth: StoredEndGate = field(init=False)
     appender: Appender = field(init=False)
     #: The started request that waits before its sets are gathered; nearly always None.
     waiting: ProduceRequest | None = field(default=None, init=False)
@@ -130,8 +130,8 @@ class ProduceRequests:
         return topic not in self._not_created and self.routing.creates(topic, partition)
 
     def create(self, topic: str) -> None:
-        """Hold the connection until a topic is created, or cannot be: its sets are refused then."""
-        self.connection.hold(Hold.TOPIC)
+        """Pause the connection until a topic is created, or cannot be: its sets are refused then."""
+        self.connection.pause(PauseReason.TOPIC)
 
         def failed(failure: Failure) -> None:
             error = failure.value
@@ -141,7 +141,7 @@ class ProduceRequests:
 
         creating = self._broker.create_on_demand(topic)
         creating.addErrback(failed)
-        creating.addCallback(lambda _: self.connection.proceed(Hold.TOPIC))
+        creating.addCallback(lambda _: self.connection.resume(PauseReason.TOPIC))
 
     def log_for(self, topic: str, partition: int) -> PartitionLog:
         """Return the log to append to. Raises the WireError to answer."""

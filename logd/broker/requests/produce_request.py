@@ -19,7 +19,7 @@ from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestT
 from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 from logd.protocol import loops
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAckResponse, ProducedPart, ProducePart
@@ -62,9 +62,9 @@ class ProduceRequest:
     _checks: SlicedChecks | None = field(default=None, init=False)
 
     def advance(self) -> bool:
-        """Continue until the sets are gathered. Return False if the request has to wait; the connection is held then.
+        """Continue until the sets are gathered. Return False if the request has to wait; the connection is paused then.
 
-        Call it again when the connection proceeds.
+        Call it again when the connection resumes.
         """
         if self._producing.growth.held and self._producing.waits_for_growth(self._parts):
             return False
@@ -115,8 +115,8 @@ class ProduceRequest:
             if sum([len(message_set) for message_set, _ in sets.values()]) <= AT_ONCE_BYTES:
                 return True
             connection = self._producing.connection
-            connection.hold(Hold.CHECK)
-            self._checks = SlicedChecks(sets, routing.clock, lambda: connection.proceed(Hold.CHECK))
+            connection.pause(PauseReason.CHECK)
+            self._checks = SlicedChecks(sets, routing.clock, lambda: connection.resume(PauseReason.CHECK))
             self._checks.start()
         return self._checks.done
 

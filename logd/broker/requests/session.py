@@ -9,15 +9,15 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.requests.administration import AdministrationRequests
 from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.create_delete_topic import AdministrationRequests
 from logd.broker.requests.describe import DescribeRequests
 from logd.broker.requests.fetch import FetchRequests
 from logd.broker.requests.produce import ProducerCutOff, ProduceRequests
 from logd.broker.requests.repair import RepairRequests
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
-from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce

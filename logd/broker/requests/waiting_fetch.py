@@ -6,14 +6,17 @@ from collections import deque
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.reading import Logs, find_log, read_range
-from logd.errors import WireError
+from logd.errors import UnknownError, WireError
 from logd.interfaces import Clock, IFlushListener, ITopics, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+
+_log = Logger()
 
 #: The longest wait of a request, in milliseconds.
 LONGEST_WAIT_MS = 60_000
@@ -25,6 +28,14 @@ TURN_PARTS = 1000
 
 #: The position to read a part from, or the error of the search for that position.
 Start = int | WireError
+
+
+def failed_answer(request: FetchWait) -> FetchWaitResponse:
+    """Log the exception being handled, a bug, and return the response that has the unknown error for each part."""
+    _log.failure("a fetch of {count} parts failed; answering with an unknown error", count=len(request.parts))
+    return FetchWaitResponse(
+        tuple([FetchedPart(part.topic, part.partition, UnknownError.code) for part in request.parts])
+    )
 
 
 @define(eq=False)
@@ -155,7 +166,11 @@ class WaitingFetch:
         if not self._over and self._response is not None:
             self._over = True
             self._stop_waiting()
-            self._response.callback(self.read())
+            try:
+                answer = self.read()
+            except Exception:  # raised to a timer or a flush, it would leave the request unanswered
+                answer = failed_answer(self._request)
+            self._response.callback(answer)
 
     def cancel(self) -> None:
         """Forget the request, as its connection is lost."""

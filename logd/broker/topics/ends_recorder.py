@@ -13,10 +13,10 @@ from functools import partial
 from attrs import define, evolve, field
 from twisted.logger import Logger
 
-from logd.broker.growth_gate import GrowthGate
 from logd.broker.topics.ends_schedule import EndsSchedule
 from logd.broker.topics.lost_log import LostLog
 from logd.broker.topics.named_locks import NamedLocks
+from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.stored_ends import (
@@ -33,8 +33,9 @@ from logd.deferreds.gathering import for_each
 from logd.errors import UnknownTopic
 from logd.interfaces import Clock
 from logd.log.partition import PartitionLog
-from logd.log.recovery.beginning import beginning_after
+from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.log.store.log_store import LogStore
+from logd.plurals import counted
 from logd.topic import TopicEntry
 
 #: The number of nodes that are written at a time.
@@ -65,7 +66,7 @@ class EndsRecorder:
     _clock: Clock
     #: This broker's id.
     _me: int
-    _gate: GrowthGate
+    _gate: StoredEndGate
     #: Called with a topic whose node was changed by someone other than this broker.
     changed: Callable[[str], None] = field(default=lambda topic: None, init=False)
     #: Losses that are not accepted yet, by topic and partition.
@@ -292,9 +293,9 @@ class EndsRecorder:
         await for_each(nodes, write, WRITTEN_AT_ONCE)
         if errors:
             self._log.warn(
-                "the stored ends of {count} topics could not be written to the coordination tree; trying again within "
+                "the stored ends of {topics} could not be written to the coordination tree; trying again within "
                 "a minute: {error}",
-                count=len(errors),
+                topics=counted(len(errors), "topic"),
                 error=str(errors[0]),
             )
 

@@ -19,12 +19,13 @@ from logd.client.admin.group_reset import target
 from logd.client.admin.lag import AT_ONCE, find_brokers
 from logd.client.consumer.consumer import Consumer
 from logd.client.starting_positions import Position, Start
-from logd.coord.groups.administration import GroupLive, move_positions
+from logd.coord.groups.group_changes import GroupLive, move_positions
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import read_topic
 from logd.deferreds.gathering import gather_some
 from logd.errors import WrongPartition
+from logd.plurals import counted
 from logd.topic import TopicPartition
 
 _EPILOG = """\b
@@ -81,7 +82,7 @@ async def _reset(
         places = await _places(tree, topic, partition)
         if entry.live and not (force or dry_run):
             raise GroupLive(
-                f"group {group!r} is live, with {len(entry.consumers)} consumers: stop them, or use --force"
+                f"group {group!r} is live, with {counted(len(entry.consumers), 'consumer')}: stop them, or use --force"
             )
         brokers = await find_brokers(tree)
         admin = Admin(brokers, reactor=reactor)

@@ -18,7 +18,7 @@ from logd.cli.tree_session import tree_at, with_tree
 from logd.client.admin.admin import Admin
 from logd.client.admin.lag import LagReader, PartitionLag, find_brokers, partitions_of, streams_by_consumer, together
 from logd.client.consumer.consumer import Consumer
-from logd.coord.groups.administration import check_at_rest, delete_group
+from logd.coord.groups.group_changes import check_at_rest, delete_group
 from logd.coord.groups.inspection import GroupEntry, list_groups, read_group
 from logd.coord.interfaces import ICoordination
 from logd.errors import BrokerUnavailable, LogdError, UnknownTopic

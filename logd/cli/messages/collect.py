@@ -30,6 +30,7 @@ from logd.collect.follower import Follower, FollowSettings
 from logd.collect.state_file import StateFile, default_path
 from logd.errors import BrokerUnavailable, DeliveryFailed, LogdError, WrongPartition
 from logd.log.disk.local_files import LocalFiles
+from logd.plurals import counted
 
 #: Seconds that an interrupted command waits for the broker to acknowledge the lines it has read.
 INTERRUPTED_SECONDS = 5.0
@@ -199,8 +200,8 @@ async def _collect(
 
         def show() -> None:
             nonlocal shown
-            sources, lines = follower.catalogue.sources, collector.ledger.acknowledged_lines
-            progress.describe(f"{len(sources)} files to {topic}, {follower.behind:,} bytes behind")
+            sources, lines = follower.tracker.sources, collector.ledger.acknowledged_lines
+            progress.describe(f"{counted(len(sources), 'file')} to {topic}, {counted(follower.behind, 'byte')} behind")
             progress.advance(lines - shown)
             shown = lines
 
@@ -212,7 +213,7 @@ async def _collect(
         except (Exception, CancelledError) as error:
             problem = error
         await collector.close(INTERRUPTED_SECONDS)
-    outcome.losses = follower.catalogue.losses
+    outcome.losses = follower.tracker.losses
     _end(topic, collector, time.monotonic() - began, problem, as_json, quiet)
     if once:
         _complete(follower)
@@ -231,13 +232,15 @@ class NotAllCollected(LogdError):
 
 def _complete(follower: Follower) -> None:
     """Raise NotAllCollected unless every line of every FILE was read."""
-    catalogue = follower.catalogue
+    tracker = follower.tracker
     failures = []
-    if catalogue.losses:
-        failures.append(f"lines are lost ({catalogue.losses} notices, at least {catalogue.lost} bytes)")
+    if tracker.losses:
+        failures.append(
+            f"lines are lost ({counted(tracker.losses, 'notice')}, at least {counted(tracker.lost, 'byte')})"
+        )
     if follower.unmatched:
         failures.append("a FILE matches nothing that can be read")
-    elif any(source.trouble for source in catalogue.sources.values()):
+    elif any(source.trouble for source in tracker.sources.values()):
         failures.append("a file could not be read")
     if failures:
         raise NotAllCollected(f"not everything was collected: {' and '.join(failures)}; see the notices above")
@@ -279,13 +282,13 @@ def _end(
     if as_json:
         summary = {
             "topic": topic,
-            "files": len(follower.catalogue.sources),
+            "files": len(follower.tracker.sources),
             "lines": ledger.lines,
             "bytes": ledger.bytes,
             "acknowledged": ledger.acknowledged_lines,
             "behind_bytes": follower.behind,
-            "lost_bytes": follower.catalogue.lost,
-            "losses": follower.catalogue.losses,
+            "lost_bytes": follower.tracker.lost,
+            "losses": follower.tracker.losses,
             "skipped_bytes": follower.skipped,
             "seconds": round(seconds, 3),
             "error": None if problem is None or interrupted else str(problem),

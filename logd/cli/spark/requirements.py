@@ -6,7 +6,7 @@ import os
 from importlib.util import find_spec
 
 from logd.errors import LogdError
-from logd.java import java_home
+from logd.java_runtime import java_home
 
 
 class SparkMissing(LogdError):

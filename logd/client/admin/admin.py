@@ -15,7 +15,7 @@ from logd.client.setting_names import read_settings
 from logd.client.settings import LinkSettings
 from logd.clientcore.metadata import described
 from logd.errors import error_for_code
-from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.protocol.requests.metadata import MetadataResponse, TopicMetadata
 from logd.protocol.requests.repair import RepairResponse

@@ -12,8 +12,8 @@ from logd.client.cluster.cluster import Cluster
 from logd.client.consumer.dropped import DroppedStreams
 from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from logd.client.consumer.group.group_stream_state import GroupStreamState
 from logd.client.consumer.group.reader import Group
-from logd.client.consumer.group.stream_state import GroupStreamState
 from logd.client.consumer.stream_state import StreamState
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Starts, start_for

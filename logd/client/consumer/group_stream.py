@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from logd.client.consumer.consumer_state import ConsumerState
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
-from logd.client.consumer.group.stream_state import GroupStreamState
+from logd.client.consumer.group.group_stream_state import GroupStreamState
 from logd.client.consumer.stream import MessageStream
 from logd.protocol.message import Message
 from logd.topic import TopicPartition

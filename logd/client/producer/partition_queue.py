@@ -14,11 +14,12 @@ from logd.client.producer.accumulator import BatchAccumulator
 from logd.client.producer.batch import ProducerBatch
 from logd.client.producer.buffer_pool import BufferPool
 from logd.client.producer.in_flight_window import InFlightWindow
+from logd.client.producer.leader_search import LeaderSearch
 from logd.client.producer.pending_send import PendingSend
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
 from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken
-from logd.interfaces import Clock, Timer
+from logd.interfaces import Clock
 
 
 class PartitionQueueState(Enum):
@@ -59,11 +60,10 @@ class PartitionQueue:
         self._clock = clock
         self._pool = pool
         self._partitioner = partitioner
-        self._backoff = backoff
-        self._reroute = reroute
+        self._leader_search = LeaderSearch(clock, backoff, lambda error: reroute(self, error))
         self._window: InFlightWindow[ProducerBatch] = InFlightWindow(settings.max_in_flight)
         self._accumulator = BatchAccumulator((topic, partition), settings, clock, self._sealed, self.flush)
-        self._pause: Timer | None = None
+        #: The error after which refused batches are sent again, until all answers in flight have come.
         self._trouble: Exception | None = None
         #: The last error, until a batch succeeds: the cause that expired batches report.
         self._cause: Exception | None = None
@@ -112,7 +112,7 @@ class PartitionQueue:
 
     def acknowledged(self, batch: ProducerBatch, partition: int, first_id: int, next_id: int) -> None:
         """Settle a batch that the broker has stored."""
-        self._backoff.reset()
+        self._leader_search.succeeded()
         self._cause = None
         self._window.acknowledged(batch)
         batch.succeeded(partition, first_id, next_id)
@@ -148,11 +148,11 @@ class PartitionQueue:
 
     def unreachable(self, error: Exception) -> None:
         """Wait for a delay and look for the leader again: the broker cannot be reached now."""
-        if self._pause is None and self._state is not PartitionQueueState.CLOSED:
+        if not self._leader_search.is_due and self._state is not PartitionQueueState.CLOSED:
             self._state = PartitionQueueState.HELD_UP
             self._cause = error
             self.expire()
-            self._pause = self._clock.callLater(self._backoff.next(), self._search, error)
+            self._leader_search.begin(error)
 
     def found(self, wake: Callable[[PartitionQueue], None]) -> None:
         """Open the queue, with the ``wake`` of its leader's sender. Has no effect once the queue is closed."""
@@ -199,9 +199,7 @@ class PartitionQueue:
     def close(self) -> None:
         """Stop all timers and give up the batches that are not in flight."""
         self._state = PartitionQueueState.CLOSED
-        if self._pause is not None:
-            self._pause.cancel()
-            self._pause = None
+        self._leader_search.stop()
         self._accumulator.seal()
         for batch in self._window.waiting:
             self._window.drop(batch)
@@ -219,10 +217,6 @@ class PartitionQueue:
             self.unreachable(error)
         elif self.wake is not None:
             self.wake(self)
-
-    def _search(self, error: Exception) -> None:
-        self._pause = None
-        self._reroute(self, error)
 
     def _give_up(self, batch: ProducerBatch, error: Exception) -> None:
         batch.failed(error)

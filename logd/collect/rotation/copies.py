@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, Seen
-from logd.collect.mark import HEAD_BYTES, TAIL_BYTES, ReadMark, beginning, fits
+from logd.collect.read_mark import HEAD_BYTES, TAIL_BYTES, ReadMark, beginning, fits
 from logd.collect.source import SourceFile
 
 #: Files with less in common are taken for different ones: repeated lines are better than lost ones.

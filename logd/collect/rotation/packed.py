@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from logd.collect.files import Files, Seen
-from logd.collect.mark import HEAD_BYTES, ReadMark, checksum
+from logd.collect.read_mark import HEAD_BYTES, ReadMark, checksum
 from logd.collect.source import SourceFile
 
 #: Bytes of a compressed file that contain the first ``HEAD_BYTES`` of its content, with name and comment in the header.

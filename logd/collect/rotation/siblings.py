@@ -18,7 +18,7 @@ from typing import Protocol
 from attrs import frozen
 
 from logd.collect.files import Files, Identity, Seen
-from logd.collect.mark import START, ReadMark, fits, mark_at
+from logd.collect.read_mark import START, ReadMark, fits, mark_at
 from logd.collect.rotation.names import Rotation, age, is_compressed, rotations
 from logd.collect.source import SourceFile
 

@@ -3,7 +3,7 @@
 A rebalance is the paper's Algorithm 1 (section 3.2) in this order: stop fetching and drop buffered messages; commit;
 release the owned partitions; read the registries; compute; claim all or nothing; start. After a conflict nothing is
 claimed: wait, then begin again. Watch firings are gathered, and there is one rebalance at a time. When the registries
-give the same share as before, nothing is stopped, unless positions were moved from outside (see administration).
+give the same share as before, nothing is stopped, unless positions were moved from outside (see group_changes).
 
 The cost for a consumer with k partitions, beside the reads of the view: k reads of offsets, all sent at once, and
 three transactions for each hundred partitions (commits, releases, claims with their fences). So a group of C consumers
@@ -23,9 +23,9 @@ from twisted.python.failure import Failure
 from logd.backoff import Backoff
 from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from logd.coord.groups.claims import Claims, Conflict
+from logd.coord.groups.commit_timer import CommitTimer
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.member_registration import Registration
-from logd.coord.groups.periodic_commit import PeriodicCommit
 from logd.coord.groups.records import FOLLOWING, Counts, Phase, Timing
 from logd.coord.groups.registry_view import GroupView, Registries
 from logd.coord.groups.tenure import Tenure
@@ -77,7 +77,7 @@ class GroupMembership:
         self._backoff = Backoff(timing.first_wait, timing.longest_wait, random)
         self._sleep = InterruptibleSleep(clock)
         self._background = Background(f"the membership of group {group}")
-        self._commits = PeriodicCommit(clock, timing.commit_interval, self._may_commit, self._commit_quietly)
+        self._commits = CommitTimer(clock, timing.commit_interval, self._may_commit, self._commit_quietly)
         self._unsubscribe: Callable[[], None] | None = None
         self._settled: WaitingDeferreds[None] = WaitingDeferreds()
         self._left = OneTimeEvent()

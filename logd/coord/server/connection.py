@@ -76,7 +76,7 @@ class ServerConnection(Protocol):
         #: To be closed once the waiting output is written.
         self._leaving = False
         self.peer = "?"
-        #: See ``logd.net.limits.admission.Admitted``.
+        #: See ``logd.net.limits.connection_quotas.Admitted``.
         self.address = ""
 
     @property

@@ -19,15 +19,15 @@ from logd.coord.server.four_letter_words import answer_word
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage.durable_tree import Storage
 from logd.coord.server.storage.journal import JournalDisk
-from logd.coord.server.storage.reopening import LONGEST_SECONDS, Reopening
-from logd.coord.tree.host import SessionLimits, TreeHost
+from logd.coord.server.storage.tree_reopening import LONGEST_SECONDS, Reopening
 from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads
-from logd.net.limits.admission import AdmissionLimits, OpenConnections
-from logd.net.limits.connection_limits import ConnectionLimits, Watch
+from logd.net.limits.connection_quotas import AdmissionLimits, OpenConnections
+from logd.net.limits.server_limits import ConnectionLimits, Watch
 
 #: Seconds between two log lines about a full tree.
 _REFUSED_SECONDS = 60.0

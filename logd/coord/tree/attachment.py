@@ -11,7 +11,7 @@ from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.sessions import TreeSession
 
 if TYPE_CHECKING:
-    from logd.coord.tree.host import TreeHost
+    from logd.coord.tree.tree_host import TreeHost
 
 #: Characters that the identities of one connection may take: some dozens of them.
 IDENTITIES_CHARACTERS = 4096

@@ -18,7 +18,7 @@ ZooKeeper's sessions map to states as follows:
   timeout. Only a server can say that a session is over: servers that come back after an hour give it a full timeout
   again, and its ephemeral nodes still exist. Callers that must act earlier look at ``last_contact``.
 - **last_contact** is the time when the latest answered change or ``sync`` was *sent*: never later than the time from
-  which the server counts. A timer of our own sends a ``sync`` each sixth of the session timeout (``contact``), so
+  which the server counts. A timer of our own sends a ``sync`` each sixth of the session timeout (``heartbeat``), so
   that normally it is at most that and one round trip old. Reads do not count: a follower that is cut off from its
   leader still answers them. What remains is the delay until a follower reports its contacts to its leader: up to
   half of ZooKeeper's tickTime.
@@ -34,6 +34,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
+from logd.coord.client_watches import WatchKind
 from logd.coord.errors import BadArguments, ClientClosing, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import (
@@ -55,7 +56,6 @@ from logd.coord.records import (
     WatchEvent,
 )
 from logd.coord.tree.pathnames import check_path, parent_of
-from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.kept_session import KeptSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
 from logd.coord.zookeeper.settings import CoordinationSettings
@@ -89,7 +89,7 @@ class ZooKeeperCoordination:
 
     @property
     def last_contact(self) -> float:
-        return self._session.contact.last
+        return self._session.heartbeat.last
 
     def connect(self, timeout: float | None = None) -> Deferred[ICoordination]:
         if self.state is SessionState.CLOSED:

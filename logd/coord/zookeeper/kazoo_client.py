@@ -24,6 +24,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import ACL, Id
 
 from logd.coord import errors
+from logd.coord.client_watches import WatchKind
 from logd.coord.records import (
     Acl,
     Check,
@@ -41,7 +42,6 @@ from logd.coord.records import (
     Stat,
     Sync,
 )
-from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.agreed_timeout import OverheardSocket
 from logd.coord.zookeeper.reactor_queue import ReactorQueue, ThreadReactor
 from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange

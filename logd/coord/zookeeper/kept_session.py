@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from attrs import evolve
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.coord.client_watches import ClientWatches, WatchKind
 from logd.coord.errors import (
     AuthFailed,
     ClientClosing,
@@ -21,14 +23,13 @@ from logd.coord.errors import (
 )
 from logd.coord.pending_calls import PendingCall, PendingCalls
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
-from logd.coord.watches import ClientWatches, WatchKind
-from logd.coord.zookeeper.contact import Contact
+from logd.coord.zookeeper.farewell import Farewell
+from logd.coord.zookeeper.heartbeat import Heartbeat
 from logd.coord.zookeeper.kazoo_client import Identity, KazooSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
-from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
+from logd.coord.zookeeper.session_events import GrantedSession, SessionCallbacks, SessionChange
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.coord.zookeeper.unanswered import UnansweredWarning
-from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Timer
 
 #: Seconds before kazoo's thread is started again after it ended by itself.
@@ -53,24 +54,29 @@ class KeptSession:
         """``make`` creates a kazoo session, given the id and password of a session to resume."""
         self._make = make
         self.state = SessionState.SUSPENDED
-        self.session_id = 0
-        self.session_timeout = settings.session_timeout
         self.calls = PendingCalls(reactor, self._send, settings.in_flight, settings.waiting)
         self.watches = ClientWatches()
-        self.contact = Contact(reactor, self._probe, self._silent)
+        self.heartbeat = Heartbeat(reactor, self._probe, self._silent)
         self._reactor = reactor
         self._settings = settings
         self._address = settings.address
-        self.password = b""
-        self._connection = 0
+        self._granted = GrantedSession(settings.session_timeout)
         self._kazoo: KazooSession | None = None
         self._listeners: dict[object, Callable[[SessionState], None]] = {}
         self._opening: Deferred[None] | None = None
         self._again: Timer | None = None
-        self._unanswered = UnansweredWarning(reactor, settings.address.hosts, lambda: self.contact.last)
-        self._farewell: WaitingDeferreds[None] = WaitingDeferreds()
-        self._limit: Timer | None = None
-        self._ended = False
+        self._unanswered = UnansweredWarning(reactor, settings.address.hosts, lambda: self.heartbeat.last)
+        self._farewell = Farewell(reactor)
+
+    @property
+    def session_id(self) -> int:
+        """The id of the session; 0 while there is none."""
+        return self._granted.id
+
+    @property
+    def session_timeout(self) -> float:
+        """The timeout agreed with the servers, in seconds; the one of the settings before there is a session."""
+        return self._granted.timeout
 
     def open(self, limit: float) -> Deferred[None]:
         """Start; fires when there is a session and the chroot exists. Closes if that fails or takes too long."""
@@ -134,42 +140,33 @@ class KeptSession:
     def close(self) -> Deferred[None]:
         """As ICoordination's."""
         self._end()
-        if self._ended:
-            return succeed(None)
-        return self._farewell.new().addErrback(lambda failure: failure.trap(CancelledError) and None)
+        return self._farewell.wait()
 
     def _end(self) -> None:
         if self.state is SessionState.CLOSED:
             return
         self.state = SessionState.CLOSED
         kazoo, self._kazoo = self._kazoo, None
-        self.contact.end()
+        self.heartbeat.end()
         self._unanswered.end()
         if self._again is not None and self._again.active():
             self._again.cancel()
         if kazoo is None:
-            self._ended = True
+            self._farewell.said()
         else:
-            self._limit = self._reactor.callLater(_FAREWELL_LIMIT, self._say_farewell)
-            kazoo.end(_FAREWELL, self._say_farewell)
+            self._farewell.begin(_FAREWELL_LIMIT)
+            kazoo.end(_FAREWELL, self._farewell.said)
         self.calls.fail_all(lambda path: ClientClosing(f"{path}: the client was closed", path))
         if self._opening is not None and not self._opening.called:
             self._opening.errback(ClientClosing("the client was closed before it was connected"))
         self.watches.fire_all(SessionState.CLOSED)
         self._notify_listeners(SessionState.CLOSED)
 
-    def _say_farewell(self) -> None:
-        self._ended = True
-        if self._limit is not None and self._limit.active():
-            self._limit.cancel()
-        self._farewell.fire(None)
-
     # Called with events of kazoo's thread, on the reactor's thread.
 
     def _begin(self) -> None:
-        identity = (self.session_id, self.password) if self.session_id else None
         events = SessionCallbacks(self._state_changed, self._fired, self._thread_ended)
-        self._kazoo = self._make(self._reactor, self._settings, events, identity)
+        self._kazoo = self._make(self._reactor, self._settings, events, self._granted.identity)
         self._kazoo.start()
 
     def _state_changed(self, change: SessionChange) -> None:
@@ -191,25 +188,25 @@ class KeptSession:
 
     def _connected(self, change: SessionChange) -> None:
         self.state = SessionState.CONNECTED
-        self.session_id, self.password, self._connection = change.session_id, change.password, change.connection
-        self.session_timeout = change.session_timeout or self._settings.session_timeout
+        timeout = change.session_timeout or self._settings.session_timeout
+        self._granted = GrantedSession(timeout, change.session_id, change.password, change.connection)
         self._unanswered.answered()
-        self.contact.begin(change.sent, self.session_timeout)
+        self.heartbeat.begin(change.sent, self.session_timeout)
         self.calls.flush()
         if self._opening is not None and not self._opening.called:
             self._opening.callback(None)
 
     def _suspended(self) -> None:
         self.state = SessionState.SUSPENDED
-        self.contact.end()
+        self.heartbeat.end()
         self._unanswered.begin(self.session_timeout)
         self.watches.fire_all(SessionState.SUSPENDED)
 
     def _over(self) -> None:
         self.state = SessionState.LOST
         self._log.warn("session 0x{id:x} has expired; its ephemeral nodes are gone", id=self.session_id & (2**64 - 1))
-        self.session_id, self.password = 0, b""
-        self.contact.end()
+        self._granted = evolve(self._granted, id=0, password=b"")
+        self.heartbeat.end()
         self.calls.fail_all(lambda path: SessionExpired(path=path))
         self.watches.fire_all(SessionState.LOST)
 
@@ -259,9 +256,9 @@ class KeptSession:
         sent = self._reactor.seconds()
 
         def done(value: object, error: CoordinationError | None) -> None:
-            # Only answers of the leader: see Contact.
+            # Only answers of the leader: see Heartbeat.
             if error is None and isinstance(call.request, Sync | Create | SetData | Delete | Multi):
-                self.contact.heard(sent)
+                self.heartbeat.heard(sent)
             self.calls.answered(call, value, error)
 
-        return self._kazoo.send(call.request, self._connection, done)
+        return self._kazoo.send(call.request, self._granted.connection, done)

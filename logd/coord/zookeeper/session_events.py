@@ -1,4 +1,4 @@
-"""State changes and watch events that kazoo's thread reports to the session."""
+"""State changes and watch events that kazoo's thread reports to the session, and the session that they grant."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from attrs import define, frozen
 
+from logd.coord.client_watches import WatchKind
 from logd.coord.records import EventType, SessionState
-from logd.coord.watches import WatchKind
 
 
 @frozen
@@ -23,6 +23,23 @@ class SessionChange:
     session_timeout: float = 0.0
     #: Not later than the time when the request for this connection was sent, in the clock's seconds.
     sent: float = 0.0
+
+
+@frozen
+class GrantedSession:
+    """The session that the servers have granted; its id is 0 while there is none."""
+
+    #: In seconds: as agreed for the latest session, or as asked for before there is one.
+    timeout: float
+    id: int = 0
+    password: bytes = b""
+    #: The number of the connection, which requests name.
+    connection: int = 0
+
+    @property
+    def identity(self) -> tuple[int, bytes] | None:
+        """The id and password with which the session is resumed; None if there is no session to resume."""
+        return (self.id, self.password) if self.id else None
 
 
 @define(eq=False)

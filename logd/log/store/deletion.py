@@ -8,11 +8,11 @@ from attrs import define, field
 
 from logd.errors import UnknownError
 from logd.interfaces import IFileOperations, IThreads
+from logd.log.checkpoints_and_expiry import Upkeep
 from logd.log.disk.folders import remove_partitions
 from logd.log.disk.names import DELETED_SUFFIX, folder_name, join
 from logd.log.partition import PartitionLog
 from logd.log.store.reopening import Reopener
-from logd.log.upkeep import Upkeep
 
 
 @define(eq=False)

@@ -10,6 +10,7 @@ from logd.config import LogSettings
 from logd.errors import DataDirectoryError, LogdError, UnknownTopic
 from logd.interfaces import Clock, IFileOperations, IThreads
 from logd.leadership import PartitionLeadership
+from logd.log.checkpoints_and_expiry import Upkeep
 from logd.log.disk.folder_syncs import FolderSyncs
 from logd.log.disk.folders import may_hold_log
 from logd.log.disk.names import (
@@ -21,7 +22,7 @@ from logd.log.flusher import Flusher
 from logd.log.open_writers import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext
-from logd.log.recovery.beginning import JUMP, begin_folder_again
+from logd.log.recovery.lost_log_replacement import JUMP, begin_folder_again
 from logd.log.recovery.lost_segments import highest_end
 from logd.log.store.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.store.deletion import FolderDeletion
@@ -29,7 +30,6 @@ from logd.log.store.locked_directory import LockedDirectory
 from logd.log.store.opening import FolderOpener
 from logd.log.store.reopening import Reopener
 from logd.log.store.truncation import Truncator
-from logd.log.upkeep import Upkeep
 from logd.log.writer import SegmentWriter
 
 
@@ -278,7 +278,7 @@ class LogStore:
 
         ``position`` is a multiple of 2^40 above every known end (beginning.beginning_after). The old folder is kept,
         under a name that ends with ``.lost``. ``done`` gets the error, or None once the partition is served. After a
-        crash or an error the partition is as lost as before, and the call can be made again.
+        crash or an error the partition is as lost as before, and the call can be repeated.
         """
         if log.offline is None or position <= 0 or position % JUMP:
             raise ValueError(f"{log.folder} cannot begin again at {position}")

@@ -9,7 +9,7 @@ from logd.errors import InvalidRequest, MessageTooLarge, ProtocolViolation
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES, FrameBuffer
 from logd.protocol.requests.fields import INT16, INT32, Reader
 from logd.protocol.requests.legacy_requests import LegacyRequest
-from logd.protocol.requests.requests import OurRequest, encode_request, expects_response, is_legacy
+from logd.protocol.requests.requests import NativeRequest, encode_request, expects_response, is_legacy
 from logd.protocol.requests.responses import Response, read_legacy_response, read_response
 
 #: A response of 0.7 begins with an int16 error code, one of ours with an int32 correlation id. Ids from here up begin
@@ -26,7 +26,7 @@ class ClientConversation:
         self._max_frame_bytes = max_frame_bytes
         self._frames = FrameBuffer(max_frame_bytes)
         self._in_order: deque[LegacyRequest] = deque()
-        self._by_id: dict[int, OurRequest] = {}
+        self._by_id: dict[int, NativeRequest] = {}
         self._next_id = FIRST_CORRELATION_ID
         #: The reason to close the connection, None while there is none.
         self.violation: ProtocolViolation | None = None
@@ -36,7 +36,7 @@ class ClientConversation:
         """The number of requests that wait for their responses."""
         return len(self._in_order) + len(self._by_id)
 
-    def send(self, request: LegacyRequest | OurRequest) -> list[bytes]:
+    def send(self, request: LegacyRequest | NativeRequest) -> list[bytes]:
         """Return the bytes to write, in pieces, and expect the response, if there is one for such a request.
 
         A request of ours goes under a correlation id of this conversation's own. Raises MessageTooLarge for a request
@@ -59,13 +59,13 @@ class ClientConversation:
                 self._by_id[correlation_id] = request  # type: ignore[assignment]  # is_legacy says so
         return pieces
 
-    def receive_data(self, data: bytes) -> list[tuple[LegacyRequest | OurRequest, Response]]:
+    def receive_data(self, data: bytes) -> list[tuple[LegacyRequest | NativeRequest, Response]]:
         """Return (request, response) for each response that ``data`` completes; the request is the object sent.
 
         At a protocol violation ``violation`` is set, the responses before it are returned, and all later data is
         ignored.
         """
-        responses: list[tuple[LegacyRequest | OurRequest, Response]] = []
+        responses: list[tuple[LegacyRequest | NativeRequest, Response]] = []
         if self.violation is not None:
             return responses
         try:
@@ -75,7 +75,7 @@ class ClientConversation:
             self.violation = violation
         return responses
 
-    def _read(self, frame: bytes | memoryview, start: int, stop: int) -> tuple[LegacyRequest | OurRequest, Response]:
+    def _read(self, frame: bytes | memoryview, start: int, stop: int) -> tuple[LegacyRequest | NativeRequest, Response]:
         reader = Reader(frame, start, stop)
         (first,) = reader.unpack(INT16)
         reader.at = start

@@ -1,4 +1,4 @@
-"""The conversation of the native port: requests of 0.7 and of ours on one connection, each answered in its own way."""
+"""The conversation of a broker's port: 0.7's requests and native ones on one connection, each kind by its rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.protocol.conversation.foreign import foreign_opening, foreign_request,
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES, FrameBuffer
 from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.conversation.legacy import LegacyConversation, LegacyToken
-from logd.protocol.conversation.ours import OurConversation, OurToken
+from logd.protocol.conversation.native import NativeConversation, NativeToken
 from logd.protocol.requests.apis import LEGACY_BY_NUMBER, LEGACY_BY_REQUEST
 from logd.protocol.requests.fields import Piece
 from logd.protocol.requests.legacy_requests import Produce
@@ -32,7 +32,7 @@ class ServerConversation:
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._frames = FrameBuffer(max_frame_bytes)
         self._legacy = LegacyConversation(max_frame_bytes)
-        self._ours = OurConversation(max_frame_bytes)
+        self._native = NativeConversation(max_frame_bytes)
         self.violation: ProtocolViolation | None = None
         #: True once a request has come: a peer that speaks another protocol shows it at once.
         self._spoke = False
@@ -40,7 +40,7 @@ class ServerConversation:
     @property
     def unanswered(self) -> int:
         """See IConversation."""
-        return self._legacy.unanswered + self._ours.unanswered
+        return self._legacy.unanswered + self._native.unanswered
 
     @property
     def kept_bytes(self) -> int:
@@ -69,21 +69,21 @@ class ServerConversation:
             self._spoke = True
         return received
 
-    def answer(self, token: LegacyToken | OurToken, response: Response) -> list[Piece]:
+    def answer(self, token: LegacyToken | NativeToken, response: Response) -> list[Piece]:
         """See IConversation. An answer of 0.7 waits for those before it, one of ours for nothing."""
-        if isinstance(token, OurToken):
-            return self._ours.answer(token, response)
+        if isinstance(token, NativeToken):
+            return self._native.answer(token, response)
         return self._legacy.answer(token, response)  # type: ignore[arg-type]  # the response to a request of 0.7
 
     def close(self) -> list[Piece]:
         """See IConversation."""
-        return [*self._legacy.close(), *self._ours.close()]
+        return [*self._legacy.close(), *self._native.close()]
 
     def _read(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
         number = int.from_bytes(frame[start : start + 2], "big", signed=True)
         if number in LEGACY_BY_NUMBER:
             return self._legacy.read_frame(frame, start, stop)
-        return self._ours.read_frame(frame, start, stop)
+        return self._native.read_frame(frame, start, stop)
 
     def _read_first(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
         """Read the first request of a connection; if it is none of ours, a client of today's Kafka may have sent it.

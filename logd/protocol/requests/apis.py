@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from logd.protocol.requests import (
-    administration,
+    create_delete_topic,
     describe_log,
     fetch_wait,
     legacy_requests,
@@ -19,7 +19,12 @@ from logd.protocol.requests import (
     produce_ack,
     repair,
 )
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import (
+    CreateTopic,
+    CreateTopicResponse,
+    DeleteTopic,
+    DeleteTopicResponse,
+)
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Piece
@@ -82,7 +87,7 @@ LEGACY_APIS = (
 )
 
 #: Our own requests; the numbers from 32 on are reserved for requests between brokers.
-OUR_APIS = (
+NATIVE_APIS = (
     Api(
         16,
         Metadata,
@@ -114,19 +119,19 @@ OUR_APIS = (
         19,
         CreateTopic,
         CreateTopicResponse,
-        administration.encode_create_topic,
-        administration.read_create_topic,
-        administration.encode_create_topic_response,
-        administration.read_create_topic_response,
+        create_delete_topic.encode_create_topic,
+        create_delete_topic.read_create_topic,
+        create_delete_topic.encode_create_topic_response,
+        create_delete_topic.read_create_topic_response,
     ),
     Api(
         20,
         DeleteTopic,
         DeleteTopicResponse,
-        administration.encode_delete_topic,
-        administration.read_delete_topic,
-        administration.encode_delete_topic_response,
-        administration.read_delete_topic_response,
+        create_delete_topic.encode_delete_topic,
+        create_delete_topic.read_delete_topic,
+        create_delete_topic.encode_delete_topic_response,
+        create_delete_topic.read_delete_topic_response,
     ),
     Api(
         21,
@@ -151,6 +156,6 @@ OUR_APIS = (
 LEGACY_BY_NUMBER: dict[int, Api] = {api.number: api for api in LEGACY_APIS}
 LEGACY_BY_REQUEST: dict[type, Api] = {api.request: api for api in LEGACY_APIS}
 LEGACY_BY_RESPONSE: dict[type, Api] = {api.response: api for api in LEGACY_APIS if api.response is not None}
-OURS_BY_NUMBER: dict[int, Api] = {api.number: api for api in OUR_APIS}
-OURS_BY_REQUEST: dict[type, Api] = {api.request: api for api in OUR_APIS}
-OURS_BY_RESPONSE: dict[type, Api] = {api.response: api for api in OUR_APIS if api.response is not None}
+NATIVE_BY_NUMBER: dict[int, Api] = {api.number: api for api in NATIVE_APIS}
+NATIVE_BY_REQUEST: dict[type, Api] = {api.request: api for api in NATIVE_APIS}
+NATIVE_BY_RESPONSE: dict[type, Api] = {api.response: api for api in NATIVE_APIS if api.response is not None}

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NamedTuple, Protocol
 
 from logd.errors import ProtocolViolation
-from logd.protocol.requests.apis import LEGACY_BY_NUMBER, LEGACY_BY_REQUEST, OURS_BY_NUMBER, OURS_BY_REQUEST
+from logd.protocol.requests.apis import LEGACY_BY_NUMBER, LEGACY_BY_REQUEST, NATIVE_BY_NUMBER, NATIVE_BY_REQUEST
 from logd.protocol.requests.fields import INT16, Reader
 from logd.protocol.requests.legacy_requests import LegacyRequest
 from logd.protocol.requests.produce_ack import ProduceAck
@@ -27,8 +27,8 @@ _HEAD = Struct(">ihhi")
 _AFTER_TYPE = Struct(">hi")
 
 
-class OurRequest(Protocol):
-    """A request of ours: the records of ``OUR_APIS``, and Unsupported."""
+class NativeRequest(Protocol):
+    """A native request, that is one of ours: the records of ``NATIVE_APIS``, and Unsupported."""
 
     @property
     def correlation_id(self) -> int:
@@ -44,7 +44,7 @@ class Unsupported(NamedTuple):
     version: int
 
 
-Request = LegacyRequest | OurRequest
+Request = LegacyRequest | NativeRequest
 
 
 def is_legacy(request: Request) -> bool:
@@ -71,7 +71,7 @@ def encode_request(request: Request, correlation_id: int | None = None) -> list[
         pieces = api.encode_request(request)
         pieces[0] = _LEGACY_HEAD.pack(2 + sum(map(len, pieces)), api.number) + pieces[0]
         return pieces
-    api = OURS_BY_REQUEST[type(request)]
+    api = NATIVE_BY_REQUEST[type(request)]
     pieces = api.encode_request(request)
     if correlation_id is None:
         correlation_id = request.correlation_id  # type: ignore[union-attr]  # those of 0.7 have returned above
@@ -85,7 +85,7 @@ def decode_request(data: bytes | memoryview, start: int, stop: int) -> Request:
     Raises ProtocolViolation for an unknown type and where lengths do not add up.
     """
     number = int.from_bytes(data[start : min(start + 2, stop)], "big", signed=True)
-    decode = decode_legacy_request if number in LEGACY_BY_NUMBER else decode_our_request
+    decode = decode_legacy_request if number in LEGACY_BY_NUMBER else decode_native_request
     return decode(data, start, stop)
 
 
@@ -101,16 +101,16 @@ def decode_legacy_request(data: bytes | memoryview, start: int, stop: int) -> Le
     return request
 
 
-def decode_our_request(data: bytes | memoryview, start: int, stop: int) -> OurRequest:
+def decode_native_request(data: bytes | memoryview, start: int, stop: int) -> NativeRequest:
     """Do as ``decode_request``, for requests of ours alone."""
     reader = Reader(data, start, stop, MAX_ITEMS)
     (number,) = reader.unpack(INT16)
-    api = OURS_BY_NUMBER.get(number)
+    api = NATIVE_BY_NUMBER.get(number)
     if api is None:
         raise ProtocolViolation(f"request type {number} is not known")
     version, correlation_id = reader.unpack(_AFTER_TYPE)
     if version != VERSION:
         return Unsupported(correlation_id, number, version)
-    request: OurRequest = api.read_request(reader, correlation_id)
+    request: NativeRequest = api.read_request(reader, correlation_id)
     reader.finish()
     return request

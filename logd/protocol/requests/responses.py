@@ -9,17 +9,17 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
-from logd.protocol.requests.apis import LEGACY_BY_REQUEST, LEGACY_BY_RESPONSE, OURS_BY_REQUEST, OURS_BY_RESPONSE
+from logd.protocol.requests.apis import LEGACY_BY_REQUEST, LEGACY_BY_RESPONSE, NATIVE_BY_REQUEST, NATIVE_BY_RESPONSE
 from logd.protocol.requests.fields import INT16, Piece, Reader, encode_text, shorten_text, size_of
 from logd.protocol.requests.legacy_requests import LegacyRequest
 from logd.protocol.requests.legacy_responses import LegacyResponse
-from logd.protocol.requests.requests import OurRequest
+from logd.protocol.requests.requests import NativeRequest
 
 _HEAD = Struct(">iih")
 
 
-class OurResponse(Protocol):
-    """A response of ours: the records of ``OUR_APIS``, and ErrorResponse.
+class NativeResponse(Protocol):
+    """A native response, that is one of ours: the records of ``NATIVE_APIS``, and ErrorResponse.
 
     A response with an error code may have a ``text`` that explains it.
     """
@@ -37,16 +37,16 @@ class ErrorResponse(NamedTuple):
     text: str = ""
 
 
-Response = LegacyResponse | OurResponse
+Response = LegacyResponse | NativeResponse
 
 
-def encode_response(response: OurResponse, correlation_id: int) -> list[Piece]:
+def encode_response(response: NativeResponse, correlation_id: int) -> list[Piece]:
     """Return a whole frame of ours in pieces; message sets in it are not copied, and may be ranges of files."""
     if response.error:
         text = getattr(response, "text", "")
         pieces: list[Piece] = [encode_text(shorten_text(text))]
     else:
-        encode = OURS_BY_RESPONSE[type(response)].encode_response
+        encode = NATIVE_BY_RESPONSE[type(response)].encode_response
         assert encode is not None  # as for everything that has a response
         pieces = encode(response)
     first = pieces[0]
@@ -62,9 +62,9 @@ def encode_legacy_response(response: LegacyResponse) -> list[Piece]:
     return encode(response)
 
 
-def read_response(request: OurRequest, reader: Reader) -> Any:
+def read_response(request: NativeRequest, reader: Reader) -> Any:
     """Read the answer to ``request`` from its error code on; raise ProtocolViolation where lengths do not add up."""
-    api = OURS_BY_REQUEST[type(request)]
+    api = NATIVE_BY_REQUEST[type(request)]
     (error,) = reader.unpack(INT16)
     if error:
         # A response type without a field for the text of a refusal is replaced by ErrorResponse.

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from logd.coord.client_watches import ClientWatches, WatchKind
 from logd.coord.errors import (
     ClientClosing,
     ConnectionLoss,
@@ -46,10 +47,9 @@ from logd.coord.records import (
     Sync,
     WatchEvent,
 )
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.outcome import MultiFailed, OperationResult, Outcome
 from logd.coord.tree.pathnames import check_path, parent_of
-from logd.coord.watches import ClientWatches, WatchKind
+from logd.coord.tree.tree_host import TreeHost
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock
 from logd.testing.inprocess.attaching import SessionKeeper

@@ -9,9 +9,9 @@ from zope.interface import implementer
 
 from logd.coord.records import Identity, Request, WatchEvent
 from logd.coord.tree.attachment import Attachment
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.interfaces import CutReason, IAttached
 from logd.coord.tree.outcome import Outcome
+from logd.coord.tree.tree_host import TreeHost
 from logd.interfaces import Clock, Timer
 
 

@@ -15,7 +15,7 @@ from typing import Self
 from attrs import define, field
 
 from logd.errors import LogdError
-from logd.java import java_home
+from logd.java_runtime import java_home
 from logd.testing.processes.broker import free_port
 from logd.testing.processes.coordination import four_letter_word
 from logd.testing.processes.server import ServerProcess

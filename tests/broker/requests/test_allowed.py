@@ -1,22 +1,22 @@
-"""Settings that keep clients from administration, and what of it stands in the log."""
+"""Tests of settings that keep clients from administration, and of the log lines that administration leaves."""
 
 from __future__ import annotations
 
 from twisted.logger import formatEvent
 
-from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.metadata import Metadata, TopicMetadata
 from logd.protocol.requests.repair import Repair
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 
 
 class ExplicitCreationTests(BrokerTestCase):
-    """A broker whose clients make topics by name alone, not by using them."""
+    """A broker whose clients make topics by CreateTopic alone, not by using them."""
 
     options = {"topics_create": "explicit"}  # noqa: RUF012
 
-    def test_metadata(self) -> None:
-        """The error says that it is a matter of settings; asking by name works."""
+    def test_metadata_makes_no_topic_here(self) -> None:
+        """The error says that a setting forbids it, and CreateTopic still works."""
         peer = self.connect()
         found = self.ask(peer, Metadata(("new",), create=True)).topics
         self.assertEqual(found, (TopicMetadata("new", 112, "", ()),))
@@ -28,8 +28,8 @@ class NoCreationTests(BrokerTestCase):
 
     options = {"topics_create": False}  # noqa: RUF012
 
-    def test_create_topic(self) -> None:
-        """Asking by name is refused as well, names the setting, and is logged with the peer."""
+    def test_creation_is_refused_by_its_setting(self) -> None:
+        """The answer names the setting, and the log the client."""
         answer = self.ask(self.connect(), CreateTopic("new", 1, {}))
         self.assertEqual(answer.error, 112)
         self.assertIn("topics.create = false", answer.text)
@@ -39,10 +39,10 @@ class NoCreationTests(BrokerTestCase):
 
 
 class AdministrationTests(BrokerTestCase):
-    """Deleting and repairing, where the broker takes that and where it does not."""
+    """A broker that takes requests to create and delete."""
 
-    def test_logged_with_the_peer(self) -> None:
-        """Who creates and deletes stands in the log, and a name that a terminal would obey is written out."""
+    def test_administration_is_logged_with_the_peer(self) -> None:
+        """A name with control characters is escaped, so that it cannot act on the operator's terminal."""
         peer = self.connect()
         self.ask(peer, CreateTopic("t", 2, {}))
         self.ask(peer, DeleteTopic("t"))
@@ -59,8 +59,8 @@ class NoAdministrationTests(BrokerTestCase):
 
     options = {"administration_requests": False}  # noqa: RUF012
 
-    def test_refused(self) -> None:
-        """Both name the setting; nothing is deleted, and topics are still made."""
+    def test_deletion_and_repair_are_refused(self) -> None:
+        """The answers name the setting; topics can still be made."""
         peer = self.connect()
         self.assertEqual(self.ask(peer, CreateTopic("t", 1, {})).error, 0)
         for request in (DeleteTopic("t"), Repair("t", 0, dry_run=False)):

@@ -1,11 +1,11 @@
-"""Tests of the cost of DescribeLog: reads are shared between positions, and threads are given back in between."""
+"""Tests of the cost of DescribeLog: positions share reads, and the thread is given back after each slice."""
 
 from __future__ import annotations
 
 from logd.broker.disk_slices import SLICE_STEPS
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.legacy_requests import Produce
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 ENTRY = plain(bytes(91))
@@ -30,33 +30,33 @@ class CostTests(BrokerTestCase):
         self.assertEqual((self.end, len(self.log_of("t").segments())), (1_500_000, 2))
 
     def read(self, *positions: int) -> int:
-        """Ask for boundaries, hold the answer to the truth, and return how many bytes were read for it."""
+        """Ask for boundaries, check the answer, and return the number of bytes that were read for it."""
         before = self.files.bytes_read
         answer = self.ask(self.peer, DescribeLog("t", 0, positions))
         self.assertEqual(answer.boundaries, tuple(position // SIZE * SIZE for position in positions))
         return self.files.bytes_read - before
 
-    def test_one(self) -> None:
-        """One position costs the way through the index, and not much more than the distance to it."""
+    def test_one_position_costs_one_index_lookup(self) -> None:
+        """The bytes read grow with the index and the distance from an indexed entry, not with the log."""
         for position in (SIZE + 1, 700_007, 999_999, 1_234_567):
             self.assertLess(self.read(position), 64 << 10)
 
-    def test_many(self) -> None:
-        """10,000 positions cost what one pass over the log does, not a read of 1 MiB for each."""
+    def test_many_positions_cost_one_pass(self) -> None:
+        """10,000 positions may not cost 1 MiB each."""
         step = self.end // 10_000
         self.assertLess(self.read(*range(0, 10_000 * step, step)), 2 * self.end)
 
-    def test_the_same(self) -> None:
-        """The same position again and again, or others of the same entry, cost as much as one."""
+    def test_repeated_positions_cost_as_much_as_one(self) -> None:
+        """So do other positions in the same entry."""
         one = self.read(700_050)
         self.assertLessEqual(self.read(*[700_050] * 5000, *range(700_001, 700_100)), one)
 
-    def test_any_order(self) -> None:
-        """Boundaries are answered in the order in which they were asked for."""
+    def test_boundaries_keep_the_order_asked_for(self) -> None:
+        """They are looked up in the log's order, and sorted back."""
         self.read(1_400_000, 3, 999_999, 1_000_000, 3, 700_050)
 
-    def test_large_entries(self) -> None:
-        """Of a large entry the head is read, not the bytes before the position in it."""
+    def test_a_large_entry_costs_its_head(self) -> None:
+        """The bytes of its message before the position are not read."""
         self.peer.send(Produce("t", 0, plain(bytes(900_000))))
         self.settle()
         before = self.files.bytes_read
@@ -64,8 +64,8 @@ class CostTests(BrokerTestCase):
         self.assertEqual(set(answer.boundaries), {self.end})
         self.assertLess(self.files.bytes_read - before, 64 << 10)
 
-    def test_in_slices(self) -> None:
-        """A thread is given back after some positions, and what others want is done between."""
+    def test_the_thread_is_given_back_between_slices(self) -> None:
+        """Other work on it waits for one slice, not for 10,000 positions."""
         self.peer.send(DescribeLog("t", 0, tuple(range(0, 10 * SLICE_STEPS * SIZE, SIZE))))
         works = 0
         while self.reads.works:
@@ -76,24 +76,24 @@ class CostTests(BrokerTestCase):
         self.assertEqual(works, 11)
         self.assertEqual(len(self.peer.answers()), 1)
 
-    def test_lost(self) -> None:
-        """For a connection that is gone nothing more is read, and no file stays open."""
+    def test_a_lost_connection_ends_the_reading(self) -> None:
+        """No file stays open for it either."""
         self.peer.send(DescribeLog("t", 0, tuple(range(0, self.end, SIZE // 2))[:10_000]))
         self.reads.work()
         self.peer.lose()
         self.reads.deliver()
         self.assertEqual(self.reads.works, [])
 
-    def test_goes_offline(self) -> None:
-        """When the partition goes offline meanwhile that is the answer."""
+    def test_going_offline_ends_the_reading(self) -> None:
+        """The answer says that the partition is offline."""
         self.peer.send(DescribeLog("t", 0, tuple(range(0, self.end, SIZE))[:10_000]))
         self.reads.work()
         self.log_of("t").go_offline(OSError(5, "Input/output error"))
         self.reads.deliver()
         self.assertEqual([answer.error for answer in self.peer.answers()], [106])
 
-    def test_stopping(self) -> None:
-        """A broker that stops answers with that instead of looking on."""
+    def test_a_stop_ends_the_reading(self) -> None:
+        """The answer says that the broker stops."""
         self.peer.send(DescribeLog("t", 0, tuple(range(0, self.end, SIZE))[:10_000]))
         self.reads.work()
         self.broker.stop()

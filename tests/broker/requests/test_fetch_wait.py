@@ -1,4 +1,4 @@
-"""Tests of FetchWait: when it is answered, with what, and what becomes of one that nobody waits for any more."""
+"""Tests of FetchWait: the time and content of its answer, and the end of a request that cannot be answered any more."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.legacy_requests import Produce
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
 ENTRIES = [plain(b"message %d" % number) for number in range(10)]
@@ -16,72 +16,72 @@ END = len(CONTENT)
 
 
 def part(offset: int, max_bytes: int = 10_000, partition: int = 0, topic: str = "t", **more: Any) -> FetchPart:
-    """One part of a request; exact unless told otherwise."""
+    """Return one part of a request; exact unless told otherwise."""
     return FetchPart(topic, partition, more.get("epoch", 0), offset, max_bytes, more.get("exact", True))
 
 
 def fetch(*parts: FetchPart, wait_ms: int = 1000, min_bytes: int = 1, max_bytes: int = 100_000) -> FetchWait:
-    """A request."""
+    """Return a request of these parts."""
     return FetchWait(wait_ms, min_bytes, max_bytes, parts)
 
 
 class FetchWaitTestCase(BrokerTestCase):
-    """A topic of two partitions, the first with ten entries; a consumer and a producer."""
+    """A topic of two partitions, the first with ten entries, and a consumer and a producer."""
 
     def setUp(self) -> None:
-        """Make them."""
+        """Make the topic, connect both clients, and produce the entries."""
         super().setUp()
         self.create("t", 2)
         self.peer, self.producer = self.connect(), self.connect()
         self.put(*ENTRIES)
 
     def put(self, *entries: bytes, partition: int = 0, topic: str = "t") -> None:
-        """Produce entries one by one, each flushed."""
+        """Produce entries one by one, each of them flushed."""
         for entry in entries:
             self.producer.send(Produce(topic, partition, entry))
             self.settle()
 
     def parts(self, request: FetchWait, peer: Peer | None = None) -> tuple[FetchedPart, ...]:
-        """The parts of an answer that comes without time going on."""
+        """Return the parts of an answer that comes without time going on."""
         answer = self.ask(peer or self.peer, request)
         assert isinstance(answer, FetchWaitResponse)
         return answer.parts
 
     def answered(self) -> list[tuple[FetchedPart, ...]]:
-        """The parts of the answers so far."""
+        """Return the parts of each answer that has come so far."""
         self.settle()
         return [answer.parts for answer in self.peer.answers()]
 
 
 def got(message_set: bytes, first: int, end: int = END, partition: int = 0, start: int = 0) -> FetchedPart:
-    """The answer for a part that is well."""
+    """Return the answer for a part without an error."""
     return FetchedPart("t", partition, 0, start, end, first, message_set)
 
 
 class AnswerTests(FetchWaitTestCase):
-    """When the answer comes."""
+    """The conditions under which an answer comes."""
 
-    def test_at_once(self) -> None:
-        """Bytes that are there are answered at once, up to what was asked for."""
+    def test_available_bytes_come_at_once(self) -> None:
+        """As many as the part asks for, though they end inside an entry."""
         self.assertEqual(self.parts(fetch(part(0))), (got(CONTENT, 0),))
         self.assertEqual(self.parts(fetch(part(SIZE, 30))), (got(CONTENT[SIZE:][:30], SIZE),))
 
-    def test_no_waiting(self) -> None:
-        """Who does not want to wait is answered with what there is, and be it nothing."""
+    def test_a_zero_wait_ends_at_once(self) -> None:
+        """The answer has what there is, even if that is nothing."""
         self.assertEqual(self.parts(fetch(part(END), wait_ms=0)), (got(b"", END),))
         self.assertEqual(self.parts(fetch(part(0), wait_ms=0, min_bytes=100_000)), (got(CONTENT, 0),))
         self.assertEqual(self.parts(fetch(part(END), wait_ms=-1)), (got(b"", END),))
 
-    def test_waits_for_messages(self) -> None:
-        """At the end it waits; what is appended is delivered once it is flushed."""
+    def test_a_fetch_waits_for_the_flush(self) -> None:
+        """It is sent at the log's end; an append alone does not answer it."""
         self.peer.send(fetch(part(END)))
         self.assertEqual(self.answered(), [])
         self.producer.send(Produce("t", 0, ENTRIES[3]))
         self.assertEqual(self.peer.answers(), [])
         self.assertEqual(self.answered(), [(got(ENTRIES[3], END, END + SIZE),)])
 
-    def test_wait_is_over(self) -> None:
-        """After max_wait_ms it is answered with what there is, nothing or something."""
+    def test_an_expired_wait_brings_an_answer(self) -> None:
+        """It has what came meanwhile, were it less than min_bytes."""
         self.peer.send(fetch(part(END), wait_ms=500), fetch(part(END), wait_ms=700, min_bytes=2 * SIZE))
         self.clock.advance(0.4)
         self.assertEqual(self.answered(), [])
@@ -92,14 +92,14 @@ class AnswerTests(FetchWaitTestCase):
         self.clock.advance(0.2)
         self.assertEqual(self.answered(), [(got(ENTRIES[0], END, END + SIZE),)])
 
-    def test_longest_wait(self) -> None:
-        """Nobody waits longer than a minute."""
+    def test_no_wait_exceeds_a_minute(self) -> None:
+        """A client that names 24 days would be kept in memory as long."""
         self.peer.send(fetch(part(END), wait_ms=(1 << 31) - 1))
         self.clock.advance(61)
         self.assertEqual(self.answered(), [(got(b"", END),)])
 
-    def test_min_bytes(self) -> None:
-        """It is answered when min_bytes are there, and not before."""
+    def test_a_fetch_waits_for_min_bytes(self) -> None:
+        """Two of three entries are not enough."""
         self.peer.send(fetch(part(END), min_bytes=3 * SIZE))
         for number in range(2):
             self.put(ENTRIES[number])
@@ -107,8 +107,8 @@ class AnswerTests(FetchWaitTestCase):
         self.put(ENTRIES[2])
         self.assertEqual(self.answered(), [(got(CONTENT[: 3 * SIZE], END, END + 3 * SIZE),)])
 
-    def test_min_bytes_more_than_max(self) -> None:
-        """When a part has all that it may hold there is nothing more to wait for."""
+    def test_a_full_part_waits_no_longer(self) -> None:
+        """Its own max_bytes are below min_bytes, so no more could come."""
         self.assertEqual(self.parts(fetch(part(0, 50), min_bytes=100_000)), (got(CONTENT[:50], 0),))
         self.peer.send(fetch(part(END, SIZE + 1), min_bytes=100_000))
         self.put(ENTRIES[0])
@@ -116,8 +116,8 @@ class AnswerTests(FetchWaitTestCase):
         self.put(ENTRIES[1])
         self.assertEqual(self.answered(), [(got(CONTENT[: SIZE + 1], END, END + 2 * SIZE),)])
 
-    def test_several_partitions(self) -> None:
-        """Bytes of all parts count together, and any of them may bring the answer."""
+    def test_parts_count_together_for_min_bytes(self) -> None:
+        """The append that makes up the number may be in any of them."""
         self.peer.send(fetch(part(END), part(0, partition=1), min_bytes=2 * SIZE))
         self.put(ENTRIES[0], partition=1)
         self.assertEqual(self.answered(), [])
@@ -125,8 +125,8 @@ class AnswerTests(FetchWaitTestCase):
         first, second = got(ENTRIES[1], END, END + SIZE), got(ENTRIES[0], 0, SIZE, 1)
         self.assertEqual(self.answered(), [(first, second)])
 
-    def test_several_topics(self) -> None:
-        """Parts of several topics, the same partition twice among them, are answered in the request's order."""
+    def test_parts_are_answered_in_their_order(self) -> None:
+        """Several topics, and one partition twice, may be in one request."""
         self.create("u")
         self.put(ENTRIES[7], topic="u")
         found = self.parts(fetch(part(SIZE, 10), part(0, topic="u"), part(0, 5), part(END)))
@@ -138,19 +138,19 @@ class AnswerTests(FetchWaitTestCase):
         )
         self.assertEqual(found, expected)
 
-    def test_max_bytes(self) -> None:
-        """No more than max_bytes over all parts, the first ones first; 0 leaves it to the broker."""
+    def test_an_answer_has_at_most_max_bytes(self) -> None:
+        """The first parts are served first; 0 leaves the bound to the broker."""
         request = fetch(part(0, 50), part(0, 50), part(0, 50), max_bytes=70)
         self.assertEqual([len(each.message_set) for each in self.parts(request)], [50, 20, 0])
         self.assertEqual([each.error for each in self.parts(request)], [0, 0, 0])
         self.assertEqual(self.parts(fetch(part(0), max_bytes=0)), (got(CONTENT, 0),))
 
-    def test_no_parts(self) -> None:
-        """A request for nothing is answered with nothing, at once."""
+    def test_an_empty_fetch_is_answered_at_once(self) -> None:
+        """It could wait for nothing but its time."""
         self.assertEqual(self.parts(fetch()), ())
 
-    def test_several_requests(self) -> None:
-        """Requests of one connection wait side by side, and each is answered when it is its time."""
+    def test_waiting_fetches_are_independent(self) -> None:
+        """Of one connection each is answered in its own time."""
         self.peer.send(fetch(part(END), wait_ms=500), fetch(part(0, partition=1)), fetch(part(END), wait_ms=900))
         self.put(ENTRIES[0], partition=1)
         self.assertEqual(self.answered(), [(got(ENTRIES[0], 0, SIZE, 1),)])
@@ -159,8 +159,8 @@ class AnswerTests(FetchWaitTestCase):
         self.put(ENTRIES[4])
         self.assertEqual(self.answered(), [(got(ENTRIES[4], END, END + SIZE),)])
 
-    def test_many_wait(self) -> None:
-        """A hundred waiting requests are enough for one connection: it is read again when one is answered."""
+    def test_a_hundred_fetches_may_wait_per_connection(self) -> None:
+        """Above that the connection is not read, until one of them is answered."""
         self.peer.send(*[fetch(part(END), wait_ms=10_000)] * 99)
         self.assertTrue(self.peer.reading)
         self.peer.send(fetch(part(END), wait_ms=500))
@@ -177,18 +177,18 @@ class ErrorTests(FetchWaitTestCase):
     """Parts that cannot be answered are answered at once, each with its error."""
 
     def failed(self, request: FetchPart) -> tuple[object, ...]:
-        """Error, log start, visible end, first position and bytes of the one part."""
+        """Return error, log start, visible end, first position and bytes of the answer's only part."""
         (found,) = self.parts(fetch(request, wait_ms=60_000))
         return found.error, found.log_start, found.visible_end, found.first_position, found.message_set
 
-    def test_offsets(self) -> None:
-        """Out of range: the answer says what the log has."""
+    def test_an_offset_out_of_range_is_refused(self) -> None:
+        """The answer has the log's start and end, so that the consumer can go on."""
         for offset in (-1, END + 1, (1 << 63) - 1, -(1 << 63)):
             self.assertEqual(self.failed(part(offset)), (1, 0, END, -1, b""))
             self.assertEqual(self.failed(part(offset, exact=False)), (1, 0, END, -1, b""))
 
-    def test_places(self) -> None:
-        """Unknown topic, partition that is not here, one that is offline, an epoch that is not, a negative size."""
+    def test_an_unusable_part_gets_its_error(self) -> None:
+        """Each reason has a code of its own: unknown topic, not here, offline, wrong epoch, negative size."""
         unknown = (-1, -1, -1, b"")
         self.assertEqual(self.failed(part(0, topic="none")), (101, *unknown))
         self.assertEqual(self.failed(part(0, partition=2)), (3, *unknown))
@@ -198,21 +198,21 @@ class ErrorTests(FetchWaitTestCase):
         self.log_of("t", 1).go_offline(OSError(5, "Input/output error"))
         self.assertEqual(self.failed(part(0, partition=1)), (106, *unknown))
 
-    def test_others_are_answered(self) -> None:
-        """A part with an error lets the others be answered at once with what they have."""
+    def test_an_error_hurries_the_other_parts(self) -> None:
+        """They come with what they have, since the answer is sent anyway."""
         found = self.parts(fetch(part(END), part(-1), part(0, 5), wait_ms=60_000, min_bytes=10_000))
         self.assertEqual([(each.error, each.message_set) for each in found], [(0, b""), (1, b""), (0, CONTENT[:5])])
 
-    def test_goes_offline(self) -> None:
-        """When its partition goes offline a waiting request is answered with that."""
+    def test_going_offline_ends_the_wait(self) -> None:
+        """The consumer has to look for the partition elsewhere."""
         self.peer.send(fetch(part(END), part(0, partition=1)))
         self.files.fail_syncs = 1
         self.put(ENTRIES[0])
         ((first, second),) = self.answered()
         self.assertEqual((first.error, second), (106, got(b"", 0, 0, 1)))
 
-    def test_deleted(self) -> None:
-        """When its topic is deleted a waiting request is answered with that."""
+    def test_a_deletion_ends_the_wait(self) -> None:
+        """The consumer learns that the topic is gone."""
         self.peer.send(fetch(part(END), part(0, partition=1)))
         deleting = self.broker.administration.delete("t")
         ((first, second),) = self.answered()
@@ -221,22 +221,22 @@ class ErrorTests(FetchWaitTestCase):
 
 
 class EntryTests(FetchWaitTestCase):
-    """Offsets inside entries."""
+    """Offsets inside of entries."""
 
-    def test_exact(self) -> None:
-        """Exact: the bytes from that very offset."""
+    def test_an_exact_fetch_begins_at_its_offset(self) -> None:
+        """It may be in the middle of an entry, as a continued read is."""
         for offset in (1, SIZE + 7, END - 1):
             self.assertEqual(self.parts(fetch(part(offset))), (got(CONTENT[offset:], offset),))
 
-    def test_not_exact(self) -> None:
-        """Else from the entry that contains it, which the answer names; the beginning of an entry is itself."""
+    def test_an_inexact_fetch_begins_at_its_entry(self) -> None:
+        """The answer names the entry's start, also for an offset that is one."""
         for offset in range(END + 1):
             start = offset // SIZE * SIZE
             request = fetch(part(offset, 33, exact=False), wait_ms=0)
             self.assertEqual(self.parts(request), (got(CONTENT[start:][:33], start),), offset)
 
-    def test_not_exact_side_by_side(self) -> None:
-        """Parts that need a look and parts that do not are answered together; one that fails harms no other."""
+    def test_one_failed_lookup_spares_other_parts(self) -> None:
+        """Parts with and without a lookup are answered together."""
         self.put(*ENTRIES, partition=1)
         inode = self.files._inode("/data/t-1/00000000000000000000.log")
         inode.data[2 * SIZE : 2 * SIZE + 4] = b"\xff\xff\xff\xff"
@@ -250,16 +250,16 @@ class EntryTests(FetchWaitTestCase):
         self.assertEqual((found[1].error, found[1].message_set), (-1, b""))
         self.assertEqual(len(self.events.warnings("t-1: cannot find the start of the entry at offset")), 1)
 
-    def test_connection_lost_meanwhile(self) -> None:
-        """Who goes away while an entry is looked for is not answered."""
+    def test_a_lost_connection_gets_no_answer(self) -> None:
+        """The entry is looked for on a thread while the client leaves."""
         self.peer.send(fetch(part(3, exact=False)))
         self.assertEqual(len(self.reads.works), 1)
         self.peer.lose()
         self.settle()
         self.assertEqual(self.peer.received(), b"")
 
-    def test_deleted_meanwhile(self) -> None:
-        """A topic that is deleted while an entry is looked for is answered as unknown."""
+    def test_a_deletion_ends_the_lookup(self) -> None:
+        """The topic is answered as unknown."""
         self.peer.send(fetch(part(3, exact=False)))
         deleting = self.broker.administration.delete("t")
         self.settle()
@@ -273,23 +273,23 @@ class SegmentTests(FetchWaitTestCase):
 
     log_options = {"segment_bytes": 3 * SIZE}  # noqa: RUF012
 
-    def test_closed_segment(self) -> None:
-        """The end of a closed segment brings the answer, though it is fewer than min_bytes."""
+    def test_a_segments_end_brings_the_answer(self) -> None:
+        """An answer never spans two files, so waiting for min_bytes would be in vain."""
         starts = [start for start, _, _ in self.log_of("t").segments()]
         self.assertEqual(starts, [0, 4 * SIZE, 8 * SIZE])
         for offset in (0, SIZE, 4 * SIZE - 1):
             found = self.parts(fetch(part(offset), min_bytes=100_000))
             self.assertEqual(found, (got(CONTENT[offset : 4 * SIZE], offset),))
 
-    def test_last_segment_waits(self) -> None:
-        """In the segment that still grows it waits for min_bytes."""
+    def test_the_last_segment_waits_for_min_bytes(self) -> None:
+        """It still grows, unlike a closed one."""
         self.peer.send(fetch(part(8 * SIZE), min_bytes=3 * SIZE))
         self.assertEqual(self.answered(), [])
         self.put(ENTRIES[0])
         self.assertEqual(self.answered(), [(got(CONTENT[8 * SIZE :] + ENTRIES[0], 8 * SIZE, END + SIZE),)])
 
-    def test_segment_closes_while_it_waits(self) -> None:
-        """When the segment that it waits in is closed there is nothing to wait for."""
+    def test_a_roll_ends_the_wait(self) -> None:
+        """The segment in which it waits gets no more bytes."""
         self.peer.send(fetch(part(8 * SIZE), min_bytes=100_000))
         self.put(*ENTRIES[:2])
         self.assertEqual(self.answered(), [])
@@ -297,8 +297,8 @@ class SegmentTests(FetchWaitTestCase):
         expected = CONTENT[8 * SIZE :] + CONTENT[: 2 * SIZE]
         self.assertEqual(self.answered(), [(got(expected, 8 * SIZE, END + 3 * SIZE),)])
 
-    def test_retention_removes_what_it_waits_in(self) -> None:
-        """A log start that has passed the offset is answered when the wait is over."""
+    def test_retention_may_pass_a_waiting_fetch(self) -> None:
+        """At the end of its wait the answer is out of range, with the new log start."""
         self.peer.send(fetch(part(8 * SIZE), min_bytes=100_000, wait_ms=500))
         self.clock.advance(0.4)
         self.log_of("t").configure(self.log_of("t").settings.overridden({"retention.ms": 1}))
@@ -310,8 +310,8 @@ class SegmentTests(FetchWaitTestCase):
         ((found,),) = self.answered()
         self.assertEqual((found.error, found.log_start), (1, END))
 
-    def test_retention_removes_what_is_looked_for(self) -> None:
-        """An entry that is removed before it was found is out of range, and the answer says what the log has."""
+    def test_retention_may_remove_the_entry_looked_for(self) -> None:
+        """The answer is out of range, with the log's start and end."""
         self.clock.advance(0.4)
         self.log_of("t").configure(self.log_of("t").settings.overridden({"retention.ms": 1}))
         self.peer.send(fetch(part(3, exact=False)))
@@ -322,10 +322,10 @@ class SegmentTests(FetchWaitTestCase):
 
 
 class EndTests(FetchWaitTestCase):
-    """Requests that come to no end of their own. That nothing is left of them is checked after each test."""
+    """Requests that end without an answer of their own. ``check_clean`` looks for leftovers after each test."""
 
-    def test_connection_lost(self) -> None:
-        """Who goes away while it waits leaves no wait, no timer and no file behind."""
+    def test_a_lost_connection_leaves_no_wait(self) -> None:
+        """Nor a timer, nor a file."""
         before = self.timers()
         self.peer.send(fetch(part(END), part(0, partition=1), wait_ms=60_000), fetch(part(END), min_bytes=100))
         self.peer.lose()
@@ -334,16 +334,16 @@ class EndTests(FetchWaitTestCase):
         self.put(ENTRIES[0])
         self.assertEqual(self.peer.received(), b"")
 
-    def test_connection_lost_while_answered(self) -> None:
-        """Who goes away with answers under way leaves no file behind."""
+    def test_a_lost_connection_leaves_no_open_file(self) -> None:
+        """Several answers are under way to it."""
         self.put(*[plain(bytes(70_000))] * 10)
         self.peer.transport.taking = False
         self.peer.send(*[fetch(part(END, 300_000))] * 5)
         self.assertGreater(len(self.peer.connection._output), 3)
         self.peer.lose()
 
-    def test_broker_stops(self) -> None:
-        """A broker that stops answers what waits with what there is, and lets nobody wait any more."""
+    def test_a_stop_answers_waiting_fetches(self) -> None:
+        """They get what there is, and fetches that come later do not wait."""
         self.put(ENTRIES[0], partition=1)
         before = self.timers()
         self.peer.send(fetch(part(0, partition=1), min_bytes=100_000, wait_ms=60_000))

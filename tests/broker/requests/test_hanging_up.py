@@ -1,4 +1,4 @@
-"""Tests of a peer that hangs up while a thread reads what it asked for: the place is sound for everybody else."""
+"""Tests of a client that hangs up while a thread reads for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 from logd.net.transfer import TURN_BYTES
 from logd.protocol.requests.legacy_requests import Fetch
 from logd.testing.memory.files import MemoryFile
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 SIZE = TURN_BYTES // 2
@@ -21,10 +21,10 @@ def check(file: MemoryFile) -> None:
 
 
 class HangingUpTests(BrokerTestCase):
-    """A log in the last of whose segments nothing is in the page cache."""
+    """A log of which nothing in the last segment is in the page cache."""
 
-    def test_closed_meanwhile(self) -> None:
-        """The file stays open for the thread that reads it, though nobody else has it any more."""
+    def test_a_file_outlives_its_lost_reader(self) -> None:
+        """The thread still reads it; a file closed under it would mark sound bytes as unreadable for all clients."""
         self.create("t", 1, segment_bytes=100)
         for _ in range(3):
             self.produce(self.connect(), "t", ENTRY)

@@ -6,7 +6,7 @@ from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse
 from logd.protocol.requests.metadata import Metadata
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
 ENTRIES = [plain(b"message %d" % number) for number in range(10)]
@@ -16,10 +16,10 @@ EMPTY = FetchResponse(0)
 
 
 class FetchTests(BrokerTestCase):
-    """One fetch, everywhere in and around a log."""
+    """One fetch, at each place in and around a log."""
 
     def setUp(self) -> None:
-        """A topic with something in it."""
+        """Make a topic with ten entries, and connect a client."""
         super().setUp()
         self.create("t", 2)
         self.peer = self.connect()
@@ -32,15 +32,15 @@ class FetchTests(BrokerTestCase):
         assert isinstance(answer, FetchResponse)
         return answer
 
-    def test_within(self) -> None:
-        """The bytes from the offset on, as many as were asked for, even if that ends inside an entry."""
+    def test_a_fetch_has_the_bytes_asked_for(self) -> None:
+        """They may end inside an entry, as in 0.7."""
         self.assertEqual(self.fetch(0), FetchResponse(0, CONTENT))
         self.assertEqual(self.fetch(len(ENTRIES[0]), 30), FetchResponse(0, CONTENT[len(ENTRIES[0]) :][:30]))
         self.assertEqual(self.fetch(7, 5), FetchResponse(0, CONTENT[7:12]))
         self.assertEqual(self.fetch(END - 1), FetchResponse(0, CONTENT[-1:]))
 
-    def test_ends(self) -> None:
-        """From the visible end to the log's end nothing comes and nothing is wrong; past it, and below 0, error 1."""
+    def test_offsets_past_the_end_are_refused(self) -> None:
+        """Between the visible end and the log's end the answer is empty; past that, and below 0, it is error 1."""
         self.assertEqual(self.fetch(END), EMPTY)
         self.assertEqual(self.fetch(END + 1), FetchResponse(1))
         self.peer.send(Produce("t", 0, ENTRIES[0]))
@@ -54,16 +54,16 @@ class FetchTests(BrokerTestCase):
         self.assertEqual(self.fetch(-(1 << 63)), FetchResponse(1))
         self.assertEqual(self.fetch((1 << 63) - 1), FetchResponse(1))
 
-    def test_sizes(self) -> None:
-        """A negative size is error 4; no bytes at all are answered with none, where the offset is right."""
+    def test_a_negative_size_is_refused(self) -> None:
+        """Zero bytes are allowed, and answered with none where the offset is right."""
         self.assertEqual(self.fetch(0, -1), FetchResponse(4))
         self.assertEqual(self.fetch(0, -(1 << 31)), FetchResponse(4))
         self.assertEqual(self.fetch(0, 0), EMPTY)
         self.assertEqual(self.fetch(END + 1, 0), FetchResponse(1))
         self.assertEqual(self.fetch(0, (1 << 31) - 1), FetchResponse(0, CONTENT))
 
-    def test_places(self) -> None:
-        """An unknown topic is empty; a partition that is not here is error 3; one that is offline has an error too."""
+    def test_an_unknown_topic_is_empty(self) -> None:
+        """A partition that is not here, or is offline, is an error that 0.7 knows."""
         self.assertEqual(self.fetch(0, topic="none"), EMPTY)
         self.assertEqual(self.fetch(99, topic="none"), EMPTY)
         for partition in (2, -1, (1 << 31) - 1):
@@ -73,13 +73,13 @@ class FetchTests(BrokerTestCase):
         self.assertEqual(self.fetch(0, partition=1), FetchResponse(-1))
         self.assertIsNone(self.broker.topics.get("none"))
 
-    def test_behind_a_produce(self) -> None:
-        """A fetch in the same read as a produce finds the log as the produce has left it."""
+    def test_a_fetch_sees_the_produce_before_it(self) -> None:
+        """Both arrive in one read, as from a client that pipelines."""
         self.peer.send(Produce("t", 1, ENTRIES[0]), Fetch("t", 1, len(ENTRIES[0]), 100), Fetch("t", 1, 999, 100))
         self.assertEqual(self.peer.answers(), [EMPTY, FetchResponse(1)])
 
-    def test_multi_fetch(self) -> None:
-        """Answers stand in the order of the fetches, each with its own error."""
+    def test_answers_keep_the_order_of_fetches(self) -> None:
+        """Each has its own error."""
         fetches = (
             Fetch("t", 0, 0, 20),
             Fetch("t", 0, END + 1, 100),
@@ -92,8 +92,8 @@ class FetchTests(BrokerTestCase):
         responses = [(0, CONTENT[:20]), (1, b""), (3, b""), (0, b""), (4, b""), (0, CONTENT[3:7])]
         self.assertEqual(answer, MultiFetchResponse(0, tuple([FetchResponse(*each) for each in responses])))
 
-    def test_multi_fetch_of_nothing(self) -> None:
-        """One without any fetch is answered."""
+    def test_an_empty_multifetch_is_answered(self) -> None:
+        """A client of 0.7 would wait for its answer."""
         self.peer.send(MultiFetch(()))
         self.assertEqual(self.peer.received().hex(), "000000020000")
 
@@ -104,7 +104,7 @@ class SegmentTests(BrokerTestCase):
     log_options = {"segment_bytes": 50, "retention_bytes": 100}  # noqa: RUF012
 
     def setUp(self) -> None:
-        """A topic of several segments, all visible."""
+        """Make a topic of several segments, all visible."""
         super().setUp()
         self.create("t")
         self.peer = self.connect()
@@ -114,8 +114,8 @@ class SegmentTests(BrokerTestCase):
         self.starts = [start for start, _, _ in self.log_of("t").segments()]
         self.assertGreater(len(self.starts), 3)
 
-    def test_never_crosses(self) -> None:
-        """A fetch ends where its segment does; the next one begins there."""
+    def test_a_fetch_ends_with_its_segment(self) -> None:
+        """The next one begins there, and together they have every byte."""
         got = b""
         while len(got) < END:
             at = len(got)
@@ -124,8 +124,8 @@ class SegmentTests(BrokerTestCase):
             got += answer.message_set
         self.assertEqual(got, CONTENT)
 
-    def test_before_the_start(self) -> None:
-        """What retention has removed is out of range."""
+    def test_expired_offsets_are_out_of_range(self) -> None:
+        """A client of 0.7 then asks for the earliest offset."""
         self.store.expire()
         self.settle()
         start = self.log_of("t").start
@@ -142,8 +142,8 @@ class LimitTests(BrokerTestCase):
     options = {"fetch_max_bytes": 100}  # noqa: RUF012
     log_options = {"message_bytes": 50}  # noqa: RUF012
 
-    def test_fetch_max_bytes(self) -> None:
-        """One answer, also to several fetches, carries no more than fetch.max.bytes."""
+    def test_an_answer_has_at_most_fetch_max_bytes(self) -> None:
+        """The bound is on all fetches of a MultiFetch together."""
         self.create("t")
         peer = self.connect()
         peer.send(*[Produce("t", 0, entry) for entry in ENTRIES])
@@ -159,7 +159,7 @@ class OrderTests(BrokerTestCase):
     """Answers of 0.7 come in the order of the requests; those of ours may overtake them."""
 
     def setUp(self) -> None:
-        """A topic whose fetches are answered partly by plain bytes, partly by transfers."""
+        """Fill a topic whose fetches are answered partly by plain bytes, partly by transfers."""
         super().setUp()
         self.create("t")
         self.peer = self.connect()
@@ -169,7 +169,7 @@ class OrderTests(BrokerTestCase):
         self.settle()
 
     def pipelined(self, count: int) -> tuple[list[Fetch | MultiFetch | Offsets], list[object]]:
-        """Requests and their answers."""
+        """Return requests and their answers."""
         requests: list[Fetch | MultiFetch | Offsets] = []
         answers: list[object] = []
         for number in range(count):
@@ -186,16 +186,16 @@ class OrderTests(BrokerTestCase):
                 answers.append(FetchResponse(0, self.data[at : at + size]))
         return requests, answers
 
-    def test_many_in_one_read(self) -> None:
-        """Far more requests in one read than may be under way are all answered, in order and byte for byte."""
+    def test_pipelined_requests_are_answered_in_order(self) -> None:
+        """Far more of them than may be under way, byte for byte."""
         requests, answers = self.pipelined(1000)
         self.peer.send(*requests)
         self.settle()
         self.assertEqual(self.peer.answers(), answers)
         self.assertTrue(self.peer.reading)
 
-    def test_slow_peer(self) -> None:
-        """A peer that takes its answers late gets them all; until then the broker keeps few, and reads no more."""
+    def test_a_slow_client_gets_every_answer(self) -> None:
+        """Until it takes them the broker keeps few, and reads no more from it."""
         requests, answers = self.pipelined(1000)
         self.peer.transport.taking = False
         for request in requests:
@@ -208,8 +208,8 @@ class OrderTests(BrokerTestCase):
         self.settle()
         self.assertEqual(self.peer.answers(), answers)
 
-    def test_overtaking(self) -> None:
-        """A fetch of ours that waits holds up neither 0.7's answers nor others of ours, and is answered in the end."""
+    def test_a_waiting_fetchwait_holds_up_nothing(self) -> None:
+        """Neither answers of 0.7 nor others of ours wait for it; it is answered in the end."""
         waiting = FetchWait(1000, 1, 1000, (FetchPart("t", 0, 0, len(self.data), 1000),))
         metadata = Metadata(())
         requests, answers = self.pipelined(20)
@@ -223,8 +223,8 @@ class OrderTests(BrokerTestCase):
         (answer,) = self.peer.answers()
         self.assertEqual(answer.parts[0].message_set, plain(b"news"))
 
-    def test_cold_answer_holds_later_ones(self) -> None:
-        """An answer that waits for the disk is not overtaken by the next one of 0.7."""
+    def test_a_slow_answer_is_not_overtaken(self) -> None:
+        """Answers of 0.7 have no number, so their order alone says to what they belong."""
         first, second = Fetch("t", 0, 0, 100_000), Offsets("t", 0, -1, 1)
         peers: list[Peer] = [self.connect(), self.connect()]
         peers[0].transport.taking = False

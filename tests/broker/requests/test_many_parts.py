@@ -1,4 +1,4 @@
-"""Tests of fetches of many parts: what a flush costs follows what moved, not what is waited for."""
+"""Tests of fetches of many parts: a flush costs as much as has moved, not as much as is waited for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from logd.log.waiters import Wait
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 ENTRY = plain(b"eleven more")
@@ -20,7 +20,7 @@ class ManyPartsTests(BrokerTestCase):
     """Fetches of 300 partitions each, and a producer."""
 
     def setUp(self) -> None:
-        """Make them, and count how often somebody begins to wait for a partition."""
+        """Make the topic, and count the waits for a partition that begin."""
         super().setUp()
         self.create("t", PARTS)
         self.waits = 0
@@ -34,17 +34,17 @@ class ManyPartsTests(BrokerTestCase):
         self.peer, self.producer = self.connect(), self.connect()
 
     def fetch(self, min_bytes: int, max_bytes: int = 1000) -> FetchWait:
-        """A fetch of all partitions."""
+        """Return a fetch of all partitions."""
         parts = [FetchPart("t", number, 0, 0, max_bytes, True) for number in range(PARTS)]
         return FetchWait(60_000, min_bytes, 1_000_000, tuple(parts))
 
     def put(self, partition: int) -> None:
-        """Produce an entry, and have it flushed."""
+        """Produce an entry, and flush it."""
         self.producer.send(Produce("t", partition, ENTRY))
         self.settle()
 
-    def test_a_flush_costs_one_look(self) -> None:
-        """A partition that moves has each fetch look at that partition alone."""
+    def test_a_flush_costs_one_look_per_fetch(self) -> None:
+        """A look at all 300 parts for each flush would be quadratic."""
         for _ in range(10):
             self.peer.send(self.fetch(100 * SIZE))
         self.assertEqual(self.waits, 10 * PARTS)
@@ -53,8 +53,8 @@ class ManyPartsTests(BrokerTestCase):
         self.assertEqual(self.waits, 10 * PARTS + 20 * 10)
         self.assertEqual(self.peer.answers(), [])
 
-    def test_what_moved_adds_up(self) -> None:
-        """Bytes of several flushes, of one partition and of others, count together, each once."""
+    def test_bytes_of_several_flushes_add_up(self) -> None:
+        """Those of one partition and of others count together, each once."""
         self.peer.send(self.fetch(4 * SIZE))
         for number in (7, 7, 299):
             self.put(number)
@@ -64,8 +64,8 @@ class ManyPartsTests(BrokerTestCase):
         found = {part.partition: len(part.message_set) for part in answer.parts if part.message_set}
         self.assertEqual(found, {0: SIZE, 7: 2 * SIZE, 299: SIZE})
 
-    def test_full_parts(self) -> None:
-        """A part counts no more than it may hold, and is not waited for beyond that; with all full it is answered."""
+    def test_a_full_part_is_not_waited_for(self) -> None:
+        """It counts no more than it may hold; once all are full the answer comes."""
         self.peer.send(self.fetch(PARTS * SIZE, max_bytes=SIZE - 1))
         for number in range(PARTS - 1):
             self.put(number)
@@ -74,8 +74,8 @@ class ManyPartsTests(BrokerTestCase):
         self.put(PARTS - 1)
         self.assertEqual(len(self.peer.answers()), 1)
 
-    def test_offline(self) -> None:
-        """A partition that goes offline brings the answer, whichever of them it is."""
+    def test_any_offline_partition_ends_the_wait(self) -> None:
+        """The bytes of other partitions come with it, though they are fewer than min_bytes."""
         self.peer.send(self.fetch(100 * SIZE))
         self.put(5)
         self.log_of("t", 250).go_offline(OSError(5, "Input/output error"))
@@ -84,8 +84,8 @@ class ManyPartsTests(BrokerTestCase):
         self.assertEqual([part.error for part in answer.parts if part.error], [106])
         self.assertEqual(answer.parts[5].message_set, ENTRY)
 
-    def test_answered_in_turns(self) -> None:
-        """Where one flush answers many such fetches, a few are answered in each turn of the reactor, in their order."""
+    def test_many_answers_are_spread_over_turns(self) -> None:
+        """One flush answers them all, and other connections want the reactor in between."""
         requests = [self.fetch(1) for _ in range(8)]
         self.peer.send(*requests)
         self.producer.send(ProduceAck(0, 0, (ProducePart("t", 7, 0, False, ENTRY),)))
@@ -105,8 +105,8 @@ class ManyPartsTests(BrokerTestCase):
         self.settle()
         self.assertEqual(turns, [4, 4])  # 1200 parts in each
 
-    def test_gone_before_its_turn(self) -> None:
-        """A fetch in line is dropped with its connection, and answered at once when the broker stops."""
+    def test_a_lost_fetch_leaves_the_line(self) -> None:
+        """Those of other connections are answered at once when the broker stops."""
         others = [self.connect() for _ in range(4)]
         for peer in (self.peer, *others):
             for _ in range(4):
@@ -119,8 +119,8 @@ class ManyPartsTests(BrokerTestCase):
         self.settle()
         self.assertEqual([len(peer.answers()) for peer in others], [0] * 4)
 
-    def test_looked_for_in_slices(self) -> None:
-        """Offsets that may lie inside entries are looked for some at a time, and for nobody who has gone."""
+    def test_entries_are_looked_for_in_slices(self) -> None:
+        """The lookup ends with a lost connection."""
         for number in range(PARTS):
             self.producer.send(Produce("t", number, ENTRY * 3))
         self.settle()

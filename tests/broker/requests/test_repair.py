@@ -1,4 +1,4 @@
-"""Tests of Repair: a broker that mends its logs while it serves, and brings back what was offline."""
+"""Tests of Repair: a broker mends its logs while it serves, and serves again a partition that was offline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
 from logd.protocol.loops import Decoded, decode_set
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.repair import OFFLINE, SERVED, SERVED_AGAIN, Repair, RepairedDamage, RepairResponse
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
 ENTRY = plain(b"eleven more")
@@ -26,7 +26,7 @@ class RepairTestCase(BrokerTestCase):
     log_options: dict[str, Any] = {"segment_bytes": 50}  # noqa: RUF012
 
     def setUp(self) -> None:
-        """Fill it."""
+        """Fill the topic."""
         super().setUp()
         self.create("t")
         self.peer = self.connect()
@@ -34,15 +34,15 @@ class RepairTestCase(BrokerTestCase):
             self.produce(self.peer, "t", ENTRY)
 
     def path(self, start: int) -> str:
-        """Where a segment is."""
+        """Return the path of a segment."""
         return f"/data/t-0/{segment_name(start)}"
 
     def data(self, start: int) -> bytearray:
-        """A segment's bytes, to be damaged."""
+        """Return the bytes of a segment, to be damaged."""
         return self.files._inode(self.path(start)).data
 
     def repair(self, peer: Peer | None = None, **more: Any) -> list[RepairResponse]:
-        """Ask until the log's end is reached."""
+        """Ask for repairs until the log's end is reached, and return the answers."""
         answers: list[RepairResponse] = []
         position, end = -1, 0
         while position < end:
@@ -56,7 +56,7 @@ class RepairTestCase(BrokerTestCase):
         return answers
 
     def fetched(self) -> Decoded:
-        """What a consumer of everything gets."""
+        """Fetch the whole log, and decode it as a consumer does."""
         data = bytearray()
         while True:
             part = FetchPart("t", 0, 0, len(data), 1 << 20, exact=True)
@@ -69,14 +69,14 @@ class RepairTestCase(BrokerTestCase):
 class ServedTests(RepairTestCase):
     """A partition that is served."""
 
-    def test_sound(self) -> None:
-        """Of a sound log there is nothing to say, a segment at a time."""
+    def test_a_sound_log_is_left_alone(self) -> None:
+        """Its repair answers once for each segment, and changes no byte."""
         before = self.content("t")
         self.assertEqual(self.repair(), [RepairResponse(0, end, 200, state=SERVED) for end in (60, 120, 180, 200)])
         self.assertEqual(self.content("t"), before)
 
-    def test_gap(self) -> None:
-        """Damage in closed segments and in the last one becomes gaps; consumers get all the rest at its place."""
+    def test_damage_becomes_gaps(self) -> None:
+        """The messages behind it keep their ids, in closed segments and in the last one."""
         self.data(60)[35] ^= 1
         self.data(180)[1] ^= 1
         answers = self.repair()
@@ -89,10 +89,10 @@ class ServedTests(RepairTestCase):
         self.assertEqual((decoded.gaps, decoded.error, decoded.position), (2, None, 200))
         self.assertEqual([message.id for message in decoded.messages], [0, 20, 40, 60, 100, 120, 140, 160])
         self.assertEqual([answer.damages for answer in self.repair()], [0, 0, 0, 0])
-        self.assertEqual(len(self.events.warnings("replaced by 1 gaps")), 2)
+        self.assertEqual(len(self.events.warnings("replaced by 1 gap,")), 2)
 
-    def test_dry_run(self) -> None:
-        """A dry run says the same and changes nothing."""
+    def test_a_dry_run_changes_nothing(self) -> None:
+        """It reports the damage that a repair would mend."""
         self.data(60)[35] ^= 1
         before = self.content("t")
         answers = self.repair(dry=True)
@@ -100,8 +100,8 @@ class ServedTests(RepairTestCase):
         self.assertEqual((answers[1].damages, answers[1].damaged_bytes), (1, 20))
         self.assertEqual(self.content("t"), before)
 
-    def test_while_appending(self) -> None:
-        """What is not visible yet is not looked at, and appends go on."""
+    def test_appends_go_on_during_a_repair(self) -> None:
+        """Bytes that are not visible yet are not checked: they may be half written."""
         self.data(180)[15] ^= 1
         self.peer.send(Repair("t", 0, False, False, 180))
         log = self.log_of("t")
@@ -114,8 +114,8 @@ class ServedTests(RepairTestCase):
         self.settle()
         self.assertEqual((log.end, self.fetched().position), (220, 220))
 
-    def test_in_slices(self) -> None:
-        """A large segment is looked at in slices, so that others get their turn; the broker's stop ends it."""
+    def test_a_repair_runs_in_slices(self) -> None:
+        """Other work gets its turn in between, and a stop of the broker ends the repair."""
         self.patch(repairing, "SLICE_BLOCKS", 1)
         self.peer.send(Repair("t", 0, False, False, 0))
         self.reads.settle()
@@ -127,8 +127,8 @@ class ServedTests(RepairTestCase):
         self.reads.settle()
         self.assertEqual([answer.error for answer in self.peer.answers()], [111])
 
-    def test_one_at_a_time(self) -> None:
-        """A second repair of the partition is refused while one is under way."""
+    def test_a_second_repair_is_refused_meanwhile(self) -> None:
+        """Two repairs of one partition could write to the same entry."""
         other = self.connect()
         self.peer.send(Repair("t", 0))
         other.send(Repair("t", 0))
@@ -136,8 +136,8 @@ class ServedTests(RepairTestCase):
         self.settle()
         self.assertEqual(self.ask(other, Repair("t", 0)).error, 0)
 
-    def test_retention(self) -> None:
-        """A segment that retention removes meanwhile, and positions before the log's start, are passed over."""
+    def test_expired_segments_are_passed_over(self) -> None:
+        """Retention may remove a segment while the repair looks at it."""
         self.peer.send(Repair("t", 0))
         log = self.log_of("t")
         log.configure(evolve(log.settings, retention_bytes=100, retention_ms=-1))
@@ -146,8 +146,8 @@ class ServedTests(RepairTestCase):
         self.settle()
         self.assertEqual(self.peer.answers(), [RepairResponse(0, 60, 200)])
 
-    def test_a_missing_segment(self) -> None:
-        """A segment whose file is gone, though retention did not take it, is damage; a gap takes its place."""
+    def test_a_missing_segment_becomes_a_gap(self) -> None:
+        """Retention did not remove it, so it is damage and is reported with its file."""
         self.fetched()  # its file is open
         self.files.remove(self.path(60))
         for dry in (True, False):
@@ -156,8 +156,8 @@ class ServedTests(RepairTestCase):
         self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (60, 200))
         self.assertEqual([answer.damages for answer in self.repair()], [0, 0, 0, 0])
 
-    def test_a_missing_segment_is_noticed(self) -> None:
-        """It is shown by /health within checkpoint.ms, with its file, although it is still open; a repair ends that."""
+    def test_health_shows_a_missing_segment(self) -> None:
+        """Within checkpoint.ms and by its file, although that is still open; a repair ends the report."""
         self.fetched()
         self.files.remove(self.path(60))
         self.clock.advance(60)
@@ -168,15 +168,15 @@ class ServedTests(RepairTestCase):
         self.repair(self.connect())
         self.assertEqual((self.broker.health()["status"], self.broker.health()["lost"]), ("ok", {}))
 
-    def test_a_short_segment(self) -> None:
-        """So is one that was cut short."""
+    def test_a_short_segment_gets_a_gap(self) -> None:
+        """The gap takes the place of the bytes that were cut off."""
         del self.data(60)[45:]
         (damage,) = self.repair()[1].described
         self.assertEqual(damage[:4], (100, 20, DamageKind.SHORT, True))
         self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (20, 200))
 
-    def test_the_last_segment_is_missing(self) -> None:
-        """Where the last one is gone the partition goes offline; the next request mends what can be."""
+    def test_a_missing_last_segment_takes_it_offline(self) -> None:
+        """The next request mends it: the partition is served again, with a gap."""
         self.files.remove(self.path(180))
         answer = self.repair()[-1]
         self.assertIn(f"{self.path(180)} was removed", answer.text)
@@ -185,8 +185,8 @@ class ServedTests(RepairTestCase):
         self.assertEqual((answer.state, answer.damages, answer.end), (SERVED_AGAIN, 1, 200))
         self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (20, 200))
 
-    def test_deleted_meanwhile(self) -> None:
-        """A topic that is deleted, and made again, while its former log is looked at, is not touched."""
+    def test_a_deletion_ends_the_repair(self) -> None:
+        """A new topic of the same name may be there already, and is not touched."""
         self.data(0)[15] ^= 1
         self.peer.send(Repair("t", 0, False))
         self.reads.work()
@@ -199,11 +199,11 @@ class ServedTests(RepairTestCase):
         self.assertEqual([answer.error for answer in self.peer.answers()], [101])
 
     def peer_of_new_topic(self) -> Peer:
-        """Another connection, so that the answers of the first are not taken."""
+        """Open another connection, so that the answers of the first are not taken."""
         return self.connect()
 
-    def test_refusals(self) -> None:
-        """Unknown topics, partitions and positions are refused, each with its error."""
+    def test_an_unknown_place_is_refused(self) -> None:
+        """Topic, partition and position each have an error of their own."""
         for request, error in (
             (Repair("none", 0), 101),
             (Repair("t", 7), 3),
@@ -213,12 +213,12 @@ class ServedTests(RepairTestCase):
 
 
 class BoundaryTests(RepairTestCase):
-    """Gaps that lie over places where the index has entries begin."""
+    """Gaps over places where the index has entries begin."""
 
     log_options: dict[str, Any] = {"segment_bytes": 90, "index_bytes": 1}  # noqa: RUF012
 
-    def test_gaps(self) -> None:
-        """Nobody is led into the middle of a gap any more: in a closed segment, and in the last one."""
+    def test_no_lookup_ends_inside_a_gap(self) -> None:
+        """Index entries from before the repair would lead readers to the middle of one."""
         log = self.log_of("t")
         self.assertEqual([start for start, _, _ in log.segments()], [0, 100])
         for start in (0, 100):
@@ -234,12 +234,12 @@ class OfflineTests(RepairTestCase):
     """A partition that is offline."""
 
     def setUp(self) -> None:
-        """Take it offline."""
+        """Take the partition offline."""
         super().setUp()
         self.log_of("t").go_offline(OSError(5, "Input/output error"))
 
-    def test_again(self) -> None:
-        """It is repaired as a whole, recovered and served again, with new appends behind the old ones."""
+    def test_a_repair_brings_a_partition_back(self) -> None:
+        """It is recovered as at a start, and new messages follow the old ones."""
         self.data(60)[35] ^= 1
         (answer,) = self.repair()
         self.assertEqual((answer.state, answer.damages, answer.checked_to, answer.end), (SERVED_AGAIN, 1, 200, 200))
@@ -247,14 +247,14 @@ class OfflineTests(RepairTestCase):
         self.assertEqual(self.produce(self.connect(), "t", ENTRY).first_id, 200)
         self.assertEqual(self.fetched().position, 220)
 
-    def test_dry_run(self) -> None:
-        """A dry run leaves it offline."""
+    def test_a_dry_run_leaves_it_offline(self) -> None:
+        """The operator wants to see the damage before anything is served."""
         (answer,) = self.repair(dry=True)
         self.assertEqual((answer.state, answer.damages), (OFFLINE, 0))
         self.assertIsNotNone(self.log_of("t").offline)
 
-    def test_lost_segments(self) -> None:
-        """Segments that are missing, wherever they were, are shown with their files, and gaps take their place."""
+    def test_gaps_replace_lost_segments(self) -> None:
+        """First, middle and last segment are missing; the report names their files."""
         write_checkpoint(self.files, "/data/t-0", Checkpoint(0, 200))
         for start in (0, 120, 180):
             self.files.remove(self.path(start))
@@ -269,23 +269,23 @@ class OfflineTests(RepairTestCase):
         self.assertEqual((decoded.gap_bytes, decoded.position, len(decoded.messages)), (140, 200, 3))
         self.assertEqual(self.produce(self.connect(), "t", ENTRY).first_id, 200)
 
-    def test_put_back(self) -> None:
-        """Where the file is back there is nothing to mend: it is looked at again and served."""
+    def test_a_file_put_back_needs_no_repair(self) -> None:
+        """The partition is recovered and served again without a gap."""
         self.files.rename(self.path(60), "/data/t-0/aside")
         self.assertEqual(self.repair(dry=True)[0].damages, 1)
         self.files.rename("/data/t-0/aside", self.path(60))
         (answer,) = self.repair()
         self.assertEqual((answer.state, answer.damages, self.fetched().position), (SERVED_AGAIN, 0, 200))
 
-    def test_held(self) -> None:
-        """A partition that is known to have been longer than what is here stays offline, and it is said why."""
+    def test_a_known_loss_keeps_it_offline(self) -> None:
+        """The log was longer once, and the answer says which bytes are lost."""
         self.broker.store.hold("t", 0, LogdError("it was longer"), 500)
         (answer,) = self.repair()
         self.assertIn("bytes 200 to 500 are lost", answer.text)
         self.assertIn("bytes 200 to 500 are lost", str(self.log_of("t").offline))
 
-    def test_nothing_vouches(self) -> None:
-        """What only a cut helps keeps it offline, until the cut is asked for."""
+    def test_a_cut_has_to_be_asked_for(self) -> None:
+        """Without a flush mark the last bytes may be a torn write or damage; only the operator can tell."""
         self.files.remove("/data/t-0/mark")
         self.data(180)[:4] = b"\0\0\0\1"
         (answer,) = self.repair()
@@ -294,8 +294,8 @@ class OfflineTests(RepairTestCase):
         self.assertEqual((answer.state, [each.mended for each in answer.described]), (SERVED_AGAIN, [True]))
         self.assertEqual(self.log_of("t").end, 180)
 
-    def test_deleted_meanwhile(self) -> None:
-        """Its files are not taken away under the repair; a new topic of its name has to wait."""
+    def test_a_deletion_waits_for_the_repair(self) -> None:
+        """It must not remove files that the repair writes; a new topic of the name waits too."""
         self.peer.send(Repair("t", 0, False))
         deleting = self.broker.administration.delete("t")
         self.assertNoResult(deleting)
@@ -305,8 +305,8 @@ class OfflineTests(RepairTestCase):
         self.create("t")
         self.assertEqual(self.log_of("t").end, 0)
 
-    def test_failing(self) -> None:
-        """A disk that fails again is answered, and leaves it offline."""
+    def test_a_failing_disk_fails_the_repair(self) -> None:
+        """The partition stays offline, and the next repair succeeds."""
         self.files.errors["list"] = [OSError(5, "Input/output error")]
         (answer,) = self.repair()
         self.assertEqual(answer.error, -1)

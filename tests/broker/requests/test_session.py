@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from logd.broker.requests.session import BrokerSession
-from logd.protocol.requests.apis import LEGACY_APIS, OUR_APIS
+from logd.protocol.requests.apis import LEGACY_APIS, NATIVE_APIS
 from logd.protocol.requests.legacy_requests import MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.requests import Unsupported
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 
 
 class HandlerTests(BrokerTestCase):
     """The handlers of a connection."""
 
-    def test_every_request(self) -> None:
-        """Every request has a handler, but those that produce, which are gathered."""
+    def test_every_request_has_a_handler(self) -> None:
+        """Those that produce are the exception, as they are gathered."""
         session = self.connect().connection.session
         assert isinstance(session, BrokerSession)
-        known = {api.request for api in (*LEGACY_APIS, *OUR_APIS)}
+        known = {api.request for api in (*LEGACY_APIS, *NATIVE_APIS)}
         self.assertEqual(set(session.handlers), known - {Produce, MultiProduce, ProduceAck} | {Unsupported})

@@ -1,20 +1,20 @@
-"""Tests of requests of releases to come, and of what a refusal looks like."""
+"""Tests of requests of later releases, and of the form of a refusal."""
 
 from __future__ import annotations
 
 from struct import pack
 
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse
+from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicResponse
 from logd.protocol.requests.legacy_requests import Fetch
 from logd.protocol.requests.legacy_responses import FetchResponse
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 
 
 class VersionTests(BrokerTestCase):
     """Requests of a later release."""
 
-    def test_unsupported(self) -> None:
-        """A version of tomorrow is answered with an error that names both, whatever is behind it; the rest goes on."""
+    def test_a_later_version_is_refused_by_number(self) -> None:
+        """The text names version and request, and the connection goes on."""
         self.create("t")
         peer = self.connect()
         for number in range(16, 23):
@@ -24,8 +24,8 @@ class VersionTests(BrokerTestCase):
             self.assertEqual(peer.received(), pack(">iihh", 8 + len(text), 0x5000_0000 + number, 100, len(text)) + text)
         self.assertEqual(self.ask(peer, Fetch("t", 0, 0, 10)), FetchResponse(0))
 
-    def test_unknown_type(self) -> None:
-        """A type that no release has is no request: the connection is closed, with a logged reason."""
+    def test_an_unknown_type_closes_the_connection(self) -> None:
+        """No release has it, so the bytes are not those of a client of logd."""
         peer = self.connect()
         peer.send(Fetch("t", 0, 0, 10))
         peer.send_bytes(pack(">ihhi", 8, 31, 0, 1))
@@ -35,10 +35,10 @@ class VersionTests(BrokerTestCase):
 
 
 class ResponseTests(BrokerTestCase):
-    """What a refusal looks like."""
+    """The form of a refusal."""
 
-    def test_text(self) -> None:
-        """An error of the whole request carries its text, cut where it is too long for the field."""
+    def test_a_long_error_text_is_cut(self) -> None:
+        """The text quotes the request, which may be longer than the answer's field."""
         peer = self.connect()
         answer = self.ask(peer, CreateTopic("x" * 32_000, 1, {}))
         self.assertIsInstance(answer, CreateTopicResponse)

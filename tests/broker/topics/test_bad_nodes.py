@@ -1,4 +1,4 @@
-"""Tests of a broker beside nodes of the tree that are not what their place asks for."""
+"""Tests of a broker beside nodes of the tree that do not have what belongs there."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.broker.members import Member, MembersTestCase
 
 
 class BadNodesTests(MembersTestCase):
-    """Each is one node that cannot be used, and nothing else."""
+    """Each test spoils one kind of node and nothing else."""
 
-    def test_nodes_that_are_no_topics(self) -> None:
-        """A node that no topic may have, or without a topic's entry, is passed over; all else goes on, also a start."""
+    def test_a_bad_node_is_passed_over(self) -> None:
+        """Other topics are made and deleted as usual, and the broker starts beside it."""
         good = encode_entry(TopicEntry("u", {0: (1,)}))
         bad = {"my topic": good, "x" * 201: good, "far": b'{"uuid": "u", "partitions": {"0": [1e999]}}'}
         bad |= {"deep": b"[" * 100_000, "empty": b"", "up": b'{"uuid": "../u", "partitions": {"0": [1]}}'}
@@ -36,8 +36,8 @@ class BadNodesTests(MembersTestCase):
         self.outcome(member.broker.administration.delete("t"))
         self.assertEqual(member.broker.topics.names(), [])
 
-    def test_node_spoilt(self) -> None:
-        """A stored topic whose node is spoilt is served as before, which is said once, until the node is mended."""
+    def test_a_topic_outlives_its_spoilt_node(self) -> None:
+        """It is served as before, and the log says so once, until the node is mended."""
         events: list[LogEvent] = []
         observer = cast(ILogObserver, events.append)
         globalLogPublisher.addObserver(observer)
@@ -58,8 +58,8 @@ class BadNodesTests(MembersTestCase):
         self.outcome(member.broker.administration.delete("t"))
         self.assertEqual(member.broker.topics.names(), ["u"])
 
-    def test_mended_while_another_topic_waits_for_the_disk(self) -> None:
-        """A topic whose stored ends are spoilt is tried again, also when that comes due beside one that takes long."""
+    def test_a_mended_topic_is_tried_beside_a_slow_one(self) -> None:
+        """The retry comes due while another topic takes long."""
         member = self.member(1)
         spoilt = paths.stored_ends("spoilt", 1)
         self.outcome(self.reader.create(spoilt, b"no ends", makepath=True))
@@ -75,13 +75,13 @@ class BadNodesTests(MembersTestCase):
         self.assertEqual(member.partitions("spoilt"), [0])
 
     def made(self, member: Member, topic: str) -> Deferred[Any]:
-        """A creation, once everything has happened."""
+        """Begin a creation, and let everything happen."""
         making: Deferred[Any] = member.broker.administration.create(topic, 1, {})
         self.settle()
         return making
 
     def deleted(self, member: Member, topic: str) -> Deferred[Any]:
-        """A deletion, once everything has happened."""
+        """Begin a deletion, and let everything happen."""
         deleting: Deferred[Any] = member.broker.administration.delete(topic)
         self.settle()
         return deleting

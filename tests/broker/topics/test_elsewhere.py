@@ -1,4 +1,4 @@
-"""Tests of what a broker answers about partitions that other brokers store, or nobody does."""
+"""Tests of requests for partitions that other brokers store, or that no live broker stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import BrokerAddress, Metadata
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 HELLO = plain(b"hello")
@@ -22,7 +22,7 @@ class ElsewhereTests(BrokerTestCase):
     """Broker 7 is live, broker 9 is not, and this one is broker 0."""
 
     def setUp(self) -> None:
-        """Topic "t" is stored on all of them, topic "u" on broker 7 alone."""
+        """Store topic "t" on all three brokers and topic "u" on broker 7 alone."""
         super().setUp()
         other = InProcessCoordination(self.tree, self.tree_clock)
         other.connect()
@@ -35,8 +35,8 @@ class ElsewhereTests(BrokerTestCase):
         self.settle()
         self.peer = self.connect()
 
-    def test_metadata(self) -> None:
-        """Live brokers with their addresses; a live broker that is listed leads; nobody is an error of its own."""
+    def test_metadata_names_the_live_leaders(self) -> None:
+        """A partition whose broker is not live has an error of its own, beside its replicas."""
         answer = self.ask(self.peer, Metadata(("t",)))
         expected = (BrokerAddress(0, "broker.example", 6667), BrokerAddress(7, "seven.example", 7777))
         self.assertEqual(answer.brokers, expected)
@@ -45,24 +45,24 @@ class ElsewhereTests(BrokerTestCase):
         self.assertEqual(leaders, [(0, 0), (7, 0), (-1, NO_LEADER), (7, 0), (0, 0)])
         self.assertEqual(topic.partitions[2].replicas, (9,))
 
-    def test_only_ours_are_made(self) -> None:
-        """Logs are here for the partitions that list this broker."""
+    def test_only_own_partitions_get_logs(self) -> None:
+        """A log for another broker's partition would be a second one under its name."""
         self.assertEqual(sorted((log.topic, log.partition) for log in self.store.logs()), [("t", 0), ("t", 4)])
 
-    def test_explicit_partition(self) -> None:
-        """Who asks here for another broker's partition is told that it is wrong."""
+    def test_another_brokers_partition_is_refused(self) -> None:
+        """The error has the client ask for metadata again."""
         self.assertEqual(self.produce(self.peer, "t", HELLO, 1).error, WRONG)
         self.assertEqual(self.ask(self.peer, Fetch("t", 1, 0, 100)), FetchResponse(WRONG))
         (part,) = self.ask(self.peer, FetchWait(0, 1, 100, (FetchPart("t", 1, 0, 0, 100),))).parts
         self.assertEqual(part.error, WRONG)
 
-    def test_picks_among_its_own(self) -> None:
-        """Partition -1 takes turns among those that are here."""
+    def test_partition_minus_one_means_an_own_one(self) -> None:
+        """The broker chooses in turn among those that it stores."""
         stored = [self.produce(self.peer, "t", HELLO, -1).stored_partition for _ in range(4)]
         self.assertEqual(stored, [0, 4, 0, 4])
 
-    def test_none_here(self) -> None:
-        """A topic of which nothing is here: refused, counted, and logged with what helps; nothing is made."""
+    def test_a_topic_stored_elsewhere_is_refused(self) -> None:
+        """The refusals are counted and logged with a remedy, and no log is made."""
         self.assertEqual(self.produce(self.peer, "u", HELLO, -1).error, WRONG)
         self.peer.send(Produce("u", -1, HELLO))
         self.settle()
@@ -76,8 +76,8 @@ class StartingTests(BrokerTestCase):
 
     joins = False
 
-    def test_connections_wait(self) -> None:
-        """Requests wait until it is decided what is served here, and are answered then."""
+    def test_requests_wait_for_the_first_comparison(self) -> None:
+        """Until then the broker does not know which partitions it serves."""
         peer = self.connect()
         peer.send(Metadata(None))
         self.settle()
@@ -86,8 +86,8 @@ class StartingTests(BrokerTestCase):
         (answer,) = peer.answers()
         self.assertEqual([broker.id for broker in answer.brokers], [0])
 
-    def test_known_without_the_tree(self) -> None:
-        """When that takes too long they are answered by what is known; nothing can be made yet."""
+    def test_a_broker_begins_without_its_tree(self) -> None:
+        """After a while it answers by what it knows; topics cannot be made yet."""
         peer = self.connect()
         self.broker.begin()
         self.assertEqual(self.ask(peer, Metadata(("t",), create=True)).topics[0].error, 114)

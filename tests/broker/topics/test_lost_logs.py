@@ -1,4 +1,4 @@
-"""Tests of lost logs: what the coordination tree knows of and the disk has not is never served from the beginning."""
+"""Tests of lost logs: a log that the tree knows and the disk has not is never served as an empty one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from logd.coord import paths
 from logd.coord.registries.stored_ends import StoredEnds
 from logd.coord.registries.topics import encode_entry
 from logd.log.disk.names import segment_name
-from logd.log.recovery.beginning import JUMP
+from logd.log.recovery.lost_log_replacement import JUMP
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import LOST_LOG, OFFLINE, SERVED_AGAIN
 from logd.topic import TopicEntry
-from tests.broker.losing import HELLO, LostLogTestCase
+from tests.broker.lost_logs import HELLO, LostLogTestCase
 
 OFFLINE_ERROR, OUT_OF_RANGE = 106, 1
 
@@ -21,8 +21,8 @@ OFFLINE_ERROR, OUT_OF_RANGE = 106, 1
 class LossTests(LostLogTestCase):
     """Ways to lose a log."""
 
-    def test_folder_missing(self) -> None:
-        """A partition whose folder is gone is offline, with reason and remedy; the other one is served."""
+    def test_a_log_without_its_folder_is_offline(self) -> None:
+        """The reason names a remedy, and the other partition is served."""
         self.kill()
         self.remove_folder("t-0")
         self.open()
@@ -39,15 +39,15 @@ class LossTests(LostLogTestCase):
         self.assertEqual(self.broker.health()["status"], "degraded")
         self.assertEqual(self.produce(peer, "t", HELLO, 1).error, 0)
 
-    def test_end_zero(self) -> None:
-        """So is one of which nothing was known to be stored: perhaps something was, just before."""
+    def test_an_empty_log_can_be_lost_too(self) -> None:
+        """Messages may have come just before, after the stored end was written."""
         self.kill()
         self.remove_folder("t-1")
         self.open()
         self.assertIn("up to 0 at least", self.reason("t", 1))
 
-    def test_mount_missing(self) -> None:
-        """So is one whose folder is empty, and nothing is written there."""
+    def test_an_empty_folder_is_no_log(self) -> None:
+        """A disk that is not mounted leaves one, and nothing may be written there."""
         self.kill()
         self.remove_folder("t-0")
         self.files.make_directory("/data/t-0")
@@ -55,8 +55,8 @@ class LossTests(LostLogTestCase):
         self.assertIn("no log", self.reason())
         self.assertEqual(self.files.list("/data/t-0"), [])
 
-    def test_disk_replaced(self) -> None:
-        """An empty data directory under the same id: all is offline, and the topic keeps its uuid."""
+    def test_a_replaced_disk_has_no_logs(self) -> None:
+        """All partitions are offline through restarts, and the topic keeps its uuid."""
         self.kill()
         self.replace_disk()
         self.open()
@@ -70,8 +70,8 @@ class LossTests(LostLogTestCase):
         self.reason()
         self.reason("t", 1)
 
-    def test_backup_restored(self) -> None:
-        """Files that are older than the stored end: offline, until newer ones are back."""
+    def test_an_old_backup_is_offline(self) -> None:
+        """The files end before the stored end; once newer ones are back, a repair serves them."""
         old = bytes(self.files._inode("/data/t-0/00000000000000000000.log").data)
         peer = self.connect()
         self.produce(peer, "t", HELLO)
@@ -90,7 +90,7 @@ class LossTests(LostLogTestCase):
         self.assertEqual(self.produce(self.connect(), "t", HELLO).first_id, 3 * len(HELLO))
 
     def write_log(self, data: bytes) -> None:
-        """Have this, and nothing else, in the folder of the first partition."""
+        """Write these bytes as the only file of the first partition."""
         for name in self.files.list("/data/t-0"):
             self.files.remove(f"/data/t-0/{name}")
         file = self.files.open("/data/t-0/00000000000000000000.log", create=True)
@@ -99,8 +99,8 @@ class LossTests(LostLogTestCase):
         file.close()
         self.files.sync_directory("/data/t-0")
 
-    def test_moved_without_its_files(self) -> None:
-        """A partition that the tree gives to this broker, and that another one has stored, does not begin at 0 here."""
+    def test_a_moved_partition_needs_its_files(self) -> None:
+        """Another broker stored messages of it, whose ids must not be given again."""
         entry = TopicEntry("moved", {0: (0,)})
         self.in_tree(paths.stored_ends("moved", 7), StoredEnds("seven", {0: 500}).encode())
         self.in_tree(paths.topic("m"), encode_entry(entry))
@@ -108,8 +108,8 @@ class LossTests(LostLogTestCase):
         self.assertIn("broker 7 stored it up to 500", reason)
         self.assertFalse(self.files.exists("/data/m-0"))
 
-    def test_tree_away(self) -> None:
-        """While the tree is away a log that is missing is not made; it is offline once the tree is there."""
+    def test_a_missing_log_waits_for_the_tree(self) -> None:
+        """Without the tree the broker cannot tell if it is new or lost."""
         self.kill()
         self.remove_folder("t-0")
         self.joins = False
@@ -121,8 +121,8 @@ class LossTests(LostLogTestCase):
         self.join()
         self.reason()
 
-    def test_node_that_cannot_be_read(self) -> None:
-        """One bad node makes its topic unusable, with a log line that names it; mended, the topic is served."""
+    def test_a_bad_node_takes_its_topic_offline(self) -> None:
+        """The reason names the node; once that is mended the topic is served."""
         good = self.stored_ends()
         assert good is not None
         self.create("u")
@@ -137,16 +137,16 @@ class LossTests(LostLogTestCase):
 
 
 class NoLossTests(LostLogTestCase):
-    """What is no loss."""
+    """Cases that look like a loss and are none."""
 
-    def test_restart(self) -> None:
-        """After a kill, or a clean stop, all is served, the empty partition too."""
+    def test_a_killed_broker_serves_all_again(self) -> None:
+        """The partition that is empty has a log too."""
         self.kill()
         self.open()
         self.assertEqual([self.log_of("t", number).offline for number in (0, 1)], [None, None])
 
-    def test_upgrade(self) -> None:
-        """Where the tree has no stored ends yet they are made of what is here."""
+    def test_stored_ends_are_made_from_the_logs(self) -> None:
+        """A tree of an earlier release has none."""
         before = self.stored_ends()
         for path in (paths.stored_ends(self.uuid, 0), paths.stored_topic(self.uuid)):
             self.access.client.delete(path)
@@ -157,8 +157,8 @@ class NoLossTests(LostLogTestCase):
         self.assertEqual([self.log_of("t", number).offline for number in (0, 1)], [None, None])
         self.assertEqual(self.stored_ends(), before)
 
-    def test_deleted(self) -> None:
-        """A lost topic can be deleted, and made again; its stored ends are gone."""
+    def test_a_lost_topic_can_be_deleted(self) -> None:
+        """Its stored ends go with it, so that it can be made again."""
         self.kill()
         self.remove_folder("t-0")
         self.open()
@@ -170,8 +170,8 @@ class NoLossTests(LostLogTestCase):
         self.create("t", 2)
         self.assertEqual([self.log_of("t", number).offline for number in (0, 1)], [None, None])
 
-    def test_refused_before_it_is_named(self) -> None:
-        """A new log takes messages once the tree has its name; those that come before wait, in order."""
+    def test_a_new_log_waits_for_its_node(self) -> None:
+        """Messages that come before wait in order, while other topics take theirs."""
         self.store.on_flushed = lambda log: None
         node = paths.stored_ends("new", 0)
         self.in_tree(paths.topic("n"), encode_entry(TopicEntry("new", {0: (0,)})))
@@ -191,16 +191,16 @@ class NoLossTests(LostLogTestCase):
 
 
 class DamagedRecordTests(LostLogTestCase):
-    """topics.json is damaged, and the tree has what stood there."""
+    """A damaged topics.json, beside a tree that has the same topics."""
 
     def damage(self) -> None:
-        """A byte of the topic's uuid is flipped."""
+        """Kill the broker, and flip a bit of the topic's uuid on the disk."""
         self.kill()
         data = self.files._inode("/data/topics.json").data
         data[data.index(self.uuid.encode())] ^= 1
 
-    def test_healed(self) -> None:
-        """The topic keeps its uuid, settings and messages; the file is written again."""
+    def test_the_tree_mends_topics_json(self) -> None:
+        """The topic keeps its uuid, its settings and its messages."""
         self.damage()
         self.open()
         self.assertEqual(self.entry("t").uuid, self.uuid)
@@ -208,8 +208,8 @@ class DamagedRecordTests(LostLogTestCase):
         self.assertEqual([self.log_of("t", number).offline for number in (0, 1)], [None, None])
         self.assertIn(self.uuid.encode(), bytes(self.files._inode("/data/topics.json").data))
 
-    def test_tree_away(self) -> None:
-        """While the tree is away its logs are not served, as no uuid is made up."""
+    def test_damage_waits_for_the_tree(self) -> None:
+        """No uuid is made up meanwhile, so the logs are not served."""
         self.damage()
         self.joins = False
         self.open()
@@ -222,10 +222,10 @@ class DamagedRecordTests(LostLogTestCase):
 
 
 class AcceptedLossTests(LostLogTestCase):
-    """An operator accepts a loss, having been shown it."""
+    """Losses that an operator has been shown, and accepts."""
 
-    def test_accepted(self) -> None:
-        """The log begins at a multiple of 2^40, far above all that was given; old positions are out of range."""
+    def test_an_accepted_loss_jumps_far_ahead(self) -> None:
+        """The new log begins at a multiple of 2^40, above all ids given before, so that none is given twice."""
         self.kill()
         self.remove_folder("t-0")
         self.open()
@@ -248,8 +248,8 @@ class AcceptedLossTests(LostLogTestCase):
         self.assertEqual(self.log_of("t").end, JUMP + len(HELLO))
         self.assertIsNone(self.log_of("t").offline)
 
-    def test_not_shown(self) -> None:
-        """A loss that was not shown as it is cannot be accepted."""
+    def test_a_loss_is_accepted_as_shown(self) -> None:
+        """An acceptance with another position changes nothing."""
         self.kill()
         self.remove_folder("t-0")
         self.open()
@@ -258,8 +258,8 @@ class AcceptedLossTests(LostLogTestCase):
             self.assertEqual((answer.state, answer.described[0].mended), (OFFLINE, False))
         self.reason()
 
-    def test_node_changed_meanwhile(self) -> None:
-        """A node that was written meanwhile is read again, and the loss can be accepted as before, behind its ends."""
+    def test_a_loss_shown_again_can_be_accepted(self) -> None:
+        """The node of the stored ends was written meanwhile, and the log begins behind its ends."""
         self.kill()
         self.remove_folder("t-0")
         self.open()
@@ -273,8 +273,8 @@ class AcceptedLossTests(LostLogTestCase):
         self.assertEqual(self.accept(), 2 * JUMP)
         self.assertEqual(self.stored_ends().ends, {0: 2 * JUMP, 1: len(HELLO)})  # type: ignore[union-attr]
 
-    def test_accepted_in_part(self) -> None:
-        """What was accepted of one partition says nothing of files that turn up for another one: nobody accepted it."""
+    def test_acceptance_covers_one_partition(self) -> None:
+        """Files that turn up for another one are not taken for the log that was lost."""
         self.kill()
         old = self.files
         self.replace_disk()
@@ -296,8 +296,8 @@ class AcceptedLossTests(LostLogTestCase):
         self.assertIsNone(self.log_of("t", 1).offline)
         self.assertIn("is not the data directory of instance", self.reason("t", 0))
 
-    def test_no_position_left(self) -> None:
-        """A file whose name is a number near 2^63 gets an answer that says so, and no position that nobody can say."""
+    def test_an_end_of_all_positions_is_refused(self) -> None:
+        """A file whose name is near 2^63 leaves no position for a jump; the text says to move it away."""
         self.kill()
         self.remove_folder("t-0")
         self.files.make_directory("/data/t-0")
@@ -309,8 +309,8 @@ class AcceptedLossTests(LostLogTestCase):
         self.files.remove(stray)
         self.accept()
 
-    def test_replaced_disk(self) -> None:
-        """Of a replaced disk each partition is accepted by itself, and the others stay lost through restarts."""
+    def test_each_partition_is_accepted_by_itself(self) -> None:
+        """The others stay lost through restarts."""
         self.kill()
         self.replace_disk()
         self.open()
@@ -325,16 +325,16 @@ class AcceptedLossTests(LostLogTestCase):
         self.open()
         self.assertIsNone(self.log_of("t", 1).offline)
 
-    def test_twice(self) -> None:
-        """A log that is lost again begins further on."""
+    def test_a_second_loss_jumps_further(self) -> None:
+        """The ids that were given after the first one are behind it."""
         for jump in (JUMP, 2 * JUMP):
             self.kill()
             self.remove_folder("t-0")
             self.open()
             self.assertEqual(self.accept(), jump)
 
-    def test_files_are_back(self) -> None:
-        """Nothing is given up when the files are back meanwhile."""
+    def test_files_put_back_undo_the_loss(self) -> None:
+        """The acceptance gives nothing up, since the log is there again."""
         self.kill()
         self.files.rename("/data/t-0", "/data/away")
         self.open()

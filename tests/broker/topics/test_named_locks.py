@@ -1,4 +1,4 @@
-"""Tests of turns on names."""
+"""Tests of logd.broker.topics.named_locks: one holder at a time for each name."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from logd.broker.topics.named_locks import NamedLocks
 
 
 class NamedLocksTests(SynchronousTestCase):
-    """Some who want a turn, each of whom goes on when the test says so."""
+    """Holders that go on when the test says so."""
 
     def setUp(self) -> None:
-        """Nobody has one."""
+        """Make locks without a holder."""
         self.locks = NamedLocks()
         self.log: list[str] = []
 
     def take(self, name: str, who: str) -> tuple[Deferred[None], Deferred[None]]:
-        """Somebody wants a turn; what ends it, and what it comes to."""
+        """Ask for a lock; return the Deferred that ends its holder's work, and that of the outcome."""
         end: Deferred[None] = Deferred()
 
         async def work() -> None:
@@ -27,8 +27,8 @@ class NamedLocksTests(SynchronousTestCase):
 
         return end, Deferred.fromCoroutine(work())
 
-    def test_one_at_a_time(self) -> None:
-        """Of one name one after the other, in order; another name waits for nobody."""
+    def test_a_name_has_one_holder(self) -> None:
+        """The next one follows in order; other names do not wait."""
         ends = [self.take("a", who)[0] for who in ("first", "second", "third")]
         self.take("b", "other")
         self.assertEqual(self.log, ["first", "other"])
@@ -36,8 +36,8 @@ class NamedLocksTests(SynchronousTestCase):
         ends[1].callback(None)
         self.assertEqual(self.log, ["first", "other", "second", "third"])
 
-    def test_cancelled(self) -> None:
-        """Who gives up while waiting holds up nobody, nor does one whose work fails."""
+    def test_a_cancelled_holder_holds_up_nobody(self) -> None:
+        """Nor does one whose work fails."""
         first, failing = self.take("a", "first")
         _, given_up = self.take("a", "second")
         _, third = self.take("a", "third")
@@ -48,8 +48,8 @@ class NamedLocksTests(SynchronousTestCase):
         self.assertNoResult(third)
         self.failureResultOf(failing, ValueError)
 
-    def test_idle(self) -> None:
-        """Idle means that nobody has a turn or waits for one; nothing is kept of names that are done with."""
+    def test_idle_locks_keep_nothing(self) -> None:
+        """Idle means that no name has a holder or a waiter."""
         self.successResultOf(Deferred.fromCoroutine(self.locks.when_idle()))
         first, _ = self.take("a", "first")
         second, _ = self.take("a", "second")

@@ -1,4 +1,4 @@
-"""Tests of topics whose entries list several brokers for a partition: refused, as long as there is no replication."""
+"""Tests of entries that list several brokers for a partition: they are refused until there is replication."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from logd.coord.registries.topics import encode_entry
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.metadata import Metadata
 from logd.topic import TopicEntry
-from tests.broker.doubles import BrokerTestCase
-from tests.broker.losing import HELLO, write_node
+from tests.broker.lost_logs import HELLO, write_node
+from tests.broker.rig import BrokerTestCase
 
 OFFLINE_ERROR = 106
 
@@ -20,8 +20,8 @@ class SeveralBrokersTests(BrokerTestCase):
         """Write a topic's entry as an operator would."""
         write_node(self, self.access.client, paths.topic(name), encode_entry(entry))
 
-    def test_refused(self) -> None:
-        """Nothing of the topic is made or served; clients and the log are told why; other topics are as they were."""
+    def test_a_replicated_entry_is_refused(self) -> None:
+        """One log alone would promise a copy that is not there; other topics are served as usual."""
         self.create("t")
         self.write("two", TopicEntry("two", {0: (0,), 1: (7, 0)}))
         peer = self.connect()
@@ -35,8 +35,8 @@ class SeveralBrokersTests(BrokerTestCase):
         self.assertIn("1: [7, 0]", self.broker.health()["conflicts"]["two"])
         self.assertEqual(self.produce(peer, "t", HELLO).error, 0)
 
-    def test_mended(self) -> None:
-        """Once one broker is listed for each partition the topic is served, with what was in it."""
+    def test_a_mended_entry_is_served(self) -> None:
+        """The topic has the messages from before."""
         self.create("t")
         self.produce(self.connect(), "t", HELLO)
         uuid = self.broker.topics.get("t").uuid  # type: ignore[union-attr]

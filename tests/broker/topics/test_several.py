@@ -1,4 +1,4 @@
-"""Tests of several brokers over one tree: who makes what, who is asked for what, and what a restart finds."""
+"""Tests of several brokers over one tree: creation, deletion, restarts, and times without the tree."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ HELLO = plain(b"hello")
 
 
 def log_of(member: Member, topic: str, partition: int) -> PartitionLog:
-    """A log that is there."""
+    """Return the log of a partition that has one."""
     log = member.store.log(topic, partition)
     assert log is not None
     return log
 
 
 class CreationTests(MembersTestCase):
-    """Topics over several brokers."""
+    """Topics that are made over two brokers."""
 
     def setUp(self) -> None:
-        """Two brokers."""
+        """Start both brokers."""
         super().setUp()
         self.one, self.two = self.member(1), self.member(2)
 
-    def test_registered(self) -> None:
-        """Each is registered with its address and instance, and knows of the other."""
+    def test_brokers_know_each_other(self) -> None:
+        """Each is registered with its address and instance."""
         self.assertEqual(self.nodes(paths.BROKER_IDS), ["1", "2"])
         value = json.loads(self.outcome(self.reader.get(paths.broker(1)))[0])
         expected = {"host": "broker1.example", "port": 7001, "instance": self.one.store.instance, "topics": {}}
@@ -42,8 +42,8 @@ class CreationTests(MembersTestCase):
         expected_live = {1: ("broker1.example", 7001), 2: ("broker2.example", 7002)}
         self.assertEqual((self.one.broker.brokers(), self.two.broker.brokers()), (expected_live, expected_live))
 
-    def test_partitions_are_spread(self) -> None:
-        """Each broker gets its share and makes the logs of it; the next topic begins at another broker."""
+    def test_partitions_are_spread_over_brokers(self) -> None:
+        """Each makes the logs of its share; the next topic begins at the other broker."""
         entry = self.create(self.one, "t", 5)
         shares = {number: sum(brokers == (number,) for brokers in entry.partitions.values()) for number in (1, 2)}
         self.assertEqual(sorted(shares.values()), [2, 3])
@@ -55,15 +55,15 @@ class CreationTests(MembersTestCase):
         other = self.create(self.one, "u", 5)
         self.assertNotEqual(other.partitions[0], entry.partitions[0])
 
-    def test_registry_tells_what_is_stored(self) -> None:
-        """A while after a change the registry has the partitions that are stored on each."""
+    def test_the_registry_has_the_stored_partitions(self) -> None:
+        """They are written once for all changes of a short while."""
         self.create(self.one, "t", 2)
         self.pass_time(2.5)
         found = [json.loads(self.outcome(self.reader.get(paths.broker(number)))[0])["topics"] for number in (1, 2)]
         self.assertEqual(sorted(found, key=str), [{"t": [0]}, {"t": [1]}])
 
-    def test_race(self) -> None:
-        """Of two brokers that make one topic at once one does; both serve what that one decided."""
+    def test_one_of_two_creations_wins(self) -> None:
+        """Both brokers serve the winner's topic, with its number of partitions."""
         first = self.one.broker.administration.create("t", 2, {})
         second = self.two.broker.administration.create("t", 4, {})
         entry = self.outcome(first)
@@ -71,8 +71,8 @@ class CreationTests(MembersTestCase):
         self.assertEqual(self.two.broker.topics.get("t"), entry)
         self.assertEqual(len(self.one.partitions("t") + self.two.partitions("t")), 2)
 
-    def test_known_before_the_answer(self) -> None:
-        """Who is told that a topic exists can use it at once: the loser has its logs before it answers."""
+    def test_the_losing_broker_has_the_topic(self) -> None:
+        """It makes its logs before it answers, so that its client can use them at once."""
         first = self.one.broker.administration.create("t", 2, {})
         self.two.client.link.delay = lambda: 0.05  # its watch comes late
         while not first.called:
@@ -90,14 +90,14 @@ class CreationTests(MembersTestCase):
         self.assertIsInstance(self.error(second), TopicExists)
         self.assertEqual(len(partitions), 1)
 
-    def test_on_demand(self) -> None:
-        """A topic that a client of the other broker used first is there for this one's."""
+    def test_a_topic_used_first_elsewhere_exists_here(self) -> None:
+        """Clients of either broker may be the first."""
         self.outcome(self.one.broker.create_on_demand("t"))
         self.outcome(self.two.broker.create_on_demand("t"))
         self.assertEqual(self.one.broker.topics.get("t"), self.two.broker.topics.get("t"))
 
-    def test_most_partitions(self) -> None:
-        """topics.max counts the partitions of all brokers."""
+    def test_topics_max_counts_all_brokers(self) -> None:
+        """A broker may store few partitions itself and still refuse."""
         three = self.member(3, topics_max=6)
         self.create(self.one, "t", 5)
         self.settle()
@@ -105,8 +105,8 @@ class CreationTests(MembersTestCase):
         self.assertIsInstance(error, InvalidTopic)
         self.assertIn("5 are in use", str(error))
 
-    def test_at_once(self) -> None:
-        """Many creations at once share writes of topics.json; each is answered once its own write has lasted."""
+    def test_creations_share_writes(self) -> None:
+        """40 of them need few writes of topics.json, and each is answered after its own."""
         making = [self.one.broker.administration.create(f"t{n}", 1, {}) for n in range(40)]
         while not self.one.threads.works:
             self.clock.advance(0)
@@ -125,16 +125,16 @@ class CreationTests(MembersTestCase):
         self.settle()
         self.assertEqual(len(self.two.broker.topics.names()), 40)
 
-    def test_most_partitions_at_once(self) -> None:
-        """Creations under way count for topics.max; one that fails counts no more."""
+    def test_creations_under_way_count_too(self) -> None:
+        """One that fails counts no more."""
         three = self.member(3, topics_max=6)
         making = [three.broker.administration.create(f"t{n}", 4, {}) for n in range(2)]
         self.assertEqual(len(self.outcome(making[0]).partitions), 4)
         self.assertIsInstance(self.error(making[1]), InvalidTopic)
         self.create(three, "u", 2)
 
-    def test_settings(self) -> None:
-        """A topic's settings hold on every broker that stores it."""
+    def test_settings_hold_on_every_broker(self) -> None:
+        """They are part of the topic's entry, not of the broker that was asked."""
         self.outcome(self.one.broker.administration.create("t", 2, {"retention.ms": 7}))
         self.settle()
         for member in (self.one, self.two):
@@ -143,10 +143,10 @@ class CreationTests(MembersTestCase):
 
 
 class DeletionTests(MembersTestCase):
-    """Topics that go."""
+    """A topic that is deleted on two brokers."""
 
     def setUp(self) -> None:
-        """Two brokers with a topic that both store, and positions of a group in it."""
+        """Make a topic that both brokers store, and commit positions of a group in it."""
         super().setUp()
         self.one, self.two = self.member(1), self.member(2)
         self.entry = self.create(self.one, "t", 2)
@@ -155,8 +155,8 @@ class DeletionTests(MembersTestCase):
             self.outcome(self.reader.create(paths.group_offset("g", "t", number), b"5", makepath=True))
         self.outcome(self.reader.create(paths.group_offset("g", "other", 0), b"6", makepath=True))
 
-    def test_all_remove(self) -> None:
-        """Every broker removes what it stored, the groups' positions are gone, and no note stays behind."""
+    def test_every_broker_removes_its_logs(self) -> None:
+        """The groups' positions go with them, and no note stays in the tree."""
         self.outcome(self.one.broker.administration.delete("t"))
         self.settle()
         for member in self.members:
@@ -166,8 +166,8 @@ class DeletionTests(MembersTestCase):
         self.assertEqual((self.nodes(paths.DELETED_TOPICS), self.nodes(paths.BROKER_TOPICS)), ([], []))
         self.assertIsInstance(self.error(self.two.broker.administration.delete("t")), UnknownTopic)
 
-    def test_deleted_while_a_broker_was_down(self) -> None:
-        """A broker that was down removes what it stored when it comes back, for the tree has noted the deletion."""
+    def test_a_broker_deletes_what_it_missed(self) -> None:
+        """The tree keeps a note of the deletion until every broker has removed its logs."""
         self.two.kill()
         self.outcome(self.one.broker.administration.delete("t"))
         self.assertEqual(self.nodes(paths.DELETED_TOPICS), [self.entry.uuid])
@@ -176,8 +176,8 @@ class DeletionTests(MembersTestCase):
         self.assertEqual((self.two.partitions("t"), self.two.broker.topics.names()), ([], []))
         self.assertEqual((self.nodes(paths.DELETED_TOPICS), self.nodes(paths.BROKER_TOPICS)), ([], []))
 
-    def test_made_again_while_a_broker_was_down(self) -> None:
-        """The same, when the topic was made again meanwhile: it gets an empty log under the new uuid."""
+    def test_a_new_topic_replaces_the_old_one(self) -> None:
+        """A broker that was down gets an empty log under the new uuid."""
         (number,) = self.two.partitions("t")
         log_of(self.two, "t", number).append([HELLO], 1, -1)
         self.two.kill()
@@ -190,8 +190,8 @@ class DeletionTests(MembersTestCase):
         self.assertEqual((log_of(self.two, "t", 0).end, self.two.broker.topics.get("t")), (0, again))
         self.assertEqual(self.two.membership.reconciler.conflicts, {})
 
-    def test_made_again_at_once(self) -> None:
-        """Deleted and made again by one broker faster than the other looks: both have the new one, empty."""
+    def test_a_name_can_be_used_again_at_once(self) -> None:
+        """One broker deletes and creates faster than the other looks; both end with the new topic."""
         for member in self.members:
             (number,) = member.partitions("t")
             log_of(member, "t", number).append([HELLO], 1, -1)
@@ -204,8 +204,8 @@ class DeletionTests(MembersTestCase):
             self.assertEqual(member.broker.topics.get("t"), entry)
             self.assertEqual([log_of(member, "t", number).end for number in member.partitions("t")], [0])
 
-    def test_disk_does_not_let_go(self) -> None:
-        """What could not be removed is removed a while later, and does not come back as a topic."""
+    def test_a_failed_removal_is_repeated(self) -> None:
+        """The topic must not come back meanwhile, nor at the next start."""
         self.two.files.errors["rename"] = [OSError(5, "Input/output error")]
         self.outcome(self.one.broker.administration.delete("t"))
         self.settle()
@@ -219,8 +219,8 @@ class DeletionTests(MembersTestCase):
         self.settle()
         self.assertEqual((self.two.partitions("t"), self.nodes(paths.BROKER_TOPICS)), ([], []))
 
-    def test_node_removed_by_hand(self) -> None:
-        """A node that is gone without a note deletes nothing: the topic moves into the tree again."""
+    def test_a_missing_node_deletes_nothing(self) -> None:
+        """Without a note of a deletion the topic moves into the tree again."""
         (number,) = self.two.partitions("t")
         log_of(self.two, "t", number).append([HELLO], 1, -1)
         self.outcome(self.reader.delete(paths.topic("t")))
@@ -231,10 +231,10 @@ class DeletionTests(MembersTestCase):
 
 
 class StartTests(MembersTestCase):
-    """What a broker brings along, and what the tree has."""
+    """A start with topics on the disk, over a tree that may have others."""
 
-    def test_note_that_is_none(self) -> None:
-        """A node among the notes that is none is passed over and stays; the broker joins the others."""
+    def test_a_bad_note_is_passed_over(self) -> None:
+        """It stays in the tree, and the broker joins the others."""
         for number, data in enumerate((b"", b"{}", b"[1]", b'{"brokers": "1"}')):
             self.outcome(self.reader.create(f"{paths.DELETED_TOPICS}/by-hand-{number}", data, makepath=True))
         member = self.member(1)
@@ -242,7 +242,7 @@ class StartTests(MembersTestCase):
         self.assertEqual((member.partitions("t"), len(self.nodes(paths.DELETED_TOPICS))), ([0], 4))
 
     def stored(self, uuid: str, *partitions: int, broker: int = 1, data: bytes = HELLO) -> Member:
-        """A broker that was stopped, with topic "t" in topics.json and something in its logs."""
+        """Return a stopped broker that stores topic "t", which is not in the tree any more."""
         member = self.member(broker)
         entry = TopicEntry(uuid, dict.fromkeys(partitions, (broker,)))
         self.outcome(self.reader.create(paths.topic("t"), encode_entry(entry), makepath=True))
@@ -253,8 +253,8 @@ class StartTests(MembersTestCase):
         self.outcome(self.reader.delete(paths.topic("t")))
         return member
 
-    def test_topics_move_into_the_tree(self) -> None:
-        """What is in topics.json is in the tree after a start, under its uuid, and is served."""
+    def test_stored_topics_move_into_the_tree(self) -> None:
+        """They keep their uuid, and are served."""
         member = self.stored("mine", 0, 1)
         member.start()
         self.settle()
@@ -263,8 +263,8 @@ class StartTests(MembersTestCase):
         self.assertEqual(log_of(member, "t", 1).end, len(HELLO))
         self.assertTrue(member.broker.ready)
 
-    def test_another_uuid(self) -> None:
-        """A topic of that name under another uuid: both are named, ours is not served, and nothing is touched."""
+    def test_a_topic_under_another_uuid_is_a_conflict(self) -> None:
+        """The conflict names both; the logs stored here are not served, and nothing of them is changed."""
         member = self.stored("mine", 0, 1)
         self.outcome(self.reader.create(paths.topic("t"), encode_entry(TopicEntry("theirs", {0: (1,)}))))
         member.start()
@@ -278,16 +278,16 @@ class StartTests(MembersTestCase):
         self.assertIn("t", json.loads(bytes(member.files._inode("/data/topics.json").data)))
         self.assertTrue(member.broker.ready)
 
-    def test_another_uuid_and_nothing_stored(self) -> None:
-        """Logs in which nothing ever was make way for those of the tree's topic."""
+    def test_empty_logs_make_way(self) -> None:
+        """They never had a message, so nothing is lost."""
         member = self.stored("mine", 0, 1, data=b"")
         self.outcome(self.reader.create(paths.topic("t"), encode_entry(TopicEntry("theirs", {0: (1,)}))))
         member.start()
         self.settle()
         self.assertEqual((member.partitions("t"), member.membership.reconciler.conflicts), ([0], {}))
 
-    def test_listed_elsewhere(self) -> None:
-        """A log for whose partition the tree lists another broker is refused, both are named; the rest is served."""
+    def test_a_log_listed_elsewhere_is_not_served(self) -> None:
+        """The conflict names both brokers; the other partition is served."""
         member = self.stored("mine", 0, 1)
         entry = TopicEntry("mine", {0: (1,), 1: (2,)})
         self.outcome(self.reader.create(paths.topic("t"), encode_entry(entry)))
@@ -300,8 +300,8 @@ class StartTests(MembersTestCase):
         self.assertIsNotNone(log_of(member, "t", 1).offline)
         self.assertEqual(log_of(member, "t", 1).end, len(HELLO))
 
-    def test_another_instance_has_the_id(self) -> None:
-        """A broker whose id another one has is not registered, says both, moves nothing into the tree, and waits."""
+    def test_a_taken_id_keeps_a_broker_out(self) -> None:
+        """It names both instances, moves nothing into the tree, and waits until the id is free."""
         member = self.stored("mine", 0)
         other = self.member(1)
         member.start()
@@ -315,8 +315,8 @@ class StartTests(MembersTestCase):
         self.pass_time(2)
         self.assertEqual((member.broker.health()["problem"], self.nodes(paths.BROKER_TOPICS)), (None, ["t"]))
 
-    def test_restart_before_the_session_is_over(self) -> None:
-        """A broker that was killed takes its own registration over, at once."""
+    def test_a_broker_takes_over_its_registration(self) -> None:
+        """After a kill its own session may last on for seconds."""
         member = self.member(1)
         member.kill()
         self.assertEqual(self.nodes(paths.BROKER_IDS), ["1"])
@@ -326,8 +326,8 @@ class StartTests(MembersTestCase):
         self.assertEqual(stat.ephemeral_owner, member.client.session_id)
         self.assertIsNone(member.broker.health()["problem"])
 
-    def test_killed(self) -> None:
-        """The others know that a killed broker is gone once its session is over; then nobody leads its partitions."""
+    def test_a_killed_broker_leads_nothing(self) -> None:
+        """The others learn of it once its session is over."""
         one, two = self.member(1), self.member(2)
         self.create(one, "t", 2)
         two.kill()
@@ -340,10 +340,10 @@ class StartTests(MembersTestCase):
 
 
 class TreeAwayTests(MembersTestCase):
-    """The tree cannot be reached."""
+    """Brokers while the tree cannot be reached."""
 
-    def test_serving_goes_on(self) -> None:
-        """What is known stays known; creations and deletions fail, so that they can be tried again."""
+    def test_serving_goes_on_without_the_tree(self) -> None:
+        """Creations and deletions fail with an error that allows another try."""
         member = self.member(1)
         entry = self.create(member, "t", 1)
         member.client.link.reachable = False
@@ -365,8 +365,8 @@ class TreeAwayTests(MembersTestCase):
         self.assertEqual(member.broker.health()["status"], "ok")
         self.create(member, "u", 1)
 
-    def test_away_at_the_start(self) -> None:
-        """A broker that cannot reach the tree serves what it stores after a while, and goes on trying."""
+    def test_a_broker_starts_without_the_tree(self) -> None:
+        """It serves after a while what it stores, and goes on trying."""
         member = self.member(1)
         entry = self.create(member, "t", 1)
         self.outcome(member.stop())
@@ -385,8 +385,8 @@ class TreeAwayTests(MembersTestCase):
         self.assertTrue(member.membership.registered)
         self.create(member, "u", 1)
 
-    def test_lost_session(self) -> None:
-        """After a session that was lost the broker registers again, and sees what happened meanwhile."""
+    def test_a_lost_session_is_replaced(self) -> None:
+        """The broker registers again, and sees the topics made meanwhile."""
         one, two = self.member(1), self.member(2)
         two.client.link.reachable = False
         two.client.link.cut()

@@ -1,4 +1,4 @@
-"""Tests of stored ends that are written while logs grow, and of logs that wait for that."""
+"""Tests of the writing of stored ends while logs grow, and of logs that wait for it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.topics.ends_schedule import LEAD_SECONDS, WRITE_SECONDS
 from logd.coord.registries.stored_ends import GROWTH, growth_limit
-from logd.log.recovery.beginning import JUMP, LEAST_JUMP
+from logd.log.recovery.lost_log_replacement import JUMP, LEAST_JUMP
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.losing import HELLO, LostLogTestCase
+from tests.broker.lost_logs import HELLO, LostLogTestCase
 
 
 class RecordingTests(LostLogTestCase):
-    """When stored ends are written."""
+    """The times at which stored ends are written."""
 
     def end(self) -> int:
-        """The stored end of the first partition."""
+        """Return the stored end of the first partition."""
         found = self.stored_ends()
         assert found is not None
         return found.ends[0]
 
-    def test_growing(self) -> None:
-        """A second after a log begins to grow, then once a minute while it grows."""
+    def test_a_growing_log_is_recorded_each_minute(self) -> None:
+        """The first write is a second after it begins to grow."""
         peer = self.connect()
         self.assertEqual(self.end(), 2 * len(HELLO))
         self.assertEqual(self.stored_ends().instance, self.store.instance)  # type: ignore[union-attr]
@@ -37,8 +37,8 @@ class RecordingTests(LostLogTestCase):
         self.pass_time(LEAD_SECONDS)
         self.assertEqual(self.end(), 13 * len(HELLO))
 
-    def test_rolled(self) -> None:
-        """A roll does not wait for the minute."""
+    def test_a_roll_is_recorded_at_once(self) -> None:
+        """It does not wait until the minute is over."""
         self.create("r", 1, segment_bytes=len(HELLO))
         self.uuid = self.entry("r").uuid
         peer = self.connect()
@@ -49,8 +49,8 @@ class RecordingTests(LostLogTestCase):
         self.pass_time(LEAD_SECONDS)
         self.assertEqual(self.end(), 4 * len(HELLO))
 
-    def test_tree_away_as_the_minute_ends(self) -> None:
-        """A topic whose write is under way when the minute ends, and fails, is written a minute later: it may rest."""
+    def test_a_failed_write_is_repeated_in_a_minute(self) -> None:
+        """The log may not grow again, so that nothing else would bring about a write."""
         self.create("u", 1)
         self.uuid = self.entry("u").uuid
         link = self.access.client.link
@@ -69,8 +69,8 @@ class RecordingTests(LostLogTestCase):
         self.pass_time(WRITE_SECONDS)
         self.assertEqual(self.end(), len(HELLO))
 
-    def test_stop(self) -> None:
-        """A clean stop writes what has grown."""
+    def test_a_clean_stop_records_the_growth(self) -> None:
+        """The next start then finds ends that are exact."""
         self.produce(self.connect(), "t", HELLO)
         self.broker.ends.halt()
         finishing = Deferred.fromCoroutine(self.broker.ends.finish())
@@ -78,8 +78,8 @@ class RecordingTests(LostLogTestCase):
         self.successResultOf(finishing)
         self.assertEqual(self.end(), 3 * len(HELLO))
 
-    def test_stop_during_a_write(self) -> None:
-        """A clean stop waits for the write that is under way, and tells what that write did not come to tell."""
+    def test_a_stop_waits_for_the_write_under_way(self) -> None:
+        """It fails, and the stop writes what it should have written."""
         self.create("u", 1)
         self.uuid = self.entry("u").uuid
         link = self.access.client.link
@@ -98,8 +98,8 @@ class RecordingTests(LostLogTestCase):
         self.successResultOf(finishing)
         self.assertEqual(self.end(), len(HELLO))
 
-    def test_failed_naming(self) -> None:
-        """A write that names a new partition and fails takes nothing from what is still to be told of the others."""
+    def test_a_failed_naming_keeps_other_ends(self) -> None:
+        """It adds a partition to the node; the growth of the others is still to be written."""
         self.produce(self.connect(), "t", HELLO)
         ends, node = self.broker.ends, self.broker.ends._nodes["t"]
         naming = Deferred.fromCoroutine(ends._write(node, {7: 0}))
@@ -114,8 +114,8 @@ class RecordingTests(LostLogTestCase):
         self.successResultOf(finishing)
         self.assertEqual(self.end(), 3 * len(HELLO))
 
-    def test_creation(self) -> None:
-        """The node is there, with ends 0, before a creation is answered, and the files last by then."""
+    def test_a_creation_is_answered_after_its_node(self) -> None:
+        """Its files survive a loss of power from then on, so the topic is not taken for a lost one."""
         self.create("new", 3)
         found = self.stored_ends(self.entry("new").uuid)
         assert found is not None
@@ -126,8 +126,8 @@ class RecordingTests(LostLogTestCase):
         for number in range(3):
             self.assertIsNone(self.log_of("new", number).offline)
 
-    def test_growth_waits(self) -> None:
-        """A log that is far above its stored end takes nothing before that is written; others do."""
+    def test_a_log_far_ahead_has_to_wait(self) -> None:
+        """It may not grow more than a bound above its stored end; other partitions go on."""
         self.kill()
         self.remove_folder("t-0")
         self.open()
@@ -144,7 +144,7 @@ class RecordingTests(LostLogTestCase):
         self.assertEqual(len(peer.answers()), 1)
         self.assertEqual(self.log_of("t").end, JUMP + 3 * len(HELLO))
 
-    def test_same_distance(self) -> None:
-        """The log and the registry mean the same distance."""
+    def test_log_and_registry_share_one_distance(self) -> None:
+        """A jump after a loss is only safe if it passes all that a log may have grown unrecorded."""
         self.assertEqual(GROWTH, LEAST_JUMP)
         self.assertLess(growth_limit(0), GROWTH)

@@ -1,4 +1,4 @@
-"""Topics while the power goes at every step of making, filling and deleting them, or a call to the disk fails."""
+"""Tests of topics that meet a loss of power, or a failing disk, at each step of their making, filling and deletion."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from logd.errors import WireError
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
-#: How many disks test_many begins with; LOGD_TEST_ROUNDS says otherwise.
+#: Random disks tried with many topics; LOGD_TEST_ROUNDS sets another number.
 SEEDS = int(os.environ.get("LOGD_TEST_ROUNDS", "60"))
 HELLO = plain(b"hello")
 OTHER = plain(b"the other topic's")
@@ -27,7 +27,7 @@ class TopicCrashTests(BrokerTestCase):
     """Topic "old" is there with a message; "new" is made, filled, deleted, and made anew."""
 
     def begin(self, seed: int) -> None:
-        """A new disk, a broker on it, and the old topic."""
+        """Put in a new disk, start a broker on it, and make the old topic."""
         self.leave()
         self.new_tree()
         self.files = MemoryFiles(Random(seed), now=self.clock.seconds)
@@ -55,7 +55,7 @@ class TopicCrashTests(BrokerTestCase):
                 self.assertIsNone(self.broker.topics.get("new"))
 
     def outcome(self, doing: Deferred[TopicEntry] | Deferred[None]) -> object:
-        """What comes of it; an error of the wire will do, and then it is not known what is there."""
+        """Return the result, or an error that a client may get; after that it is unknown if the topic is there."""
         results: list[object] = []
         doing.addBoth(results.append)
         self.settle()
@@ -68,7 +68,7 @@ class TopicCrashTests(BrokerTestCase):
         return result
 
     def check(self) -> None:
-        """The old topic is as it was; the new one is there, with what was stored, or gone, as was answered."""
+        """Check that the old topic is unchanged, and the new one is there or gone as was answered."""
         self.assertEqual(self.log_of("old").visible_end, len(OTHER))
         self.assertEqual(self.content("old"), OTHER)
         entry = self.broker.topics.get("new")
@@ -85,7 +85,7 @@ class TopicCrashTests(BrokerTestCase):
         self.assertEqual([self.log_of("new", number).end for number in (0, 1)], [0, 0])
 
     def restart(self, power_lost: bool) -> None:
-        """The process or the machine is gone; start again."""
+        """Lose the process, or the power with it, and start again."""
         for peer in self.peers:
             peer.lost = True
         self.clock = Clock()
@@ -94,8 +94,8 @@ class TopicCrashTests(BrokerTestCase):
         self.files.restart(power_lost)
         self.open()
 
-    def test_power(self) -> None:
-        """The power, or the process, goes at every step in turn."""
+    def test_topics_survive_power_cuts_at_each_step(self) -> None:
+        """A kill of the process alone is tried as well."""
         survived = False
         steps = 0
         while not survived:
@@ -105,7 +105,7 @@ class TopicCrashTests(BrokerTestCase):
                 self.files.power = steps
                 try:
                     self.live()
-                    # What is done because a watch has fired is nobody's to fail, so it is reported.
+                    # Work begun by a watch has no caller to fail, so its error is logged.
                     survived = not self.flushLoggedErrors(PowerLoss)
                 except PowerLoss:
                     self.flushLoggedErrors(PowerLoss)
@@ -113,8 +113,8 @@ class TopicCrashTests(BrokerTestCase):
                 self.check()
         self.assertGreater(steps, 50)
 
-    def test_many(self) -> None:
-        """The power goes somewhere while many are made and deleted at once: what was answered holds for each."""
+    def test_answered_creations_survive_power_cuts(self) -> None:
+        """Eight topics are made and some deleted at once."""
         lost = 0
         for seed in range(SEEDS):
             self.begin(seed)
@@ -126,7 +126,7 @@ class TopicCrashTests(BrokerTestCase):
             except PowerLoss:
                 lost += 1
             self.flushLoggedErrors(PowerLoss)
-            before = dict(answered)  # what is answered from here on is answered by nobody
+            before = dict(answered)  # the broker is dead: later results are not answers
             self.restart(power_lost=seed % 3 > 0)
             for topic, told in before.items():
                 entry = self.broker.topics.get(topic)
@@ -157,8 +157,8 @@ class TopicCrashTests(BrokerTestCase):
             self.broker.administration.delete(f"t{number}").addBoth(note(f"t{number}"))
         self.settle()
 
-    def test_failures(self) -> None:
-        """Every call to the disk fails in turn, for want of room or altogether; a restart makes all well."""
+    def test_topics_survive_each_failing_call(self) -> None:
+        """Each call to the disk fails in turn, for want of room or altogether; a restart makes all well."""
         for code in (errno.ENOSPC, errno.EIO):
             number = 0
             survived = False

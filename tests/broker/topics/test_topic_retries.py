@@ -1,4 +1,4 @@
-"""Tests of creations and deletions that the coordination tree did not answer: they are compared again in a while."""
+"""Tests of creations and deletions without an answer of the coordination tree: they are compared again in a while."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 from typing import Any
 from unittest import mock
 
-from logd.broker.topics import administration as topicadministration
+from logd.broker.topics import topic_changes
 from logd.broker.topics.reconciler import RETRY_SECONDS
 from logd.coord.errors import ConnectionLoss
 from logd.errors import CoordinationUnavailable, StorageFull
@@ -14,24 +14,24 @@ from tests.broker.members import MembersTestCase
 
 
 class RetryTests(MembersTestCase):
-    """One broker, whose deletions in the tree get no answer while a test says so."""
+    """One broker, whose deletions in the tree may get no answer."""
 
     def setUp(self) -> None:
-        """Start the broker, and let no watch tell it of anything."""
+        """Start the broker, and cut off the watches that would tell it of changes."""
         super().setUp()
         self.one = self.member(1)
         self.one.membership.reconciler._cache.stop()
 
     def unanswered(self) -> Any:
-        """No deletion of a topic is answered."""
+        """Return a context in which no deletion of a topic is answered."""
 
         async def delete_topic(*arguments: object) -> None:
             raise ConnectionLoss("the connection is gone")
 
-        return mock.patch.object(topicadministration, "delete_topic", delete_topic)
+        return mock.patch.object(topic_changes, "delete_topic", delete_topic)
 
-    def test_deletion(self) -> None:
-        """A topic whose deletion got no answer is compared again in a while."""
+    def test_an_unanswered_deletion_is_compared_again(self) -> None:
+        """The tree may have done it or not, and no watch tells the broker."""
         self.create(self.one, "t", 1)
         with self.unanswered():
             error = self.error(self.one.broker.administration.delete("t"))
@@ -41,8 +41,8 @@ class RetryTests(MembersTestCase):
         self.assertEqual(self.one.membership.reconciler._dirty, set())
         self.assertEqual(self.one.broker.topics.names(), ["t"])
 
-    def test_creation_that_is_not_taken_back(self) -> None:
-        """A topic that the disk did not take, and that stays in the tree, is made once there is room."""
+    def test_a_creation_left_in_the_tree_is_finished(self) -> None:
+        """The disk was full, and the entry could not be taken back; the topic is made once there is room."""
         self.one.files.errors["make_directory"] = [OSError(errno.ENOSPC, "no space left on device")] * 3
         with self.unanswered():
             error = self.error(self.one.broker.administration.create("t", 1, {}))

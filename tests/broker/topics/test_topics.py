@@ -1,4 +1,4 @@
-"""Tests of the topics of one broker: what a restart finds of those that were being made or deleted."""
+"""Tests of the topics of one broker after a kill in the middle of a creation or deletion."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 from zope.interface.verify import verifyObject
 
 from logd.interfaces import ITopics
-from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.legacy_requests import Produce
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 HELLO = plain(b"hello")
@@ -19,18 +19,18 @@ class RestartTests(BrokerTestCase):
     """A broker that was killed, and one that was stopped."""
 
     def kill(self, power_lost: bool = False) -> None:
-        """The process, or the machine with it, is gone; start again."""
+        """Lose the process, or the machine with it, and start again."""
         for peer in self.peers:
             peer.lost = True
         self.files.restart(power_lost)
         self.open()
 
-    def test_interface(self) -> None:
-        """They are ITopics."""
+    def test_the_topics_provide_itopics(self) -> None:
+        """The handlers know them by that interface alone."""
         verifyObject(ITopics, self.broker.topics)
 
-    def test_acknowledged_topic_lasts(self) -> None:
-        """A topic whose creation was answered survives a loss of power, with its uuid and settings."""
+    def test_an_answered_topic_survives_power_loss(self) -> None:
+        """So do its uuid and its settings."""
         answer = self.ask(self.connect(), CreateTopic("t", 2, {"retention.ms": 5}))
         self.kill(power_lost=True)
         entry = self.broker.topics.get("t")
@@ -38,8 +38,8 @@ class RestartTests(BrokerTestCase):
         self.assertEqual((entry.uuid, dict(entry.settings)), (answer.uuid, {"retention.ms": 5}))
         self.assertEqual([self.log_of("t", number).settings.retention_ms for number in (0, 1)], [5, 5])
 
-    def test_killed_before_the_logs_were_made(self) -> None:
-        """A topic that is written down, but whose logs are not there, gets them."""
+    def test_missing_logs_of_a_topic_are_made(self) -> None:
+        """The broker was killed between writing the topic down and making its logs."""
         self.connect().send(CreateTopic("t", 2, {}))
         self.let_tree_answer()
         self.reads.work()
@@ -47,14 +47,14 @@ class RestartTests(BrokerTestCase):
         self.kill()
         self.assertEqual((self.log_of("t", 0).end, self.log_of("t", 1).end), (0, 0))
 
-    def test_killed_before_it_was_written_down(self) -> None:
-        """A topic that is not written down is not there."""
+    def test_an_unrecorded_topic_is_gone(self) -> None:
+        """Its creation was not answered."""
         self.connect().send(CreateTopic("t", 2, {}))
         self.kill()
         self.assertEqual((self.broker.topics.names(), self.store.logs()), ([], []))
 
-    def test_logs_without_a_topic(self) -> None:
-        """Logs that no topic is written down for are served, under a new uuid, with a warning."""
+    def test_logs_without_a_topic_are_served(self) -> None:
+        """They get a new uuid, which stays, and a warning says so."""
         self.create("t", 3)
         self.connect().send(Produce("t", 2, HELLO))
         self.settle()
@@ -71,8 +71,8 @@ class RestartTests(BrokerTestCase):
         assert again is not None
         self.assertEqual(again.uuid, uuid)
 
-    def test_killed_while_deleting(self) -> None:
-        """A deletion that the tree has decided is brought to its end by the next start, and nothing is left of it."""
+    def test_a_decided_deletion_is_finished(self) -> None:
+        """The tree has noted it; the next start removes what was left."""
         self.create("t")
         peer = self.connect()
         peer.send(Produce("t", 0, HELLO))
@@ -86,8 +86,8 @@ class RestartTests(BrokerTestCase):
         self.create("t")
         self.assertEqual(self.log_of("t").end, 0)
 
-    def test_killed_before_a_deletion_is_decided(self) -> None:
-        """A topic whose deletion has not reached the tree is there, with its messages."""
+    def test_an_undecided_deletion_changes_nothing(self) -> None:
+        """It had not reached the tree, so the topic keeps its messages."""
         self.create("t")
         peer = self.connect()
         peer.send(Produce("t", 0, HELLO))
@@ -96,8 +96,8 @@ class RestartTests(BrokerTestCase):
         self.kill()
         self.assertEqual((self.broker.topics.names(), self.log_of("t").end), (["t"], len(HELLO)))
 
-    def test_damaged_list(self) -> None:
-        """A list of topics of which nothing can be read is made again from the tree."""
+    def test_an_unreadable_list_comes_from_the_tree(self) -> None:
+        """The topic keeps its uuid and its messages."""
         self.create("t")
         uuid = self.broker.topics.get("t").uuid  # type: ignore[union-attr]
         self.produce(self.connect(), "t", HELLO)
@@ -111,8 +111,8 @@ class RestartTests(BrokerTestCase):
         self.assertEqual((self.log_of("t").offline, self.log_of("t").end), (None, len(HELLO)))
         self.assertIn(uuid.encode(), bytes(self.files._inode("/data/topics.json").data))
 
-    def test_partitions_are_counted(self) -> None:
-        """Partitions count against topics.max as they are made and deleted, and after a restart."""
+    def test_partitions_count_against_topics_max(self) -> None:
+        """The count follows creations and deletions, and a restart."""
         self.create("a", 3)
         self.create("b", 4)
         self.ask(self.connect(), DeleteTopic("a"))
@@ -121,8 +121,8 @@ class RestartTests(BrokerTestCase):
             self.assertIn("4 are in use", answer.text)
             self.kill()
 
-    def test_file(self) -> None:
-        """The file is JSON that people can read."""
+    def test_the_list_of_topics_is_plain_json(self) -> None:
+        """An operator may have to read it when a broker does not start."""
         self.create("t", 2, retention_ms=7)
         value = json.loads(bytes(self.files._inode("/data/topics.json").data))
         entry = self.broker.topics.get("t")

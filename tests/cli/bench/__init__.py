@@ -1,1 +1,1 @@
-"""Tests of logd.cli.bench.bench."""
+"""Tests of logd.cli.bench."""

@@ -1,4 +1,4 @@
-"""``logd bench coordination``: it runs, and says what is missing."""
+"""Tests of ``logd bench coordination``, and of its figures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[3]
 class BenchCoordinationTests(SynchronousTestCase):
     """The command, once for real, and its figures."""
 
-    def test_run(self) -> None:
-        """A short run has figures of both servers and their ratios, or the reason why there is one server alone."""
+    def test_a_short_run_has_figures_of_both_servers(self) -> None:
+        """Without Java, the result has the reason and the embedded server alone."""
         command = [sys.executable, "-c", "from logd.cli.main import main; main()", "bench", "coordination"]
         run = subprocess.run(
             [*command, "--rounds", "1", "--seconds", "0.3", "--json", "--folder", "."],
@@ -42,8 +42,8 @@ class BenchCoordinationTests(SynchronousTestCase):
         self.assertEqual(result["missing"], missing())
         self.assertEqual(bool(result["ratios"]), not missing())
 
-    def test_ratios(self) -> None:
-        """They are ours to theirs; without theirs there are none."""
+    def test_ratios_are_ours_to_theirs(self) -> None:
+        """Without a figure of theirs there is no ratio."""
         ours = Figures({"reads_1_client": 100.0}, 0.5, 30.0)
         compared = Compared("coordination", ours, Figures({"reads_1_client": 200.0}, 1.0, 60.0), "")
         halves = {"reads_1_client": 0.5, "start_seconds": 0.5, "resident_megabytes": 0.5}

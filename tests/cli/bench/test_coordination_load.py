@@ -1,4 +1,4 @@
-"""The load of ``logd bench coordination``: answers are counted as they are, and failures are not counted."""
+"""Tests of logd.bench.peers.coordination_load: answers are counted, failures are not."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ ANSWER = pack(">iiqi", 20, 1, 77, 0) + bytes(4)
 
 
 class ClientTests(SynchronousTestCase):
-    """One connection."""
+    """``Client``, a connection that keeps requests under way."""
 
     def setUp(self) -> None:
-        """A client, and the server's end."""
+        """Make a client, and the server's end of its connection."""
         ours, self.server = socket.socketpair()
         self.addCleanup(ours.close)
         self.addCleanup(self.server.close)
         self.client = Client(ours, b"request", len(ANSWER))
 
-    def test_pieces(self) -> None:
-        """Answers are counted however they are cut."""
+    def test_answers_are_counted_however_they_are_cut(self) -> None:
+        """The network divides them anywhere."""
         counts = []
         for piece in (ANSWER[:10], ANSWER[10:] + ANSWER[:3], ANSWER[3:] + 2 * ANSWER):
             self.server.sendall(piece)
             counts.append(self.client.take())
         self.assertEqual(counts, [0, 1, 3])
 
-    def test_failures(self) -> None:
-        """An error among the answers, or answers of another size, end the measurement."""
+    def test_a_failed_answer_ends_the_measurement(self) -> None:
+        """A server that refuses quickly would look fast."""
         self.server.sendall(ANSWER + pack(">iiqi", 16, 1, 77, -101) + bytes(8))
         self.assertRaises(LogdError, self.client.take)
 
-    def test_closed(self) -> None:
-        """So does a server that goes away."""
+    def test_a_closed_connection_ends_the_measurement(self) -> None:
+        """The answers so far would be too few for the time."""
         self.server.close()
         self.assertRaises(LogdError, self.client.take)
 
-    def test_silence(self) -> None:
-        """A server that answers nothing has no rate."""
+    def test_a_silent_server_has_no_rate(self) -> None:
+        """Zero answers in a second would be a figure like any other."""
         self.assertRaises(LogdError, measure, [self.client], 0.01, 0, 0.05)
 
     def test_a_late_answer_has_a_rate(self) -> None:
@@ -62,8 +62,8 @@ class ClientTests(SynchronousTestCase):
         self.assertEqual(done, 1)
         self.assertGreater(seconds, 0.04)
 
-    def test_pipeline(self) -> None:
-        """As many requests are under way as are meant to be."""
+    def test_the_pipeline_stays_full(self) -> None:
+        """A request follows each answer, so that the server is never idle."""
         self.server.settimeout(10)
         self.server.sendall(ANSWER)
         self.assertEqual(measure([self.client], 0.01, 0)[0], 1)

@@ -1,4 +1,4 @@
-"""Tests of reading lines."""
+"""Tests of logd.cli.messages.lines."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from logd.errors import LogdError
 
 
 class LineSplitterTests(SynchronousTestCase):
-    """Bytes become lines."""
+    """``LineSplitter``."""
 
     @settings(deadline=None)
     @given(st.lists(st.binary(max_size=20).map(lambda data: data.replace(b"x", b"\n")), max_size=20))
-    def test_any_division(self, chunks: list[bytes]) -> None:
-        """However the bytes arrive, the lines are those of the whole, and nothing but newlines is taken away."""
+    def test_lines_do_not_depend_on_their_pieces(self, chunks: list[bytes]) -> None:
+        """Nothing but newlines is taken away."""
         splitter = LineSplitter("f", 1000)
         found = [line for chunk in chunks for line in splitter.feed(chunk)] + splitter.finish()
         whole = b"".join(chunks)
@@ -33,14 +33,14 @@ class LineSplitterTests(SynchronousTestCase):
         self.assertEqual(found, expected)
         self.assertEqual(splitter.count, len(expected))
 
-    def test_carriage_returns_stay(self) -> None:
-        """Only the newline divides; other line ends of text are ordinary bytes."""
+    def test_only_newlines_divide_lines(self) -> None:
+        """Other line ends of text are ordinary bytes."""
         splitter = LineSplitter("f", 1000)
         self.assertEqual(splitter.feed(b"a\r\n\x0b\x0c\x1c\x85\r\n\n"), [b"a\r", b"\x0b\x0c\x1c\x85\r", b""])
         self.assertEqual(splitter.finish(), [])
 
-    def test_too_long(self) -> None:
-        """A line above the limit is named by its number, whether its end has come or not."""
+    def test_a_line_too_long_is_named_by_its_number(self) -> None:
+        """The error comes whether the line's end was read or not."""
         for chunks in ([b"a\nbb\n", b"c\n12345\n"], [b"a\nbb\n", b"c\n123", b"45"], [b"a\nbb\n", b"c\n123", b"45\nd"]):
             splitter = LineSplitter("some.log", 4)
             with self.assertRaisesRegex(InputLineTooLong, r"line 4 of some\.log is longer than 4 bytes"):
@@ -49,8 +49,8 @@ class LineSplitterTests(SynchronousTestCase):
 
     @settings(deadline=None)
     @given(st.lists(st.binary(max_size=12).map(lambda data: data.replace(b"x", b"\n")), max_size=12))
-    def test_skipped(self, chunks: list[bytes]) -> None:
-        """However the bytes arrive, exactly the lines that are too long are left out, and they are counted."""
+    def test_long_lines_are_skipped_and_counted(self, chunks: list[bytes]) -> None:
+        """Exactly those above the limit are left out, in whatever pieces they arrive."""
         splitter = LineSplitter("f", 4, skip=True)
         found = [line for chunk in chunks for line in splitter.feed(chunk)] + splitter.finish()
         expected = b"".join(chunks).split(b"\n")
@@ -59,18 +59,18 @@ class LineSplitterTests(SynchronousTestCase):
         self.assertEqual(found, [line for line in expected if len(line) <= 4])
         self.assertEqual((splitter.skipped, splitter.count), (len(expected) - len(found), len(expected)))
 
-    def test_longest(self) -> None:
-        """A line of exactly the limit is a line."""
+    def test_a_line_may_have_exactly_the_limit(self) -> None:
+        """The limit is one of the payload, without the newline."""
         splitter = LineSplitter("f", 4)
         self.assertEqual(splitter.feed(b"12") + splitter.feed(b"34\n1234"), [b"1234"])
         self.assertEqual(splitter.finish(), [b"1234"])
 
 
 class ReadLinesTests(TestCase):
-    """Files become batches of lines."""
+    """``read_lines`` and ``total_bytes``."""
 
     def setUp(self) -> None:
-        """A thread to read on, and small pieces."""
+        """Make a thread to read on, and small pieces."""
         net: Any = reactor
         self.thread = BackgroundThread(net)
         self.patch(lines, "CHUNK_BYTES", 7)
@@ -81,8 +81,8 @@ class ReadLinesTests(TestCase):
         path.write_bytes(content)
         return str(path)
 
-    async def test_files(self) -> None:
-        """Files follow each other; the end of a file ends its last line."""
+    async def test_files_are_read_one_after_another(self) -> None:
+        """The end of a file ends its last line, and lines are numbered in each."""
         one, two = self.file(b"first line\nsecond"), self.file(b"third\n\nfifth\n")
         batches = [batch async for batch in read_lines(self.thread, [one, two], 100)]
         self.assertEqual(
@@ -95,15 +95,15 @@ class ReadLinesTests(TestCase):
         )
         self.assertEqual(sum(batch.bytes_read for batch in batches), total_bytes([one, two]))
 
-    async def test_pieces(self) -> None:
-        """No more than a piece of a file is held."""
+    async def test_only_a_piece_of_a_file_is_held(self) -> None:
+        """Files may be larger than the memory."""
         path = self.file(b"12345\n" * 100)
         batches = [batch async for batch in read_lines(self.thread, [path], 100)]
         self.assertLessEqual(max(len(batch.lines) for batch in batches), 2)
         self.assertEqual(sum(len(batch.lines) for batch in batches), 100)
 
-    async def test_pipe(self) -> None:
-        """Lines of a pipe come when they are written, not when the pipe is closed; the reactor turns meanwhile."""
+    async def test_lines_of_a_pipe_come_when_written(self) -> None:
+        """The reactor goes on while the pipe is silent."""
         path = self.mktemp()
         os.mkfifo(path)
         batches = read_lines(self.thread, [path], 100)
@@ -121,14 +121,14 @@ class ReadLinesTests(TestCase):
         with self.assertRaises(StopAsyncIteration):
             await batches.__anext__()
 
-    async def test_unreadable(self) -> None:
-        """A file that is not there, or a folder, is named."""
+    async def test_an_unreadable_file_is_named(self) -> None:
+        """The path may be missing, or one of a folder."""
         for path, words in (("nowhere.log", "No such file"), (".", "Is a directory")):
             with self.assertRaises(LogdError) as caught:
                 _ = [batch async for batch in read_lines(self.thread, [path], 100)]
             self.assertIn(f"{path} cannot be read: {words}", str(caught.exception))
 
-    def test_total(self) -> None:
-        """What has no size makes the total unknown."""
+    def test_a_pipe_makes_the_total_unknown(self) -> None:
+        """Progress is then shown without an end."""
         self.assertEqual(total_bytes([self.file(b"12"), self.file(b"345")]), 5)
         self.assertIsNone(total_bytes([self.file(b"12"), "-"]))

@@ -1,4 +1,4 @@
-"""Tests of the times that lines are given."""
+"""Tests of logd.cli.messages.timestamps: the times that lines are given."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from logd.protocol.loops import encode_set
 
 
 class StampTests(SynchronousTestCase):
-    """Stamp."""
+    """``Stamp``."""
 
-    def test_time(self) -> None:
-        """Messages have the time in milliseconds; without a clock they have none, and are as small as can be."""
+    def test_messages_have_the_time_in_milliseconds(self) -> None:
+        """Without a clock they have none, and are as small as can be."""
         stamped = Stamp(lambda: 1320969600.5, 1000).messages([b"one", b"two"])
         self.assertEqual([message.timestamp for message in stamped], [1320969600500] * 2)
         (plain,) = Stamp(None, 1000).messages([b"one"])
         self.assertEqual((plain.timestamp, len(encode_set([plain]))), (None, 12))
 
-    def test_longest(self) -> None:
-        """A line is never refused for its time: one that is too long with it goes without."""
+    def test_a_line_is_never_refused_for_its_time(self) -> None:
+        """A line that is too long with a time goes without one."""
         stamp = Stamp(lambda: 1.0, 100)
         for key in (None, b"key"):
             beside = len(key or b"")

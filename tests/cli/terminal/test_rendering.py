@@ -1,4 +1,4 @@
-"""Tests of how messages are printed."""
+"""Tests of logd.cli.terminal.rendering: messages as bytes and as JSON."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from logd.protocol.message import Message
 
 
 def bytes_of(record: dict[str, Any], name: str) -> bytes | None:
-    """What a script would do to have the bytes of a field again."""
+    """Return the bytes of a field, as a script would."""
     if f"{name}_base64" in record:
         return base64.b64decode(record[f"{name}_base64"])
     return None if record[name] is None else record[name].encode()
 
 
 class RenderTests(SynchronousTestCase):
-    """Raw and JSON."""
+    """``render_raw`` and ``render_json``."""
 
-    def test_raw(self) -> None:
-        """Payloads come out byte for byte, each with one newline."""
+    def test_raw_payloads_come_out_byte_for_byte(self) -> None:
+        """Each is followed by one newline."""
         messages = [Message(b"a\r"), Message(b""), Message(b"\xff\x00"), Message(None, key=b"k")]
         self.assertEqual(render_raw(messages), b"a\r\n\n\xff\x00\n\n")
         self.assertEqual(render_raw([]), b"")
 
-    def test_json_fields(self) -> None:
-        """Every field is there, under its name."""
+    def test_json_has_every_field(self) -> None:
+        """A field without a value is null, so that scripts find all of them."""
         message = Message(b"v", key=b"k", timestamp=5, headers=[("h", b"1"), ("h", None)])
         self.assertEqual(
             json.loads(render_json([message])),
@@ -47,8 +47,8 @@ class RenderTests(SynchronousTestCase):
             },
         )
 
-    def test_json_bytes(self) -> None:
-        """What is no UTF-8 has a name of its own, so that no text can be taken for it."""
+    def test_bytes_that_are_no_text_have_another_field(self) -> None:
+        """No text can then be taken for them."""
         record = json.loads(render_json([Message(b"\xff", key=b"\xfe", headers=[("h", b"\xfd")])]))
         self.assertEqual((record["value_base64"], record["key_base64"]), ("/w==", "/g=="))
         self.assertEqual(record["headers"], [{"name": "h", "value_base64": "/Q=="}])
@@ -57,8 +57,8 @@ class RenderTests(SynchronousTestCase):
 
     @settings(deadline=None)
     @given(st.lists(st.tuples(st.binary(), st.one_of(st.none(), st.binary())), max_size=5))
-    def test_json_lines(self, pairs: list[tuple[bytes, bytes | None]]) -> None:
-        """Each message is one line, whatever is in it, and its bytes can be had again."""
+    def test_each_message_is_one_line_of_json(self, pairs: list[tuple[bytes, bytes | None]]) -> None:
+        """Its bytes can be recovered, whatever they are."""
         text = render_json([Message(payload, key=key) for payload, key in pairs])
         self.assertEqual(text.count(b"\n"), len(pairs))
         records = [json.loads(line) for line in text.split(b"\n")[:-1]]

@@ -1,4 +1,4 @@
-"""Tests of what a person at a terminal sees, and what a script does not."""
+"""Tests of the output of commands: for a person at a terminal, and for a script."""
 
 from __future__ import annotations
 
@@ -16,30 +16,23 @@ from logd.cli.terminal.progress import ProgressLine
 from logd.cli.terminal.rendering import renderer
 from logd.cli.terminal.tables import show
 from logd.protocol.message import Message
+from tests.cli.terminal.doubles import Terminal
 
-#: Whatever the tests themselves run in.
+#: The environment of a command, wherever the tests themselves run.
 ORDINARY = {"TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
 
 
-class Terminal(io.StringIO):
-    """A stream that a person looks at."""
-
-    def isatty(self) -> bool:
-        """It is."""
-        return True
-
-
-class MessagesTests(SynchronousTestCase):
-    """What ``logd consume`` writes of messages that anybody may have produced."""
+class ConsumedMessagesTests(SynchronousTestCase):
+    """Messages of unknown producers as ``logd consume`` writes them."""
 
     MESSAGES = (Message(b"\x1b]0;owned\x07\xc2\x9b2J red\ttab\r\x7f", key=b"k"), Message("gr\xfc\xdfe".encode()))
 
     def rendered(self, shape: str, descriptor: int) -> bytes:
-        """What is written to an open file."""
+        """Return the bytes that are written to an open file."""
         return renderer(shape, descriptor)(self.MESSAGES)
 
-    def test_a_terminal_obeys_nothing(self) -> None:
-        """Control characters are written out; tabs, newlines and letters of every language stay."""
+    def test_control_characters_are_written_out_at_a_terminal(self) -> None:
+        """Tabs, newlines and letters of every language stay."""
         ours, theirs = os.openpty()
         self.addCleanup(os.close, ours)
         self.addCleanup(os.close, theirs)
@@ -49,42 +42,42 @@ class MessagesTests(SynchronousTestCase):
         self.assertNotIn(b"\xc2\x9b", self.rendered("json", theirs))
 
     def test_a_pipe_gets_every_byte(self) -> None:
-        """Nothing is changed on the way to a program."""
+        """A program needs the messages as they were sent."""
         reads, writes = os.pipe()
         self.addCleanup(os.close, reads)
         self.addCleanup(os.close, writes)
         self.assertEqual(self.rendered("raw", writes), b"".join(m.payload + b"\n" for m in self.MESSAGES if m.payload))
 
-    def test_complaints(self) -> None:
-        """Words that come from elsewhere are written out in errors as well."""
+    def test_control_characters_are_written_out_in_errors(self) -> None:
+        """An error may quote a name that was made by another user."""
         self.patch(sys, "stderr", stream := io.StringIO())
         complain("topic '\x1b[31m' is not there")
         self.assertEqual(stream.getvalue(), "logd: topic '\\x1b[31m' is not there\n")
 
 
 class TablesTests(SynchronousTestCase):
-    """show()."""
+    """``show``."""
 
     def shown(
         self, stream: io.StringIO, rows: list[tuple[object, ...]], columns: Sequence[str] = ("topic", "bytes")
     ) -> str:
-        """What is printed of rows on a stream."""
+        """Return the text that is printed of rows on a stream."""
         self.patch(sys, "stdout", stream)
         with mock.patch.dict(os.environ, ORDINARY):
             show(columns, rows)
         return unstyle(stream.getvalue())
 
-    def test_script(self) -> None:
-        """A script gets values with tabs between them, and no heading."""
+    def test_a_script_gets_values_between_tabs(self) -> None:
+        """There is no heading, and no separator inside a number."""
         self.assertEqual(self.shown(io.StringIO(), [("t", 12345), ("u", None)]), "t\t12345\nu\t\n")
 
-    def test_person(self) -> None:
-        """A person gets a heading and numbers that can be read."""
+    def test_a_person_gets_a_heading_and_readable_numbers(self) -> None:
+        """Large numbers are grouped by thousands."""
         lines = [line.split() for line in self.shown(Terminal(), [("t", 12345), ("u", 1)]).splitlines()]
         self.assertEqual(lines, [["topic", "bytes"], ["t", "12,345"], ["u", "1"]])
 
-    def test_narrow(self) -> None:
-        """In eighty columns long texts are folded, not numbers and headings; what nobody has is not there."""
+    def test_a_narrow_table_folds_long_texts(self) -> None:
+        """Numbers and headings stay whole, and columns without values are left out."""
         self.patch(sys, "stdout", stream := Terminal())
         columns = ["topic", "partition", "position", "log end", "lag bytes", "lag messages", "lag seconds", "owner"]
         rows = [("clicks", number, 1 << 30, 1 << 31, 1 << 30, None, 12.5, "host-12345-abcdef01-0") for number in (0, 1)]
@@ -97,13 +90,13 @@ class TablesTests(SynchronousTestCase):
         for word in ("messages", "error"):
             self.assertNotIn(word, shown)
 
-    def test_brackets(self) -> None:
-        """What stands in brackets is text: it is shown, and not taken for a style, or for an error in one."""
+    def test_text_in_brackets_is_shown_as_it_is(self) -> None:
+        """The table's library would take it for a style, or for an error in one."""
         for text in ("[error] at [/x]", "[bold]x", ":smile:"):
             self.assertIn(text, self.shown(Terminal(), [(text, 1)]))
 
-    def test_too_narrow(self) -> None:
-        """Numbers and addresses are whole, however many columns there are; a long text is folded, and whole as well."""
+    def test_numbers_and_addresses_are_never_folded(self) -> None:
+        """However few columns there are, the long text is folded instead and stays complete."""
         numbers = (1_234_567_890,) * 8
         text = "".join(f"{number:04}" for number in range(100))
         shown = self.shown(Terminal(), [(*numbers, "127.0.0.1:6667", text)], [*"abcdefgh", "address", "text"])
@@ -111,44 +104,44 @@ class TablesTests(SynchronousTestCase):
         self.assertIn("127.0.0.1:6667", shown)
         self.assertEqual("".join(line[-21:] for line in shown.splitlines()[1:]).replace(" ", ""), text)
 
-    def test_empty_columns(self) -> None:
-        """A person is not shown columns that no row has anything for; a script counts on all of them."""
+    def test_empty_columns_are_hidden_from_a_person(self) -> None:
+        """A script counts on all of them."""
         rows: list[tuple[object, ...]] = [("t", None, "", 1.5), ("u", None, None, None)]
         columns = ("topic", "key", "error", "seconds")
         lines = [line.split() for line in self.shown(Terminal(), rows, columns).splitlines()]
         self.assertEqual(lines, [["topic", "seconds"], ["t", "1.5"], ["u"]])
         self.assertEqual(self.shown(io.StringIO(), rows, columns), "t\t\t\t1.5\nu\t\t\t\n")
 
-    def test_nothing(self) -> None:
-        """No rows are no lines, but for a person's heading."""
+    def test_a_table_without_rows_has_no_lines(self) -> None:
+        """A person sees the heading alone."""
         self.assertEqual(self.shown(io.StringIO(), []), "")
         self.assertEqual(self.shown(Terminal(), []).split(), ["topic", "bytes"])
 
 
 class ProgressTests(SynchronousTestCase):
-    """ProgressLine."""
+    """``ProgressLine``."""
 
     def shown(self, stream: io.StringIO, quiet: bool = False, total: int | None = 100) -> str:
-        """What appears on stderr while something goes on."""
+        """Return the text that appears on stderr while something goes on."""
         self.patch(sys, "stderr", stream)
         with mock.patch.dict(os.environ, ORDINARY), ProgressLine("to clicks", total, quiet) as progress:
             progress.advance(1234, 50)
         return unstyle(stream.getvalue())
 
-    def test_person(self) -> None:
-        """A person sees what is going on and how far it is, whether the end is known or not."""
+    def test_a_person_sees_the_progress(self) -> None:
+        """The end may be known or not."""
         for total in (100, None):
             text = self.shown(Terminal(), total=total)
             self.assertIn("to clicks", text)
             self.assertIn("1,234 messages", text)
 
-    def test_script(self) -> None:
-        """Nothing is written where nobody looks, or when quiet was asked for."""
+    def test_a_script_sees_no_progress(self) -> None:
+        """With --quiet a person does not, either."""
         self.assertEqual(self.shown(io.StringIO()), "")
         self.assertEqual(self.shown(Terminal(), quiet=True), "")
 
-    def test_described(self) -> None:
-        """What is in front of the figures can change, and a line for a person on the way is not overwritten."""
+    def test_the_text_before_the_figures_can_change(self) -> None:
+        """A line printed meanwhile is not overwritten."""
         self.patch(sys, "stderr", Terminal())
         terminal = sys.stderr
         with mock.patch.dict(os.environ, ORDINARY), ProgressLine("to clicks") as progress:

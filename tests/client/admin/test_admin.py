@@ -7,21 +7,21 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.admin.admin import Admin
 from logd.errors import BrokerUnavailable, ConfigurationError, InvalidTopic, UnknownTopic
-from tests.client.model import ModelBroker, run
+from tests.client.doubles import ModelBroker, run
 
 
 class AdminTests(SynchronousTestCase):
-    """Admin."""
+    """``Admin``."""
 
     def setUp(self) -> None:
-        """A broker with one topic."""
+        """Make a broker with one topic."""
         self.clock = Clock()
         self.broker = ModelBroker(self.clock)
         self.broker.add("t", 2)
         self.admin = Admin("model:6667", reactor=self.clock, connect=self.broker.connect)
 
-    def test_topics(self) -> None:
-        """Topics are listed, made, described and deleted."""
+    def test_topics_are_created_listed_described_and_deleted(self) -> None:
+        """Each call is seen in the model, or by the call after it."""
         created = self.admin.create("a", 3)
         run(self.clock, 0.1)
         self.assertEqual(self.successResultOf(created), "uuid")
@@ -34,8 +34,8 @@ class AdminTests(SynchronousTestCase):
         self.successResultOf(deleted)
         self.assertEqual(list(self.broker.logs), ["t"])
 
-    def test_failures(self) -> None:
-        """What a broker refuses, and what no broker needs to be asked for."""
+    def test_a_failed_call_fires_with_the_matching_error(self) -> None:
+        """Errors of the broker and errors found before it is asked arrive by the same way."""
         for failing, error in (
             (self.admin.describe("no"), UnknownTopic),
             (self.admin.delete("no"), UnknownTopic),
@@ -45,27 +45,27 @@ class AdminTests(SynchronousTestCase):
             run(self.clock, 0.1)
             self.failureResultOf(failing, error)
 
-    def test_describe_log(self) -> None:
-        """The ends of a partition's log."""
+    def test_describe_log_returns_ends_and_boundaries(self) -> None:
+        """A position inside an entry is answered with the boundary before it."""
         self.broker.logs["t"][1].data += b"\0\0\0\1x"
         describing = self.admin.describe_log("t", 1, (4,))
         run(self.clock, 0.1)
         described = self.successResultOf(describing)
         self.assertEqual((described.log_start, described.visible_end, described.boundaries), (0, 5, (0,)))
 
-    def test_no_broker(self) -> None:
-        """Without a broker every call fails, soon."""
+    def test_a_call_without_a_broker_fails_soon(self) -> None:
+        """A command for administration must not hang while the cluster is down."""
         self.broker.up = False
         listing = self.admin.topics()
         run(self.clock, 1.0)
         self.failureResultOf(listing, BrokerUnavailable)
 
-    def test_settings(self) -> None:
-        """Unknown settings are refused."""
+    def test_an_unknown_setting_is_refused(self) -> None:
+        """``acks`` is a producer's setting: it would have no effect here."""
         self.assertRaises(ConfigurationError, Admin, "h:1", reactor=self.clock, acks=1)
 
-    def test_close(self) -> None:
-        """close disconnects."""
+    def test_close_disconnects_from_the_broker(self) -> None:
+        """A script would keep its connections otherwise."""
         self.admin.topics()
         run(self.clock, 0.1)
         self.successResultOf(self.admin.close())

@@ -1,4 +1,4 @@
-"""Tests of logd.client.admin: how far a group is, and where it may be moved."""
+"""Tests of logd.client.admin: the lag of a group, and the positions to which it may be moved."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.metadata import Metadata
 from logd.topic import TopicPartition
+from tests.client.doubles import run
 from tests.client.groups import ClientGroupCase
-from tests.client.model import run
 
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:
-    """A partition."""
+    """Return a partition of topic ``t``, or of another one."""
     return TopicPartition(topic, partition)
 
 
 class LagCase(ClientGroupCase):
-    """Asks the model about groups."""
+    """A group in the model, and a client for administration that asks about it."""
 
     def setUp(self) -> None:
-        """A client for administration."""
+        """Make a client for administration."""
         super().setUp()
         self.admin = Admin("model:6667", reactor=self.clock, connect=self.broker.connect)
 
     def consumer(self) -> Consumer:
-        """A consumer of no group."""
+        """Make a consumer of no group."""
         return Consumer("model:6667", reactor=self.clock, connect=self.broker.connect)
 
     def do(self, work: Any) -> Any:
-        """What a coroutine returns."""
+        """Run a coroutine and return its result."""
         waiting = Deferred.fromCoroutine(work)
         for _ in range(2000):
             if waiting.called:
@@ -57,7 +57,7 @@ class LagCase(ClientGroupCase):
         return self.successResultOf(waiting)
 
     def lags(self, entry: GroupEntry, **more: Any) -> list[PartitionLag]:
-        """How far the group is in the first two partitions."""
+        """Return the group's lag in the first two partitions."""
         reader = LagReader(self.admin, self.consumer, self.clock, lambda: 100.0, **{"seconds": False, **more})
         found = self.do(reader.read(entry, [tp(0), tp(1)]))
         assert isinstance(found, list)
@@ -65,10 +65,10 @@ class LagCase(ClientGroupCase):
 
 
 class LagTests(LagCase):
-    """LagReader."""
+    """``LagReader``."""
 
-    def test_bytes_and_messages(self) -> None:
-        """What lies behind the position is measured and counted; a partition without a position has an end alone."""
+    def test_a_lag_is_measured_in_bytes_and_messages(self) -> None:
+        """A partition without a position has an end alone, and leaves the sum unknown."""
         end = self.broker.logs["t"][0].end
         entry = GroupEntry("g", {}, {tp(0): Owner("a-0", 1)}, {tp(0): Offset(end // 50 * 47, 3)})
         one, other = self.lags(entry)
@@ -80,26 +80,26 @@ class LagTests(LagCase):
         self.assertIsNone(together([one, other], "lag_bytes"))
         self.assertEqual(together([one], "lag_messages"), 3)
 
-    def test_one_consumer_counts(self) -> None:
-        """All partitions are counted by one consumer: a topic's metadata is not read once for each of them."""
+    def test_one_consumer_counts_all_partitions(self) -> None:
+        """A consumer for each partition would read the topic's metadata once for each of them."""
         entry = GroupEntry("g", offsets={tp(0): Offset(0, 1), tp(1): Offset(0, 1)})
         lags = self.lags(entry)
         self.assertEqual([each.lag_messages for each in lags], [50, 50])
         self.assertEqual(len(self.broker.connections), 2)
         self.assertEqual(sum(isinstance(each, Metadata) for each in self.broker.requests), 2)
 
-    def test_unreadable_position(self) -> None:
-        """A position that cannot be read is the partition's error."""
+    def test_an_unreadable_position_is_the_partitions_error(self) -> None:
+        """The other partitions of the group are shown all the same."""
         (one, other) = self.lags(GroupEntry("g", offsets={tp(0): Offset(None, 1, "its node has no position")}))
         self.assertEqual((one.error, one.lag_bytes, other.error), ("its node has no position", None, None))
 
-    def test_large_lags_are_not_counted(self) -> None:
-        """Beyond the bound it is not known how many messages there are."""
+    def test_a_lag_beyond_the_bound_is_not_counted(self) -> None:
+        """Counting reads the messages; beyond ``count_bytes`` the bytes are known alone."""
         (one, _) = self.lags(GroupEntry("g", offsets={tp(0): Offset(0, 1)}), count_bytes=100)
         self.assertEqual((one.lag_bytes, one.lag_messages), (self.broker.logs["t"][0].end, None))
 
-    def test_removed_and_beyond(self) -> None:
-        """What was lost is told apart from the lag, as two positions; a position behind the end is an error."""
+    def test_a_loss_is_told_apart_from_the_lag(self) -> None:
+        """Removed messages and a position behind the end are given as two positions; the latter is an error, too."""
         log = self.broker.logs["t"][0]
         size = log.end // 50
         del log.data[: 10 * size]
@@ -110,8 +110,8 @@ class LagTests(LagCase):
         self.assertIn("behind the log's end", other.error or "")
         self.assertEqual((other.lag_bytes, other.lost), (0, (self.broker.logs["t"][1].end, 10**9)))
 
-    def test_log_that_begins_anew(self) -> None:
-        """The lag of a position far below the log's start is what the log has, and is counted."""
+    def test_a_log_that_begins_anew_is_counted_whole(self) -> None:
+        """The lag of a position far below the log's start is what the log has, not the distance between the two."""
         log = self.broker.logs["t"][0]
         log.start = 1 << 40
         one, other = self.lags(GroupEntry("g", offsets={tp(0): Offset(100, 1), tp(1): Offset(0, 1)}))
@@ -119,15 +119,15 @@ class LagTests(LagCase):
         self.assertEqual((other.lost, other.lag_messages), (None, 50))
         self.assertEqual(together([one, other], "lag_bytes"), 2 * len(log.data))
 
-    def test_error(self) -> None:
-        """A log that cannot be described has an error in its place, and the others are described."""
+    def test_a_log_that_cannot_be_described_has_an_error(self) -> None:
+        """The error stands in that partition's place, and the others are described."""
         del self.broker.logs["t"][0]
         one, other = self.lags(GroupEntry("g", offsets={tp(0): Offset(5, 1), tp(1): Offset(0, 1)}))
         self.assertTrue(one.error)
         self.assertEqual((one.position, other.error, other.lag_messages), (5, None, 50))
 
-    def test_leader_dies_in_between(self) -> None:
-        """A leader that describes the log and then sends nothing of it is not waited for for ever."""
+    def test_a_leader_that_falls_silent_is_not_waited_for(self) -> None:
+        """A leader may stop after it has described the log; each partition gets an error with a remedy."""
         self.broker.silent = (FetchWait,)
         entry = GroupEntry("g", offsets={tp(0): Offset(0, 1), tp(1): Offset(0, 1)})
         reader = LagReader(self.admin, self.consumer, self.clock, lambda: 100.0, seconds=False)
@@ -141,8 +141,8 @@ class LagTests(LagCase):
             self.assertIn(f"topic 't', partition {each.partition}", each.error)
             self.assertIn("logd topics describe t", each.error)
 
-    def test_places(self) -> None:
-        """What matters: partitions of topics that are read, by name or pattern, and those with a position or owner."""
+    def test_partitions_of_interest_are_found_in_the_tree(self) -> None:
+        """These are partitions of topics that are read, by name or pattern, and those with a position or an owner."""
         self.topic("u", 1, 1)
         self.topic("v", 1, 1)
         entry = GroupEntry(
@@ -156,8 +156,8 @@ class LagTests(LagCase):
         self.assertEqual(self.do(partitions_of(self.eye, entry, "u")), [tp(0, "u")])
         self.assertEqual(self.do(find_brokers(self.eye)), [("model", 6667), ("model", 6668)])
 
-    def test_streams(self) -> None:
-        """Owners are put together by consumer, also where one's id begins with another's."""
+    def test_owners_are_put_together_by_consumer(self) -> None:
+        """The id of a stream begins with its consumer's, which may itself begin with another consumer's id."""
         entry = GroupEntry(
             "g",
             {"a": Subscription({"t": 2}), "a-1": Subscription({"t": 1})},
@@ -169,21 +169,21 @@ class LagTests(LagCase):
 
 
 class TargetTests(LagCase):
-    """target()."""
+    """``target``, which turns the aim of a reset into a position."""
 
     def where(self, to: Any) -> int:
-        """What is meant by it in partition 0."""
+        """Return the position that ``to`` means in partition 0."""
         found = self.do(target(self.admin, self.consumer, self.clock, tp(0), to))
         assert isinstance(found, int)
         return found
 
-    def test_ends_and_positions(self) -> None:
-        """The ends, and positions at which a message begins."""
+    def test_ends_and_entry_boundaries_are_accepted(self) -> None:
+        """These are the positions at which a message begins, and the end at which the next one will."""
         end = self.broker.logs["t"][0].end
         self.assertEqual([self.where(to) for to in ("earliest", "latest", end // 50, end)], [0, end, end // 50, end])
 
-    def test_inside(self) -> None:
-        """Inside a message there is no position; inside a compressed set each message has one."""
+    def test_a_position_inside_a_message_is_refused(self) -> None:
+        """Inside a compressed set each message has a position, and the refusal names the wrapper's."""
         log = self.broker.logs["t"][0]
         size, wrapper = log.end // 50, log.end
         for position in (size - 1, log.end + 1):
@@ -196,8 +196,8 @@ class TargetTests(LagCase):
         self.run_for(0.5)
         self.assertIn(str(wrapper), str(self.failureResultOf(waiting, OffsetOutOfRange).value))
 
-    def test_leader_dies_in_between(self) -> None:
-        """Nobody waits for ever to see whether a message begins at the position."""
+    def test_a_silent_leader_fails_the_reset_in_time(self) -> None:
+        """The leader is asked whether a message begins at the position, and does not answer."""
         self.broker.silent = (FetchWait,)
         waiting = Deferred.fromCoroutine(target(self.admin, self.consumer, self.clock, tp(0), 3))
         run(self.clock, 2 * PATIENCE, 0.1)
@@ -214,18 +214,18 @@ class _Times:
         self.asked = 0
 
     def describe_log(self, topic: str, partition: int, time: int) -> Deferred[DescribeLogResponse]:
-        """As Admin's."""
+        """Answer as Admin does, and count the questions."""
         self.asked += 1
         position = next((at for at, each in enumerate(self.times) if each >= time), len(self.times))
         return succeed(DescribeLogResponse(0, 0, 9, 9, time_position=position))
 
 
 class AgesTests(SynchronousTestCase):
-    """age_at()."""
+    """``age_at``."""
 
     @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=20), st.integers(0, 10**6), st.data())
-    def test_near(self, times: list[int], later: int, data: st.DataObject) -> None:
-        """The age is found to a second or a sixty-fourth, by a bounded number of questions."""
+    def test_an_age_is_found_by_few_questions(self, times: list[int], later: int, data: st.DataObject) -> None:
+        """The age is right to a second or a sixty-fourth, and the log is asked 45 times at most."""
         times.sort()
         now = times[-1] + later
         position = data.draw(st.integers(0, len(times) - 1))

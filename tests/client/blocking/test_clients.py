@@ -1,4 +1,4 @@
-"""Tests of logd.client.blocking.clients: its calls on a thread, a broker in memory on the reactor's."""
+"""Tests of logd.client.blocking.clients: calls on a thread, with a broker in memory on the reactor's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logd.errors import ClientClosed, ConfigurationError, CorruptMessage, Invali
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
-from tests.client.model import ModelBroker
+from tests.client.doubles import ModelBroker
 
 T = TypeVar("T")
 
@@ -30,33 +30,33 @@ class BlockingCase(TestCase):
     timeout = 30
 
     def setUp(self) -> None:
-        """A topic of two partitions."""
+        """Make a topic of two partitions."""
         self.broker = ModelBroker(reactor, delay=0.0)  # type: ignore[arg-type]  # a clock all the same
         self.logs = self.broker.add("topic1", 2)
 
     def on_thread(self, work: Callable[[], T]) -> Deferred[T]:
-        """Run blocking code where it may block."""
+        """Run blocking code on a thread, where it may block."""
         return deferToThread(work)
 
     def producer(self, **settings: Any) -> Producer:
-        """A producer of the model."""
+        """Make a producer of the model."""
         return Producer("model:1", connect=self.broker.connect, **settings)
 
     def consumer(self, **settings: Any) -> Consumer:
-        """A consumer of the model."""
+        """Make a consumer of the model."""
         return Consumer("model:1", connect=self.broker.connect, **settings)
 
 
 class BlockingProducerTests(BlockingCase):
-    """BlockingProducer."""
+    """``BlockingProducer``."""
 
-    def test_names_of_the_paper(self) -> None:
-        """The paper's samples read the same."""
+    def test_the_papers_names_exist(self) -> None:
+        """Its samples read the same here."""
         self.assertIs(blocking.Producer, blocking.BlockingProducer)
         self.assertIs(blocking.Consumer, blocking.BlockingConsumer)
 
-    async def test_sends(self) -> None:
-        """What is sent is delivered in order, and wait says where."""
+    async def test_sent_messages_arrive_in_order(self) -> None:
+        """``wait`` says where they are."""
 
         def work() -> tuple[int, int]:
             with self.producer() as producer:
@@ -66,8 +66,8 @@ class BlockingProducerTests(BlockingCase):
         self.assertEqual(await self.on_thread(work), (self.logs[0].end, 1))
         self.assertEqual(self.logs[0].payloads(), [b"%d" % n for n in range(3000)])
 
-    async def test_failures(self) -> None:
-        """wait raises what a send fails with; flush and close do not mind; a bad setting is refused at once."""
+    async def test_wait_raises_the_error_of_its_send(self) -> None:
+        """``flush`` and ``close`` pass over it, and a bad setting is refused at once."""
 
         def work() -> None:
             producer = self.producer()
@@ -82,8 +82,8 @@ class BlockingProducerTests(BlockingCase):
 
         await self.on_thread(work)
 
-    async def test_a_failure_that_nobody_waits_for_is_logged(self) -> None:
-        """It does not pass in silence."""
+    async def test_a_failure_without_a_waiter_is_logged(self) -> None:
+        """An application that never waits learns of it from the log alone."""
 
         def work() -> None:
             with self.producer() as producer:
@@ -93,7 +93,7 @@ class BlockingProducerTests(BlockingCase):
         self.assertEqual(len(self.flushLoggedErrors(InvalidTopic)), 1)
 
     async def test_the_last_failure_is_logged_at_once(self) -> None:
-        """It is logged as soon as nobody has the result any more, though nothing is sent after it."""
+        """The log has it as soon as its result is dropped, though nothing is sent afterwards."""
         self.addCleanup(gc.enable)
 
         def work() -> None:
@@ -106,8 +106,8 @@ class BlockingProducerTests(BlockingCase):
         await self.on_thread(work)
         self.assertEqual(len(self.flushLoggedErrors(InvalidTopic)), 1)
 
-    async def test_close_delivers_first(self) -> None:
-        """Leaving the context delivers what was sent."""
+    async def test_leaving_the_context_delivers_first(self) -> None:
+        """All that was sent is delivered, without lingering."""
 
         def work() -> None:
             with self.producer(linger=60.0) as producer:
@@ -117,8 +117,8 @@ class BlockingProducerTests(BlockingCase):
         await self.on_thread(work)
         self.assertEqual(len(self.logs[0].payloads()), 500)
 
-    async def test_close_is_bounded(self) -> None:
-        """A broker that does not answer does not hold close up for longer than its timeout."""
+    async def test_close_is_bounded_by_its_timeout(self) -> None:
+        """A broker that does not answer must not keep a script from its end."""
         self.broker.up = False
 
         def work() -> None:
@@ -130,23 +130,23 @@ class BlockingProducerTests(BlockingCase):
 
         await self.on_thread(work)
 
-    async def test_not_on_the_reactors_thread(self) -> None:
-        """There it would wait for itself."""
+    async def test_the_reactors_thread_is_refused(self) -> None:
+        """A call that blocks there would wait for itself."""
         await self.on_thread(lambda: None)
         self.assertRaises(RuntimeError, self.producer)
 
 
 class BlockingConsumerTests(BlockingCase):
-    """BlockingConsumer."""
+    """``BlockingConsumer``."""
 
     def setUp(self) -> None:
-        """Five thousand messages in each partition."""
+        """Fill each partition with five thousand messages."""
         super().setUp()
         for number, log in self.logs.items():
             log.data += encode_set([Message(b"%d-%d" % (number, index)) for index in range(5000)])
 
-    async def test_iterates(self) -> None:
-        """A stream is iterated as the paper has it, and positions follow message by message."""
+    async def test_a_stream_is_iterated_as_in_the_paper(self) -> None:
+        """Positions follow message by message, though messages cross the threads in batches."""
 
         def work() -> None:
             with self.consumer(decode_messages=300) as consumer:
@@ -159,8 +159,8 @@ class BlockingConsumerTests(BlockingCase):
 
         await self.on_thread(work)
 
-    async def test_batches(self) -> None:
-        """Batches come whole; a timeout ends the wait for more."""
+    async def test_batches_arrive_whole(self) -> None:
+        """A timeout ends the wait for more."""
 
         def work() -> int:
             count = 0
@@ -175,8 +175,8 @@ class BlockingConsumerTests(BlockingCase):
 
         self.assertEqual(await self.on_thread(work), 10_000)
 
-    async def test_losses(self) -> None:
-        """What a stream passes without delivering it is counted, and a batch tells of it."""
+    async def test_losses_are_counted_and_told(self) -> None:
+        """A batch carries the losses before it, and the stream's counts include them."""
         for log in self.logs.values():
             log.start = 1 << 40
 
@@ -190,8 +190,8 @@ class BlockingConsumerTests(BlockingCase):
 
         self.assertEqual(await self.on_thread(work), (1, ["jump"]))
 
-    async def test_seek(self) -> None:
-        """After a seek nothing that was on its way from before comes."""
+    async def test_a_seek_drops_messages_on_their_way(self) -> None:
+        """They are between the two threads when it is called."""
 
         def work() -> None:
             with self.consumer(decode_messages=100) as consumer:
@@ -207,8 +207,8 @@ class BlockingConsumerTests(BlockingCase):
 
         await self.on_thread(work)
 
-    async def test_damage(self) -> None:
-        """Damage is raised where the messages are read; a seek goes on."""
+    async def test_damage_is_raised_where_messages_are_read(self) -> None:
+        """A seek behind it goes on."""
         known = self.logs[0].boundaries()
         self.logs[0].data[known[10] + 9] ^= 1
 
@@ -222,8 +222,8 @@ class BlockingConsumerTests(BlockingCase):
 
         await self.on_thread(work)
 
-    async def test_close_ends_the_iteration(self) -> None:
-        """A thread that waits for a message is set free, and a get fails."""
+    async def test_closing_a_stream_frees_its_thread(self) -> None:
+        """The loop ends, and ``get`` fails."""
 
         def work() -> int:
             consumer = self.consumer(start="latest")

@@ -1,4 +1,4 @@
-"""Tests of logd.client.blocking.group_stream: a consumer group read by a thread; a broker and a tree in memory."""
+"""Tests of logd.client.blocking.group_stream: a group read by a thread, with a broker and a tree in memory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from logd.client.blocking.clients import Consumer
 from logd.client.blocking.group_stream import BlockingGroupStream
 from logd.coord import paths
 from logd.coord.registries.topics import encode_entry
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.errors import CorruptMessage
 from logd.interfaces import Clock
 from logd.protocol.loops import encode_set
@@ -32,10 +32,10 @@ ENTRY = 13
 
 
 class BlockingGroupTests(BlockingCase):
-    """A group whose consumers block."""
+    """Groups whose consumers block."""
 
     async def setUp(self) -> None:  # type: ignore[override]  # the tree answers in its time
-        """A tree, and a topic of two partitions of a hundred messages each."""
+        """Make a tree, and a topic of two partitions of a hundred messages each."""
         super().setUp()
         self.host = TreeHost(Tree(), NoJournal(), _CLOCK, urandom)
         self.host.start()
@@ -48,28 +48,28 @@ class BlockingGroupTests(BlockingCase):
             log.data += encode_set([Message(b"%d%03d" % (number, index)) for index in range(100)])
 
     async def tree(self) -> InProcessCoordination:
-        """A client of the tree."""
+        """Make a client of the tree."""
         client = InProcessCoordination(self.host, _CLOCK)
         await client.connect()
         self.addCleanup(client.close)
         return client
 
     def group(self, tree: InProcessCoordination, **settings: Any) -> Consumer:
-        """A consumer of group g."""
+        """Make a consumer of group g."""
         return self.consumer(
             group="g", coordination=tree, **{"commit_interval": 0.0, "rebalance_delay": 0.0, **settings}
         )
 
     async def committed(self) -> int:
-        """How many messages are committed, over both partitions."""
+        """Return the number of committed messages, over both partitions."""
         total = 0
         for number in (0, 1):
             data, _ = await self.eye.get(paths.group_offset("g", "topic1", number))
             total += int(data or b"0") // ENTRY
         return total
 
-    async def test_handled(self) -> None:
-        """What lies between the threads is not committed, nor is what the thread has in hand; the rest is, at close."""
+    async def test_messages_between_the_threads_are_not_committed(self) -> None:
+        """The message that the thread has in hand is not, either; the rest is committed at close."""
         tree = await self.tree()
 
         def work() -> list[bytes | None]:
@@ -89,8 +89,8 @@ class BlockingGroupTests(BlockingCase):
         rest = await self.on_thread(others)
         self.assertEqual(sorted({*seen, *rest}), sorted(self.logs[0].payloads() + self.logs[1].payloads()))
 
-    async def test_batches(self) -> None:
-        """A batch counts once the next one is asked for."""
+    async def test_a_batch_counts_once_the_next_is_asked_for(self) -> None:
+        """Until then the thread may be busy with it."""
         tree = await self.tree()
 
         def work() -> int:
@@ -104,8 +104,8 @@ class BlockingGroupTests(BlockingCase):
         await self.on_thread(work)
         self.assertEqual(await self.committed(), 20)
 
-    async def test_explicit(self) -> None:
-        """With commit="handled" what was named counts."""
+    async def test_messages_count_when_the_application_names_them(self) -> None:
+        """With commit="handled" nothing else does."""
         tree = await self.tree()
 
         def work() -> None:
@@ -118,8 +118,8 @@ class BlockingGroupTests(BlockingCase):
         await self.on_thread(work)
         self.assertEqual(await self.committed(), 5)
 
-    async def test_taken_away(self) -> None:
-        """When another joins, what lies between the threads is dropped, and the rest of the batch at hand."""
+    async def test_a_rebalance_drops_messages_between_the_threads(self) -> None:
+        """The rest of the batch at hand is dropped as well: the new member delivers them."""
         first, second = await self.tree(), await self.tree()
         joined: Deferred[None] = Deferred()
 
@@ -140,7 +140,7 @@ class BlockingGroupTests(BlockingCase):
         self.assertLessEqual(len(mine) + len(theirs), 201)
 
     async def test_reading_goes_on_after_a_failure(self) -> None:
-        """A stream that failed over damage reads what it is given next."""
+        """A stream that failed over damage reads the partitions that it is given next."""
         tree = await self.tree()
         self.logs[0].data[ENTRY * 3 + 10] ^= 1
         self.logs[1].data.clear()

@@ -11,39 +11,39 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.client.blocking.thread_queue import ThreadQueue
 
 
-class Calls:
-    """Stands for the reactor: keeps what is to be called on its thread."""
+class ReactorCalls:
+    """A reactor's thread that runs calls when the test says so."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], object]] = []
 
     def callFromThread(self, call: Callable[[], object]) -> None:  # noqa: N802
-        """As IReactorFromThreads."""
+        """Keep a call, as IReactorFromThreads would make it."""
         self.calls.append(call)
 
     def run(self) -> None:
-        """Call them."""
+        """Make the calls."""
         calls, self.calls = self.calls, []
         for call in calls:
             call()
 
 
-class CrossingTests(SynchronousTestCase):
-    """ThreadQueue."""
+class ThreadQueueTests(SynchronousTestCase):
+    """``ThreadQueue``."""
 
     def setUp(self) -> None:
-        """A way for two items."""
-        self.reactor = Calls()
+        """Make a queue for two items."""
+        self.reactor = ReactorCalls()
         self.thread_queue: ThreadQueue[Any] = ThreadQueue(self.reactor, 2)
 
-    def test_hands_over_in_order(self) -> None:
-        """What is put first is got first."""
+    def test_items_are_handed_over_in_order(self) -> None:
+        """The order of a partition's messages depends on it."""
         for item in "ab":
             self.thread_queue.put(item)
         self.assertEqual([self.thread_queue.get(0), self.thread_queue.get(0)], ["a", "b"])
 
-    def test_is_bounded(self) -> None:
-        """At the limit put asks to wait, until half of it is taken."""
+    def test_a_full_queue_asks_to_wait(self) -> None:
+        """The wait ends when half of it is taken, so that the threads do not alternate item by item."""
         self.assertIsNone(self.thread_queue.put("a"))
         room = self.thread_queue.put("b")
         assert room is not None
@@ -52,12 +52,12 @@ class CrossingTests(SynchronousTestCase):
         self.reactor.run()
         self.successResultOf(room)
 
-    def test_timeout(self) -> None:
-        """Nothing within the time is a TimeoutError."""
+    def test_an_empty_queue_times_out(self) -> None:
+        """``get`` raises TimeoutError within its time."""
         self.assertRaises(TimeoutError, self.thread_queue.get, 0.001)
 
-    def test_wakes_the_other_thread(self) -> None:
-        """Who waits gets what is put later."""
+    def test_a_waiting_thread_gets_a_later_item(self) -> None:
+        """The thread sleeps until then, and must be woken by the other one."""
         got: list[Any] = []
         thread = threading.Thread(target=lambda: got.append(self.thread_queue.get(10)))
         thread.start()
@@ -65,8 +65,8 @@ class CrossingTests(SynchronousTestCase):
         thread.join(10)
         self.assertEqual(got, ["x"])
 
-    def test_ends(self) -> None:
-        """After the end what is left is handed over, then None; or the error, each time."""
+    def test_items_come_before_the_end(self) -> None:
+        """After them ``get`` returns None, or raises the error each time."""
         self.thread_queue.put("a")
         self.thread_queue.end()
         self.assertEqual([self.thread_queue.get(), self.thread_queue.get()], ["a", None])
@@ -74,8 +74,8 @@ class CrossingTests(SynchronousTestCase):
         self.assertRaises(ValueError, self.thread_queue.get)
         self.assertRaises(ValueError, self.thread_queue.get)
 
-    def test_drop(self) -> None:
-        """What is dropped is not handed over, who waits for room may go on, and an error is forgotten."""
+    def test_dropped_items_are_not_handed_over(self) -> None:
+        """Those that wait for room may go on, and an error is forgotten: a seek begins anew."""
         self.thread_queue.put(1)
         room = self.thread_queue.put(2)
         assert room is not None

@@ -9,16 +9,16 @@ from logd.client.cluster.deadlines import Deadlines
 
 
 class DeadlinesTests(SynchronousTestCase):
-    """One timer for all."""
+    """A single timer for all requests of a connection."""
 
     def setUp(self) -> None:
-        """A clock turned by hand."""
+        """Collect the keys that are late, on a clock turned by hand."""
         self.clock = Clock()
         self.late: list[str] = []
         self.deadlines = Deadlines(self.clock, self.late.append)
 
-    def test_late(self) -> None:
-        """Each key is late at its own time, whatever the order in which they came, and only once."""
+    def test_each_key_is_late_at_its_own_time(self) -> None:
+        """The order in which they came does not matter, and none is late twice."""
         self.deadlines.watch("slow", 5)
         self.deadlines.watch("fast", 1)
         self.clock.advance(0.5)
@@ -31,8 +31,8 @@ class DeadlinesTests(SynchronousTestCase):
         self.assertEqual(self.late, ["fast", "later", "slow"])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_forgotten(self) -> None:
-        """What is forgotten in time is never late, and no timer stays behind."""
+    def test_a_forgotten_key_is_never_late(self) -> None:
+        """An answer that came in time leaves no timer behind, either."""
         self.deadlines.watch("a", 1)
         self.deadlines.watch("b", 2)
         self.assertTrue(self.deadlines.forget("a"))
@@ -43,8 +43,8 @@ class DeadlinesTests(SynchronousTestCase):
         self.clock.advance(10)
         self.assertEqual(self.late, [])
 
-    def test_from_inside(self) -> None:
-        """Whoever is told that something is late may forget the rest, or watch something new."""
+    def test_a_callback_may_change_the_deadlines(self) -> None:
+        """Losing a connection over one late answer forgets the others and may begin new ones."""
 
         def late(key: str) -> None:
             self.late.append(key)

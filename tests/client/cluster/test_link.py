@@ -23,27 +23,27 @@ from logd.errors import (
 )
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.responses import ErrorResponse
-from tests.client.model import ModelBroker, run
+from tests.client.doubles import ModelBroker, run
 
 
 class LinkTests(SynchronousTestCase):
-    """Link."""
+    """``BrokerLink``."""
 
     def setUp(self) -> None:
-        """A link to a model, counting attempts."""
+        """Make a link to a model, and note the times of its attempts."""
         self.clock = Clock()
         self.broker = ModelBroker(self.clock)
         self.attempts: list[float] = []
         self.link = BrokerLink(self.clock, ("model", 6667), self.connect, LinkSettings(), lambda: 1.0)
 
     def told(self) -> list[str]:
-        """Collect what is told of connections from now on."""
+        """Collect the lines about connections from now on."""
         lines: list[str] = []
         self.addCleanup(tell_warnings(lines.append))
         return lines
 
-    def test_absence(self) -> None:
-        """A broker that is away for three seconds is told of once, with the reason, and so is its return."""
+    def test_an_absent_broker_is_reported_once(self) -> None:
+        """The line comes after three seconds with the reason, and another one when the broker is back."""
         lines = self.told()
         self.broker.up = False
         for _ in range(100):
@@ -59,8 +59,8 @@ class LinkTests(SynchronousTestCase):
             lines[1:], [f"the broker at model:6667 is connected again, after {self.clock.seconds():.0f} seconds"]
         )
 
-    def test_idle_absence(self) -> None:
-        """With nothing to send a lost broker is told of as well, after an attempt, and its return is noticed."""
+    def test_an_idle_link_notices_an_absent_broker(self) -> None:
+        """A link with nothing to send tries to connect all the same, reports the absence and sees the return."""
         lines = self.told()
         self.link.get()
         self.clock.advance(10.0)
@@ -75,8 +75,8 @@ class LinkTests(SynchronousTestCase):
         self.assertEqual(len(lines), 2)
         self.assertIn("connected again", lines[1])
 
-    def test_idle_close(self) -> None:
-        """A connection that the broker closed, as one on which nothing was sent for long, is no absence."""
+    def test_an_idle_connection_that_closes_is_not_reported(self) -> None:
+        """Brokers close connections on which nothing was sent for long."""
         lines = self.told()
         self.link.get()
         self.clock.advance(10.0)
@@ -84,8 +84,8 @@ class LinkTests(SynchronousTestCase):
         self.clock.pump([0.1] * 100)
         self.assertEqual(lines, [])
 
-    def test_absence_without_answer(self) -> None:
-        """An attempt that gets no answer is told of while it lasts."""
+    def test_an_attempt_without_an_answer_is_reported(self) -> None:
+        """The line comes while the attempt lasts, since it may never end."""
         lines = self.told()
         link = BrokerLink(self.clock, ("h", 1), lambda address: Deferred(), LinkSettings(), lambda: 1.0)
         link.get().addErrback(lambda _: None)
@@ -94,8 +94,8 @@ class LinkTests(SynchronousTestCase):
         self.assertIn("(no answer to the attempt to connect)", lines[0])
         link.close()
 
-    def test_short_absence(self) -> None:
-        """One that is back sooner is not told of, nor one that the client does not want any more."""
+    def test_a_short_absence_is_not_reported(self) -> None:
+        """An absence that the client ends by closing the link is not, either."""
         lines = self.told()
         self.broker.up = False
         self.link.get().addErrback(lambda _: None)
@@ -114,16 +114,16 @@ class LinkTests(SynchronousTestCase):
         self.attempts.append(round(self.clock.seconds(), 3))
         return self.broker.connect(address)
 
-    def test_one_attempt_serves_all(self) -> None:
-        """Everybody who asks meanwhile gets the same connection."""
+    def test_one_attempt_serves_all_callers(self) -> None:
+        """Calls during an attempt get the connection that it makes."""
         waiting = [self.link.get() for _ in range(3)]
         run(self.clock, 0.1)
         self.assertEqual(len({self.successResultOf(each) for each in waiting}), 1)
         self.assertEqual(len(self.attempts), 1)
         self.assertIs(self.successResultOf(self.link.get()), self.link.current)
 
-    def test_attempts_get_rarer(self) -> None:
-        """Each failure fails those who wait, and the next attempt waits longer, up to the limit."""
+    def test_attempts_become_rarer_up_to_a_limit(self) -> None:
+        """Each failure fails those who wait, and a broker that is down is not flooded with connections."""
         self.broker.up = False
         for _ in range(9):
             waiting = self.link.get()
@@ -138,13 +138,13 @@ class LinkTests(SynchronousTestCase):
             self.failureResultOf(waiting, BrokerUnavailable)
         self.assertGreaterEqual(self.attempts[1] - self.attempts[0], 5.0)
 
-    def test_strange_failures_are_told_alike(self) -> None:
-        """Whatever a connector fails with, who waits sees BrokerUnavailable."""
+    def test_every_connect_error_becomes_broker_unavailable(self) -> None:
+        """Callers try again on that one error, whatever a connector fails with."""
         link = BrokerLink(self.clock, ("h", 1), lambda address: fail(OSError("no route")), LinkSettings(), lambda: 1.0)
         self.assertIn("no route", str(self.failureResultOf(link.get(), BrokerUnavailable).value))
 
-    def test_short_lives_are_failures(self) -> None:
-        """A broker that throws us out at once is not asked in a loop."""
+    def test_a_connection_that_ends_at_once_counts_as_failed(self) -> None:
+        """A broker that accepts and closes is not connected to in a tight loop."""
         for _ in range(5):
             waiting = self.link.get()
             while not waiting.called:
@@ -153,16 +153,16 @@ class LinkTests(SynchronousTestCase):
             self.broker.lose_all()
         self.assertGreater(self.clock.seconds(), 1.4)
 
-    def test_cancelling_harms_nobody_else(self) -> None:
-        """One who waits no longer does not stop the attempt for the others."""
+    def test_cancelling_one_call_spares_the_others(self) -> None:
+        """They share the attempt, which goes on for those that still wait."""
         first, second = self.link.get(), self.link.get()
         first.cancel()
         self.failureResultOf(first, CancelledError)
         run(self.clock, 0.1)
         self.successResultOf(second)
 
-    def test_no_answer_in_time(self) -> None:
-        """A broker that has stopped to answer loses the connection."""
+    def test_a_silent_broker_loses_its_connection(self) -> None:
+        """Its process may have stopped while the kernel keeps the connection open."""
         self.broker.silent = (Metadata,)
         self.link.get()
         run(self.clock, 0.1)
@@ -173,8 +173,8 @@ class LinkTests(SynchronousTestCase):
         self.assertIsNone(self.link.current)
         self.assertTrue(self.broker.connections[0].lost)
 
-    def test_refused_requests(self) -> None:
-        """A request that is refused as a whole fails with what the broker said; the connection stays."""
+    def test_a_refused_request_leaves_the_connection(self) -> None:
+        """The caller gets the broker's error; requests of other callers share that connection."""
         self.patch(ModelBroker, "answer", lambda *_: ErrorResponse(UnsupportedVersion.code, "version 9"))
         self.link.get()
         run(self.clock, 0.1)
@@ -184,8 +184,8 @@ class LinkTests(SynchronousTestCase):
         self.assertIn("version 9", str(self.failureResultOf(asking, UnsupportedVersion).value))
         self.assertIsNotNone(self.link.current)
 
-    def test_nonsense(self) -> None:
-        """A broker that breaks the protocol is as good as none; a request that cannot be written is told so."""
+    def test_a_protocol_violation_counts_as_an_absence(self) -> None:
+        """A request that cannot be encoded is the caller's own mistake, and fails as that."""
         self.link.get()
         run(self.clock, 0.1)
         connection = self.broker.connections[0]
@@ -198,8 +198,8 @@ class LinkTests(SynchronousTestCase):
         self.patch(connection, "request", refuse)
         self.failureResultOf(self.link.ask(connection, 0, 1), InvalidRequest)
 
-    def test_close_has_an_end(self) -> None:
-        """A broker that takes nothing does not hold close up for ever."""
+    def test_close_ends_without_the_brokers_help(self) -> None:
+        """A broker that reads nothing more holds it up for five seconds at most."""
         self.link.get()
         run(self.clock, 0.1)
         connection = self.broker.connections[0]
@@ -212,8 +212,8 @@ class LinkTests(SynchronousTestCase):
         run(self.clock, 0.3, step=0.1)
         self.successResultOf(closed)
 
-    def test_close(self) -> None:
-        """A closed link fails who waits and who comes later; an attempt under way comes to nothing."""
+    def test_a_closed_link_fails_every_caller(self) -> None:
+        """Calls that waited and later ones fail with ClientClosed; an attempt under way is dropped."""
         waiting = self.link.get()
         self.successResultOf(self.link.close())
         self.failureResultOf(waiting, ClientClosed)
@@ -223,10 +223,10 @@ class LinkTests(SynchronousTestCase):
 
 
 class ClusterTests(SynchronousTestCase):
-    """Cluster."""
+    """``Cluster``."""
 
     def setUp(self) -> None:
-        """A cluster that begins at two addresses, of which the first is dead."""
+        """Make a cluster that begins at two addresses, of which the first is dead."""
         self.clock = Clock()
         self.broker = ModelBroker(self.clock)
         self.broker.add("t", 2)
@@ -238,8 +238,8 @@ class ClusterTests(SynchronousTestCase):
             return fail(BrokerUnavailable("dead"))
         return self.broker.connect(address)
 
-    def test_tries_every_address(self) -> None:
-        """Metadata comes from whoever can be reached; what was discovered shares the link of the same address."""
+    def test_every_given_address_is_tried_for_metadata(self) -> None:
+        """A broker that metadata names by a given address shares that address's link."""
         reading = self.cluster.read("t")
         run(self.clock, 0.1)
         view = self.successResultOf(reading)
@@ -247,8 +247,8 @@ class ClusterTests(SynchronousTestCase):
         self.assertIs(self.cluster.leader("t", 1), self.cluster.link(("model", 6667)))
         self.assertEqual(len(self.broker.connections), 1)
 
-    def test_reads_together(self) -> None:
-        """Those who ask for one topic at the same time share one request, and its failure."""
+    def test_concurrent_reads_of_a_topic_share_one_request(self) -> None:
+        """They share its failure, too; one that is cancelled leaves the others waiting."""
         reading = [self.cluster.read("no") for _ in range(3)]
         reading[0].cancel()
         self.failureResultOf(reading[0], CancelledError)
@@ -257,8 +257,8 @@ class ClusterTests(SynchronousTestCase):
             self.failureResultOf(each, UnknownTopic)
         self.assertEqual(len(self.broker.requests), 1)
 
-    def test_leaders(self) -> None:
-        """A topic that was not read, and a partition that does not exist, have no leader."""
+    def test_an_unknown_topic_or_partition_has_no_leader(self) -> None:
+        """Each has an error of its own, so that the caller reads metadata or gives up."""
         self.assertRaises(UnknownTopic, self.cluster.leader, "t", 0)
         self.cluster.read("t")
         run(self.clock, 0.1)
@@ -266,8 +266,8 @@ class ClusterTests(SynchronousTestCase):
         self.cluster.forget("t")
         self.assertIsNone(self.cluster.known("t"))
 
-    def test_offline(self) -> None:
-        """A partition that its broker does not serve has no leader, and a broker to ask about it."""
+    def test_an_offline_partition_has_a_keeper_without_a_leader(self) -> None:
+        """Its broker can still be asked about it, and the error names the command that says why."""
         self.broker.partition_errors["t", 1] = PartitionOffline.code
         self.cluster.read("t")
         run(self.clock, 0.1)
@@ -279,8 +279,8 @@ class ClusterTests(SynchronousTestCase):
         assert view is not None
         self.assertEqual(view.available, (0,))
 
-    def test_nobody_there(self) -> None:
-        """When no address answers, the error says so."""
+    def test_metadata_fails_when_no_address_answers(self) -> None:
+        """The caller decides how long to go on trying."""
         self.broker.up = False
         asking = Deferred.fromCoroutine(self.cluster.metadata(None))
         run(self.clock, 0.1)

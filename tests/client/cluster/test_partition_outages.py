@@ -8,24 +8,24 @@ from logd.protocol.requests.fetch_wait import FetchedPart
 from tests.client.consumers import ConsumerCase
 
 
-class UnavailableTests(ConsumerCase):
+class PartitionOutageTests(ConsumerCase):
     """A consumer in front of partitions that cannot be read."""
 
     def setUp(self) -> None:
-        """Listen to what a person is told."""
+        """Collect the warnings that a command would show."""
         super().setUp()
         self.told: list[str] = []
         self.addCleanup(tell_warnings(self.told.append))
 
     def offline(self, *partitions: int) -> None:
-        """Have the broker serve all but these."""
+        """Have the broker serve all but these partitions."""
         self.broker.partition_errors = dict.fromkeys([("t", each) for each in partitions], PartitionOffline.code)
         self.broker.meddle = lambda part: (
             FetchedPart(part.topic, part.partition, PartitionOffline.code) if part.partition in partitions else part
         )
 
-    def test_told_and_returned(self) -> None:
-        """After a few seconds one line names them all, with the reason; another one says that they are back."""
+    def test_an_outage_is_told_once_and_so_is_its_end(self) -> None:
+        """One line names all partitions with the reason; a second one says that they are back."""
         self.offline(0, 2)
         stream = self.stream(retry_delay_limit=1.0)
         messages, reading = self.read(stream)
@@ -46,8 +46,8 @@ class UnavailableTests(ConsumerCase):
         reading.cancel()
         self.failureResultOf(reading)
 
-    def test_one_more(self) -> None:
-        """One that follows later is told by itself, a few seconds after it began."""
+    def test_a_later_outage_is_told_by_itself(self) -> None:
+        """Its line comes a few seconds after it began and leaves out the partitions already named."""
         self.offline(0)
         stream = self.stream(retry_delay_limit=1.0, max_wait=0.1)
         self.run_for(2.0)
@@ -59,8 +59,8 @@ class UnavailableTests(ConsumerCase):
         self.assertIn("partition [1]", self.told[1])
         self.assertEqual(len(stream.positions()), 3)
 
-    def test_passing(self) -> None:
-        """Errors that pass within seconds are nobody's concern."""
+    def test_an_error_that_passes_in_seconds_is_not_told(self) -> None:
+        """Leaders move in that time, and an operator has nothing to do."""
         fails = [True]
         self.broker.meddle = lambda part: FetchedPart(part.topic, part.partition, UnknownError.code) if fails else part
         stream = self.stream(max_wait=0.1)
@@ -70,8 +70,8 @@ class UnavailableTests(ConsumerCase):
         self.assertEqual(self.told, [])
         self.assertEqual(stream.failed, False)
 
-    def test_unreadable_place(self) -> None:
-        """A place that the broker cannot read, in the middle of a partition, is told like a partition."""
+    def test_an_unreadable_place_is_told_like_an_outage(self) -> None:
+        """The partition is served, but reading cannot go on in the middle of it."""
         self.broker.meddle = lambda part: (
             FetchedPart(part.topic, part.partition, UnknownError.code) if part.partition == 1 else part
         )
@@ -81,8 +81,8 @@ class UnavailableTests(ConsumerCase):
         self.assertIn("topic 't', partition [1]", line)
         self.assertEqual(stream.positions(), {1: 0})
 
-    def test_closed(self) -> None:
-        """Nothing is said once the stream is closed, and no timer stays behind."""
+    def test_a_closed_stream_tells_nothing(self) -> None:
+        """No timer stays behind, either."""
         self.offline(0, 1, 2)
         consumer = self.consumer()
         (stream,) = consumer.create_message_streams("t", 1)

@@ -1,4 +1,4 @@
-"""Tests of logd.client.consumer.consumer and fetcher, against a broker in memory and a clock that stands still."""
+"""Tests of logd.client.consumer.consumer and fetcher, against a broker in memory and on a clock turned by hand."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait
 from tests.client.consumers import ConsumerCase
-from tests.client.model import ModelBroker
+from tests.client.doubles import ModelBroker
 
 
 class StartTests(ConsumerCase):
-    """Where streams begin."""
+    """The position at which a stream begins."""
 
     def first(self, start: Any, **settings: Any) -> int:
-        """The id of the first message in partition 0."""
+        """Return the id of the first message that a stream of partition 0 delivers."""
         getting = self.stream([0], start, **settings).get()
         self.run_for()
         return self.successResultOf(getting).id
 
-    def test_starts(self) -> None:
-        """Earliest, a position, one inside an entry, a time, and one for each partition."""
+    def test_each_kind_of_start_finds_its_message(self) -> None:
+        """They are earliest, a position, one inside an entry, a time, and one for each partition."""
         self.logs[0].start = 1900
         self.assertEqual(self.first("earliest"), 1900)
         self.assertEqual(self.first(1900 + 19 * 3), 1900 + 19 * 3)
@@ -43,32 +43,32 @@ class StartTests(ConsumerCase):
         self.assertEqual(self.first(Time(1900 + 19 * 5)), 1900 + 19 * 5)  # the model's times are its positions
         self.assertEqual(self.first({0: 1919, 1: 0}), 1919)
 
-    def test_consumers_default(self) -> None:
-        """A stream begins where the consumer's setting says, unless it says otherwise itself."""
+    def test_a_streams_start_overrides_the_consumers(self) -> None:
+        """Without one of its own the stream begins where the consumer's setting says."""
         consumer = self.consumer(start="latest")
         late, early = (consumer.create_message_streams("t", 1, [0], start)[0].get() for start in (None, "earliest"))
         self.run_for()
         self.assertEqual(self.successResultOf(early).id, 0)
         self.assertNoResult(late)
 
-    def test_a_time_behind_all(self) -> None:
-        """A time at which nothing is there yet begins at the end."""
+    def test_a_time_after_the_last_message_begins_at_the_end(self) -> None:
+        """Only messages that come later are newer than it."""
         getting = self.stream([0], Time(10**6)).get()
         self.run_for()
         self.assertNoResult(getting)
 
-    def test_datetimes(self) -> None:
-        """A datetime is turned into ms."""
+    def test_a_datetime_becomes_milliseconds(self) -> None:
+        """The wire protocol has times in ms since 1970."""
         self.assertEqual(Time(datetime(2011, 11, 11, tzinfo=UTC)).milliseconds, 1320969600000)
 
-    def test_refuses_others(self) -> None:
-        """What is no start is refused with what is allowed."""
+    def test_a_wrong_start_is_refused_with_the_choices(self) -> None:
+        """A misspelt start would otherwise be found out by missing messages."""
         for wrong in ("first", -1, True, None, Position(-1), 1.5):
             with self.subTest(wrong=wrong):
                 self.assertIn("allowed is", str(self.assertRaises(ConfigurationError, check_start, wrong)))
 
-    def test_gone(self) -> None:
-        """A position that retention has removed: on at the earliest, or fail."""
+    def test_a_removed_position_follows_on_out_of_range(self) -> None:
+        """The stream goes on at the earliest message, or fails where the setting says so."""
         self.logs[0].start = 1900
         self.assertEqual(self.first(5), 1900)
         getting = self.stream([0], 5, on_out_of_range="fail").get()
@@ -77,24 +77,24 @@ class StartTests(ConsumerCase):
 
 
 class StreamsTests(ConsumerCase):
-    """create_message_streams."""
+    """``create_message_streams``."""
 
-    def test_shares_out(self) -> None:
-        """Partitions are shared out in order, the first streams getting one more."""
+    def test_partitions_are_shared_out_in_order(self) -> None:
+        """The first streams get one more where the number does not divide."""
         streams = self.consumer().create_message_streams("t", 2)
         assigned = [stream.assigned() for stream in streams]
         self.run_for()
         self.assertEqual([self.successResultOf(each) for each in assigned], [(0, 1), (2,)])
 
-    def test_more_streams_than_partitions(self) -> None:
-        """Exactly as many streams as asked for; some stay empty."""
+    def test_surplus_streams_stay_empty(self) -> None:
+        """The application gets as many streams as it asked for, one for each of its threads."""
         streams = self.consumer().create_message_streams("t", 5)
         assigned = [stream.assigned() for stream in streams]
         self.run_for()
         self.assertEqual([self.successResultOf(each) for each in assigned], [(0,), (1,), (2,), (), ()])
 
-    def test_waits_for_the_topic(self) -> None:
-        """A topic that does not exist is waited for; it is not created."""
+    def test_a_missing_topic_is_waited_for(self) -> None:
+        """A consumer does not create topics."""
         (stream,) = self.consumer().create_message_streams("later", 1)
         getting = stream.get()
         self.run_for(2.0)
@@ -103,8 +103,8 @@ class StreamsTests(ConsumerCase):
         self.run_for(6.0)
         self.assertEqual(self.successResultOf(getting).payload, b"x")
 
-    def test_refuses(self) -> None:
-        """A bad name, number or start is refused at once, and a closed consumer opens nothing."""
+    def test_a_bad_argument_is_refused_at_once(self) -> None:
+        """The call raises by itself, not the first read; a closed consumer opens nothing."""
         consumer = self.consumer()
         self.assertRaises(InvalidTopic, consumer.create_message_streams, "a/b", 1)
         self.assertRaises(ValueError, consumer.create_message_streams, "t", 0)
@@ -112,8 +112,8 @@ class StreamsTests(ConsumerCase):
         consumer.close()
         self.assertRaises(ClientClosed, consumer.create_message_streams, "t", 1)
 
-    def test_close(self) -> None:
-        """close ends all streams and leaves no timer."""
+    def test_close_ends_all_streams(self) -> None:
+        """No timer stays behind, also of a stream whose topic was still waited for."""
         consumer = self.consumer()
         streams = [*consumer.create_message_streams("t", 2), *consumer.create_message_streams("no", 1)]
         reading = [self.read(stream)[1] for stream in streams]
@@ -127,21 +127,21 @@ class StreamsTests(ConsumerCase):
 
 
 class FetchTests(ConsumerCase):
-    """What is asked for, and how much is held."""
+    """The requests of a consumer, and the bytes that it holds."""
 
     def fetches(self) -> list[FetchWait]:
-        """The fetches so far."""
+        """Return the fetch requests so far."""
         return [request for request in self.broker.requests if isinstance(request, FetchWait)]
 
-    def test_partitions_share_requests(self) -> None:
-        """Partitions of one broker are asked for in one request."""
+    def test_partitions_of_one_broker_share_a_request(self) -> None:
+        """A request for each partition would cost both sides more than the messages."""
         stream = self.stream()
         self.run_for(0.1)
         self.assertEqual(max(len(request.parts) for request in self.fetches()), 3)
         self.assertEqual(stream.positions(), dict.fromkeys(range(3), 0))
 
-    def test_prefetch_is_bounded(self) -> None:
-        """While the application takes nothing, no more is fetched than prefetch_bytes."""
+    def test_prefetching_is_bounded_by_its_setting(self) -> None:
+        """While the application takes nothing, no more than prefetch_bytes is fetched."""
         for log in self.logs.values():
             log.data += encode_set([Message(b"x" * 1000)] * 100)
         got: list[int] = []
@@ -159,16 +159,16 @@ class FetchTests(ConsumerCase):
         self.run_for(3.0)
         self.assertEqual(len(messages), 600)
 
-    def test_fetches_ahead(self) -> None:
-        """The next chunk is asked for before the one that came is decoded."""
+    def test_a_stream_fetches_before_the_application_reads(self) -> None:
+        """The broker's delay then passes while earlier messages are decoded."""
         stream = self.stream([0], fetch_bytes=190, prefetch_bytes=1024)
         self.run_for(0.1)
         held = stream.positions()
         self.assertEqual(held, {0: 0})
         self.assertGreater(len(self.fetches()), 3)
 
-    def test_waits_at_the_end_without_asking_in_a_loop(self) -> None:
-        """At the end of the log a fetch is held back by the broker for max_wait."""
+    def test_the_broker_holds_a_fetch_at_the_end_of_the_log(self) -> None:
+        """The answer comes after max_wait, so that an idle consumer sends few requests."""
         self.read(self.stream(max_wait=0.5))
         self.run_for(0.2)
         before = len(self.fetches())
@@ -176,7 +176,7 @@ class FetchTests(ConsumerCase):
         self.assertLessEqual(len(self.fetches()) - before, 15)
 
     def test_a_seek_does_not_wait_for_an_answer(self) -> None:
-        """After a seek the new position is asked for though an older fetch is still waiting at the end."""
+        """The fetch at the end of the log may be held by the broker for a minute."""
         stream = self.stream([0], max_wait=60.0)
         self.read(stream)
         self.run_for(0.2)
@@ -186,10 +186,10 @@ class FetchTests(ConsumerCase):
 
 
 class TroubleTests(ConsumerCase):
-    """Lost connections, refusals, damage."""
+    """Consumers that meet lost connections, refusals and damage."""
 
-    def test_lost_connections(self) -> None:
-        """Streams go on where they were: nothing is lost, nothing comes twice."""
+    def test_a_stream_goes_on_after_lost_connections(self) -> None:
+        """Nothing is lost and nothing comes twice."""
         messages, _ = self.read(self.stream(fetch_bytes=64, prefetch_bytes=1024))
         for _ in range(5):
             self.run_for(0.02)
@@ -199,8 +199,8 @@ class TroubleTests(ConsumerCase):
         for number, log in self.logs.items():
             self.assertEqual(self.payloads(messages, number), log.payloads())
 
-    def test_broker_away(self) -> None:
-        """A broker that is away for a while is waited for."""
+    def test_an_absent_broker_is_waited_for(self) -> None:
+        """A restart of the broker does not fail the application's loop."""
         messages, _ = self.read(self.stream([0], fetch_bytes=64, prefetch_bytes=1024))
         self.run_for(0.01)
         self.broker.up = False
@@ -211,8 +211,8 @@ class TroubleTests(ConsumerCase):
         self.run_for(10.0)
         self.assertEqual(len(messages), 100)
 
-    def test_leader_moves(self) -> None:
-        """Streams follow the leader, without loss or repetition."""
+    def test_a_stream_follows_the_leader(self) -> None:
+        """The partition is read on without loss or repetition."""
         messages, _ = self.read(self.stream([0], fetch_bytes=64, prefetch_bytes=1024))
         self.run_for(0.02)
         self.broker.leaders["t", 0] = 8
@@ -220,8 +220,8 @@ class TroubleTests(ConsumerCase):
         self.assertEqual(self.payloads(messages, 0), self.logs[0].payloads())
         self.assertEqual([connection.id for connection in self.broker.connections], [7, 8])
 
-    def test_given_partitions_of_no_topic(self) -> None:
-        """Partitions that were named are waited for, too."""
+    def test_named_partitions_of_a_missing_topic_are_waited_for(self) -> None:
+        """They are waited for as the topic is for streams that name no partitions."""
         (stream,) = self.consumer().create_message_streams("later", 1, [0])
         messages, _ = self.read(stream)
         self.run_for(2.0)
@@ -229,8 +229,8 @@ class TroubleTests(ConsumerCase):
         self.run_for(8.0)
         self.assertEqual(len(messages), 1)
 
-    def test_no_such_topic_ever(self) -> None:
-        """What trying again does not cure fails the streams, whether their partitions were named or not."""
+    def test_a_lasting_topic_error_fails_the_stream(self) -> None:
+        """Trying again does not cure it, whether the partitions were named or not."""
         self.broker.topic_errors["bad"] = InvalidTopic.code
         for partitions in (None, [0]):
             with self.subTest(partitions=partitions):
@@ -239,8 +239,8 @@ class TroubleTests(ConsumerCase):
                 self.run_for()
                 self.failureResultOf(getting, InvalidTopic)
 
-    def test_nonsense(self) -> None:
-        """An answer about other partitions is no answer: the stream goes on over another connection."""
+    def test_an_answer_about_other_partitions_is_no_answer(self) -> None:
+        """The stream goes on over another connection."""
         real = ModelBroker.answer
 
         def answer(broker: ModelBroker, request: Any, connection: Any) -> Any:
@@ -254,8 +254,8 @@ class TroubleTests(ConsumerCase):
         self.run_for(2.0)
         self.assertEqual(len(messages), 300)
 
-    def test_bytes_from_further_on(self) -> None:
-        """Bytes that begin behind the position asked for are no answer: the messages in between would be missing."""
+    def test_bytes_from_a_later_position_are_no_answer(self) -> None:
+        """The messages in between would be missing."""
 
         def meddle(part: FetchedPart) -> FetchedPart:
             further = next((b for b in self.logs[0].boundaries() if b > part.first_position), None)
@@ -269,8 +269,8 @@ class TroubleTests(ConsumerCase):
         self.run_for(2.0)
         self.assertEqual(self.payloads(messages, 0), self.logs[0].payloads())
 
-    def test_refusals_pass(self) -> None:
-        """A partition that cannot be served for a while harms no other and goes on later."""
+    def test_an_offline_partition_leaves_the_others_readable(self) -> None:
+        """The partition is read on when it is served again."""
         offline = True
 
         def meddle(part: FetchedPart) -> FetchedPart:
@@ -284,8 +284,8 @@ class TroubleTests(ConsumerCase):
         self.run_for(6.0)
         self.assertEqual(len(messages), 300)
 
-    def test_damage_fails_the_stream(self) -> None:
-        """Damage that stays is the reader's to see; a seek behind it goes on."""
+    def test_lasting_damage_fails_the_stream(self) -> None:
+        """By default the application decides; after a seek behind the damage the stream goes on."""
         self.logs[0].data[19 * 7 + 12] ^= 1
         stream = self.stream([0])
         messages, done = self.read(stream)
@@ -297,8 +297,8 @@ class TroubleTests(ConsumerCase):
         self.run_for()
         self.assertEqual(len(messages), 92)
 
-    def test_damage_is_skipped(self) -> None:
-        """With on_corrupt="skip" the stream goes on behind it and counts it."""
+    def test_damage_is_skipped_on_request(self) -> None:
+        """With on_corrupt="skip" the stream goes on behind the damage and counts it."""
         self.logs[0].data[19 * 7 + 12] ^= 1
         stream = self.stream([0], on_corrupt="skip")
         messages, _ = self.read(stream)
@@ -306,7 +306,7 @@ class TroubleTests(ConsumerCase):
         self.assertEqual((len(messages), stream.skipped, stream.skipped_bytes), (99, 1, 19))
 
     def test_a_damaged_length_is_skipped(self) -> None:
-        """Where the length is damaged the broker is asked for a boundary behind it."""
+        """The length no longer leads to the next entry, so the broker is asked for a boundary."""
         self.logs[0].data += encode_set([Message(b"x" * 1000)] * 10)
         known = self.logs[0].boundaries()
         self.logs[0].data[19 * 7 + 3] += 3
@@ -319,7 +319,7 @@ class TroubleTests(ConsumerCase):
         self.assertEqual(messages[-1].next_position, self.logs[0].end)
 
     def test_damage_at_the_end_is_passed(self) -> None:
-        """Who reads up to the end comes there, though no message follows the damage: it has a length, or it has not."""
+        """A reader up to the end gets there, though no message follows, with a sound length or a damaged one."""
         for spoiled in (12, 3):
             log = self.logs[0]
             known = [*log.boundaries()[:-1], log.end]
@@ -340,7 +340,7 @@ class TroubleTests(ConsumerCase):
             log.data[19 * 99 + spoiled] ^= 3
 
     def test_one_damaged_partition_harms_no_other_stream(self) -> None:
-        """The other streams of the consumer go on."""
+        """The other streams of the consumer go on, on the same connection."""
         self.logs[0].data[19 * 7 + 12] ^= 1
         first, second = self.consumer().create_message_streams("t", 2)
         _, failing = self.read(first)

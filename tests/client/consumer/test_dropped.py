@@ -14,26 +14,26 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchWait
 from tests.client.consumers import ConsumerCase
-from tests.client.dropping import OwnFaultError, fail_in_a_loop, warnings_of
+from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
 
 
 class DroppedStreamTests(ConsumerCase):
-    """A stream without a group."""
+    """Streams without a group."""
 
     def setUp(self) -> None:
-        """Listen to warnings."""
+        """Collect the warnings."""
         super().setUp()
         self.told = warnings_of(self)
 
     def fetched(self) -> int:
-        """How many fetches there were so far."""
+        """Return the number of fetches in the next two seconds, with those before that were not counted."""
         self.run_for(2.0)
         count = len([request for request in self.broker.requests if isinstance(request, FetchWait)])
         self.broker.requests.clear()
         return count
 
-    def test_deleted(self) -> None:
-        """The last reference is gone: nothing more is fetched, and a warning names the topic and the remedy."""
+    def test_a_deleted_stream_stops_fetching(self) -> None:
+        """A warning names the topic and the remedy; the consumer can open other streams."""
         consumer = self.consumer()
         (stream,) = consumer.create_message_streams("t", 1)
         self.run_for(1.0)
@@ -50,8 +50,8 @@ class DroppedStreamTests(ConsumerCase):
         self.assertGreater(self.fetched(), 0)
         self.assertEqual(other.positions(), {0: 0})
 
-    def test_its_consumer_too(self) -> None:
-        """When its consumer is gone as well, that disconnects: no timer stays behind."""
+    def test_a_consumer_dropped_with_its_stream_disconnects(self) -> None:
+        """No timer stays behind."""
         stream: MessageStream | None = self.stream()
         self.run_for(1.0)
         self.assertNotEqual(self.clock.getDelayedCalls(), [])
@@ -61,8 +61,8 @@ class DroppedStreamTests(ConsumerCase):
         self.assertEqual(len(self.told), 1)
         self.assertEqual([call for call in self.clock.getDelayedCalls() if call.getTime() > self.clock.seconds()], [])
 
-    def test_keeps_its_consumer(self) -> None:
-        """A stream that is held goes on, though nobody holds its consumer."""
+    def test_a_stream_keeps_its_consumer_alive(self) -> None:
+        """The application may hold the stream alone."""
         stream = self.stream()
         gc.collect()
         self.run_for(1.0)
@@ -72,8 +72,8 @@ class DroppedStreamTests(ConsumerCase):
         self.assertEqual(len(messages), 300)
         self.assertEqual(self.told, [])
 
-    def test_loop_that_raised(self) -> None:
-        """A loop that raises drops its stream, unless the traceback that has it is kept."""
+    def test_a_loop_that_raises_drops_its_stream(self) -> None:
+        """The traceback of its error holds the stream until it is cleaned."""
         failing = Deferred.fromCoroutine(fail_in_a_loop(self.stream(), 3))
         self.run_for(1.0)
         failure = self.failureResultOf(failing, OwnFaultError)
@@ -83,8 +83,8 @@ class DroppedStreamTests(ConsumerCase):
         self.run_for(1.0)
         self.assertEqual(len(self.told), 1)
 
-    def test_traceback_that_is_kept(self) -> None:
-        """Whoever has the traceback may read its frames: they hold the stream until the traceback is let go."""
+    def test_a_kept_traceback_keeps_its_stream(self) -> None:
+        """A debugger may read its frames, and through them the stream."""
         kept: OwnFaultError | None = None
 
         async def application() -> None:
@@ -105,8 +105,8 @@ class DroppedStreamTests(ConsumerCase):
         self.run_for(1.0)
         self.assertEqual(len(self.told), 1)
 
-    def test_kept_between_loops(self) -> None:
-        """A stream that is held and not read at the moment stays, and the next loop goes on where the last one was."""
+    def test_a_stream_is_kept_between_two_loops(self) -> None:
+        """The next loop goes on where the last one was."""
         stream = self.stream([0])
         first, reading = self.read(stream, 10)
         self.run_for(1.0)
@@ -119,8 +119,8 @@ class DroppedStreamTests(ConsumerCase):
         self.assertEqual(self.payloads(first + second, 0), self.logs[0].payloads())
         self.assertEqual(self.told, [])
 
-    def test_waited_for(self) -> None:
-        """A reader that waits keeps its stream, however it reads: what comes later is delivered."""
+    def test_a_waiting_reader_keeps_its_stream(self) -> None:
+        """Each way of reading gets a message that comes long after, though no name refers to the stream."""
         got: list[bytes] = []
 
         async def one_by_one(stream: MessageStream) -> None:
@@ -152,8 +152,8 @@ class DroppedStreamTests(ConsumerCase):
         self.run_for(1.0)
         self.assertEqual(len(self.told), 2)  # those of the two get()s, which have ended
 
-    def test_busy_with_a_message(self) -> None:
-        """So does a reader that is busy with what it was given."""
+    def test_a_busy_reader_keeps_its_stream(self) -> None:
+        """The loop holds a message and waits for something else meanwhile."""
         busy: Deferred[None] = Deferred()
         got: list[Message] = []
 
@@ -171,8 +171,8 @@ class DroppedStreamTests(ConsumerCase):
         self.run_for(1.0)
         self.assertEqual(len(got), 100)
 
-    def test_cycle(self) -> None:
-        """A stream in a cycle of the application's own goes with the cycle."""
+    def test_a_stream_in_a_reference_cycle_is_collected(self) -> None:
+        """A cycle of the application's own goes at the next collection, with a warning."""
         box: dict[str, Any] = {"stream": self.stream()}
         box["box"] = box
         self.run_for(0.5)
@@ -181,8 +181,8 @@ class DroppedStreamTests(ConsumerCase):
         self.run_for(0.5)
         self.assertEqual(len(self.told), 1)
 
-    def test_failed(self) -> None:
-        """A stream whose reading failed is not kept by the error that the client remembers."""
+    def test_a_remembered_error_does_not_keep_its_stream(self) -> None:
+        """The client raises the same error for each read, and its traceback would hold the stream for ever."""
         self.logs[0].data[self.logs[0].boundaries()[1] + 9] ^= 1
 
         async def read(stream: MessageStream) -> None:
@@ -205,8 +205,8 @@ class DroppedStreamTests(ConsumerCase):
         self.run_for(1.0)
         self.assertEqual(len(self.told), 1)
 
-    def test_closed(self) -> None:
-        """What was closed, alone or with its consumer, is dropped in silence."""
+    def test_a_closed_stream_is_dropped_without_a_warning(self) -> None:
+        """One stream is closed by itself and one with its consumer."""
         consumer = self.consumer()
         first, second = consumer.create_message_streams("t", 2)
         self.run_for(1.0)
@@ -218,8 +218,8 @@ class DroppedStreamTests(ConsumerCase):
         self.run_for(1.0)
         self.assertEqual(self.told, [])
 
-    def test_afresh(self) -> None:
-        """An error raised afresh says the same, and the one that is kept has no traceback."""
+    def test_an_error_raised_afresh_says_the_same(self) -> None:
+        """Its attributes are the same too, and the one that is kept has no traceback."""
         for kept in (CorruptMessage("torn", 17), WrapperTooLarge("max_decompressed", 5, 10, 20, "t: "), KeyError("k")):
             with self.assertRaises(type(kept)) as raised:
                 raise afresh(kept)

@@ -14,21 +14,21 @@ from logd.client.blocking.clients import Consumer as BlockingConsumer
 from logd.client.consumer.consumer import Consumer
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from tests.client.dropping import OwnFaultError, fail_in_a_loop, warnings_of
+from tests.client.doubles import ModelBroker
+from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
 from tests.client.groups import Application, ClientGroupCase
-from tests.client.model import ModelBroker
 
 
 class DroppedMemberTests(ClientGroupCase):
     """Streams of a group."""
 
     def setUp(self) -> None:
-        """Listen to warnings."""
+        """Collect the warnings."""
         super().setUp()
         self.told = warnings_of(self)
 
-    def test_loop_that_raised(self) -> None:
-        """The member whose loop raised gives its partitions up, with what it handled; the other one has them all."""
+    def test_a_failed_loop_gives_its_partitions_up(self) -> None:
+        """The other member gets them all, from where the first one's handling ended."""
         first = Application(self)
         second = Application(self).read()
         self.run_for(2.0)
@@ -50,8 +50,8 @@ class DroppedMemberTests(ClientGroupCase):
         self.assertEqual(first.consumer.group.partitions, ())
         self.assertEqual(first.consumer.group.phase.name, "STEADY")
 
-    def test_opens_another(self) -> None:
-        """A consumer that is kept may read the topic by another stream, which goes on where the dropped one was."""
+    def test_a_kept_consumer_opens_another_stream(self) -> None:
+        """The new stream goes on where the dropped one was."""
         app = Application(self, commit_interval=0.0).read(10)
         self.run_for(1.0)
         app.streams.clear()
@@ -65,8 +65,8 @@ class DroppedMemberTests(ClientGroupCase):
         self.assertEqual(sorted({*app.payloads()}), self.everything())
         self.assertEqual(len(app.got), 201)
 
-    def test_one_of_two(self) -> None:
-        """Of two streams of a consumer the one that is kept gets all partitions."""
+    def test_a_kept_stream_gets_all_partitions(self) -> None:
+        """The partitions of the dropped one would not be read by anyone otherwise."""
         app = Application(self, n=2)
         self.run_for(1.0)
         self.assertEqual([len(stream.partitions()) for stream in app.streams], [2, 2])
@@ -77,8 +77,8 @@ class DroppedMemberTests(ClientGroupCase):
         self.run_for(1.0)
         self.assertEqual(sorted(app.payloads()), self.everything())
 
-    def test_consumer(self) -> None:
-        """A consumer that is dropped with its streams leaves the group."""
+    def test_a_dropped_consumer_leaves_its_group(self) -> None:
+        """Its client of the tree, which the application still holds, stays connected."""
         second = Application(self)
         first = Application(self)
         coordination = first.coordination  # its session would end with it
@@ -98,8 +98,8 @@ class DroppedMemberTests(ClientGroupCase):
         self.run_for(0.1)
         self.assertEqual(len(self.successResultOf(children)), 1)
 
-    def test_closed(self) -> None:
-        """``close`` of one stream gives back what it has, too, and without a warning."""
+    def test_a_closed_stream_gives_its_partitions_back(self) -> None:
+        """No warning is logged then, nor later when the stream is dropped."""
         first, second = Application(self), Application(self)
         self.run_for(2.0)
         first.streams[0].close()
@@ -117,14 +117,14 @@ class DroppedBlockingTests(TestCase):
     timeout = 30
 
     def setUp(self) -> None:
-        """A topic of one partition."""
+        """Fill a topic of one partition."""
         self.told = warnings_of(self)
         self.broker = ModelBroker(reactor, delay=0.0)  # type: ignore[arg-type]  # a clock all the same
         self.logs = self.broker.add("t", 1)
         self.logs[0].data += encode_set([Message(b"%d" % number) for number in range(10_000)])
 
-    async def test_loop_that_raised(self) -> None:
-        """A thread whose loop raises drops its stream, in the middle of many batches; the consumer opens another."""
+    async def test_a_failed_thread_drops_its_stream(self) -> None:
+        """The loop ends in the middle of many batches; the consumer can open another stream."""
 
         def loop(consumer: BlockingConsumer) -> None:
             (stream,) = consumer.create_message_streams("t", 1)
@@ -142,8 +142,8 @@ class DroppedBlockingTests(TestCase):
 
         self.assertEqual(await deferToThread(work), (b"0", 1))
 
-    async def test_waits_for_room(self) -> None:
-        """So does one that was never read, whose batches wait between the threads."""
+    async def test_an_unread_stream_is_dropped(self) -> None:
+        """Its batches wait between the two threads, which must not keep it alive."""
 
         def work() -> None:
             consumer = BlockingConsumer("model:1", connect=self.broker.connect, decode_messages=100)
@@ -158,7 +158,7 @@ class DroppedBlockingTests(TestCase):
 
 
 def turn() -> Deferred[None]:
-    """Let the reactor do something."""
+    """Let the reactor run for a moment."""
     waiting: Deferred[None] = Deferred()
     reactor.callLater(0.01, waiting.callback, None)
     return waiting

@@ -1,4 +1,4 @@
-"""Tests of positions that do not hold any more: of topics that were made again, of what was removed or given away."""
+"""Tests of positions that hold no more: of topics created again, of removed messages, of partitions given away."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ENTRY = 4 + 1 + 4 + 8
 LONGER = 6
 
 
-class PlainTests(ConsumerCase):
-    """A consumer without a group. Three partitions of one hundred messages are made again."""
+class UngroupedTests(ConsumerCase):
+    """Consumers without a group, of a topic that is created again."""
 
     def make_again(self, count: int, more: int = 0) -> list[bytes]:
         """Delete the topic and make it again; return its messages, sorted."""
@@ -30,8 +30,8 @@ class PlainTests(ConsumerCase):
             payloads += mine
         return sorted(payloads)
 
-    def test_shorter(self) -> None:
-        """The position is not in the new log: reading goes on at its beginning, once."""
+    def test_a_shorter_new_topic_is_read_from_its_beginning(self) -> None:
+        """The former position is not in the new log; each message comes once."""
         stream = self.stream()
         messages, _ = self.read(stream)
         self.run_for()
@@ -40,8 +40,8 @@ class PlainTests(ConsumerCase):
         self.assertEqual(sorted(message.payload or b"" for message in messages[300:]), expected)
         self.assertEqual(stream.jumps, 3)
 
-    def test_longer(self) -> None:
-        """The position is inside of one of the new log's entries: that is no damage."""
+    def test_a_longer_new_topic_is_read_from_its_beginning(self) -> None:
+        """The former position is inside one of its entries, which is not damage."""
         stream = self.stream(metadata_age=3600.0)
         messages, reading = self.read(stream)
         self.run_for()
@@ -51,8 +51,8 @@ class PlainTests(ConsumerCase):
         self.assertEqual(sorted(message.payload or b"" for message in messages[300:]), expected)
         self.assertEqual(stream.jumps, 3)
 
-    def test_entries_of_the_same_lengths(self) -> None:
-        """Where nothing tells it, what is known of the topic is read again from time to time."""
+    def test_a_new_topic_of_equal_lengths_is_found_in_time(self) -> None:
+        """Only metadata shows the difference, which is read again once it is metadata_age old."""
         stream = self.stream(metadata_age=1.0)
         messages, _ = self.read(stream)
         self.run_for()
@@ -61,15 +61,15 @@ class PlainTests(ConsumerCase):
         self.assertLessEqual(set(expected), {message.payload for message in messages})
         self.assertEqual(stream.jumps, 3)
 
-    def test_reads_on_when_nothing_is_made_again(self) -> None:
-        """Looking at the metadata again changes nothing by itself."""
+    def test_reading_metadata_again_changes_nothing_by_itself(self) -> None:
+        """The same topic is there, so the stream goes on without a jump."""
         stream = self.stream(metadata_age=0.2)
         messages, _ = self.read(stream)
         self.run_for(3.0)
         self.assertEqual((len(messages), stream.jumps), (300, 0))
 
-    def test_fail(self) -> None:
-        """With ``on_out_of_range="fail"`` the stream says what happened, and goes on where it is told to."""
+    def test_a_new_topic_can_fail_the_stream(self) -> None:
+        """With ``on_out_of_range="fail"`` the error says that the topic was created again, and a seek goes on."""
         stream = self.stream([0], on_out_of_range="fail")
         _, reading = self.read(stream)
         self.run_for()
@@ -81,8 +81,8 @@ class PlainTests(ConsumerCase):
         self.run_for(2.0)
         self.assertEqual(len(messages), 20)
 
-    def test_latest(self) -> None:
-        """With "latest" what is new from then on is read."""
+    def test_a_new_topic_can_be_read_from_its_end(self) -> None:
+        """With ``on_out_of_range="latest"`` only messages that come later are read."""
         stream = self.stream([0], on_out_of_range="latest")
         messages, _ = self.read(stream)
         self.run_for()
@@ -94,14 +94,14 @@ class PlainTests(ConsumerCase):
 
 
 class GroupTests(ClientGroupCase):
-    """A group's consumer. Four partitions of fifty messages are made again."""
+    """Consumers of a group, of a topic that is created again."""
 
     def messages(self, count: int, more: int = 0) -> list[Message]:
-        """What the new topic holds in each partition."""
+        """Return the messages of each partition of the new topic."""
         return [Message(b"again-%04d" % index + b"x" * more) for index in range(count)]
 
     def begins_anew(self, app: Application, count: int) -> None:
-        """All that is in the new topic is handed over, and then committed; once, but for a moment's work."""
+        """Assert that all messages of the new topic are handed over, and their ends committed."""
         self.run_for(3.0)
         again = [message for message in app.got if (message.payload or b"").startswith(b"again")]
         self.assertEqual(
@@ -114,22 +114,22 @@ class GroupTests(ClientGroupCase):
         for loop in app.loops:
             self.assertNoResult(loop)
 
-    def test_by_name(self) -> None:
-        """Stored positions are not applied to the new topic, which is longer than the old one was."""
+    def test_a_group_begins_a_new_topic_anew(self) -> None:
+        """The new topic is longer than the old one, so the stored positions would be inside it."""
         app = Application(self, commit_interval=0.5).read()
         self.run_for(2.0)
         self.make_again("t", self.messages(200, LONGER))
         self.begins_anew(app, 200)
 
-    def test_by_pattern(self) -> None:
-        """The same for who reads it by a pattern, with nothing committed yet."""
+    def test_a_pattern_begins_a_new_topic_anew(self) -> None:
+        """Nothing was committed yet; positions in memory are not applied to the new topic, either."""
         app = Application(self, re.compile("t"), commit_interval=0.0).read()
         self.run_for(2.0)
         self.make_again("t", self.messages(10, LONGER))
         self.begins_anew(app, 10)
 
-    def test_handled(self) -> None:
-        """What was said of messages of the former topic says nothing of the new one's."""
+    def test_handled_messages_of_the_former_topic_do_not_count(self) -> None:
+        """The next member reads the new topic from its beginning."""
         app = Application(self, commit="handled", commit_interval=0.3).read()
         self.run_for(1.0)
         for message in app.got:
@@ -142,8 +142,8 @@ class GroupTests(ClientGroupCase):
         self.run_for(15.0)
         self.assertEqual(len(two.got), 400)
 
-    def test_metadata_is_behind(self) -> None:
-        """As long as the brokers speak of another topic than the tree, nothing is read."""
+    def test_a_group_waits_for_brokers_behind_the_tree(self) -> None:
+        """While brokers still speak of the former topic, nothing is read of it."""
         app = Application(self).read()
         self.run_for(1.0)
         former = self.broker.logs["t"]
@@ -159,8 +159,8 @@ class GroupTests(ClientGroupCase):
         self.run_for(6.0)
         self.assertEqual(len(app.got), 220)
 
-    def test_where_to_begin_is_asked_of_the_new_topic(self) -> None:
-        """A group that begins at the end does not take that of a log which the leader is about to delete."""
+    def test_a_group_asks_the_new_topic_for_its_start(self) -> None:
+        """A group that begins at the end must not take the end of a log that is about to be deleted."""
         app = Application(self, start="latest").read()
         self.run_for(1.0)
         former = self.broker.logs["t"]
@@ -177,10 +177,10 @@ class GroupTests(ClientGroupCase):
 
 
 class FormerTenureTests(ClientGroupCase):
-    """A partition that was taken away, and given back."""
+    """A partition that was taken away from a member and given back to it."""
 
-    def test_handled_too_late(self) -> None:
-        """What was handed over before is not handled now, where others have gone on meanwhile: nothing goes back."""
+    def test_a_late_handled_does_not_move_positions_back(self) -> None:
+        """The message came before the partition was taken away, and others have gone on since."""
         one = Application(self, commit="handled", commit_interval=0.0).read()
         self.run_for(1.0)
         late = next(message for message in one.got if message.partition == 3)
@@ -202,13 +202,13 @@ class JumpTests(ClientGroupCase):
     """Positions that retention has removed under a group's consumer."""
 
     def remove(self, count: int) -> None:
-        """Retention removes the first messages of each partition."""
+        """Remove the first messages of each partition, as retention does."""
         for log in self.broker.logs["t"].values():
             del log.data[: ENTRY * count - log.start]
             log.start = ENTRY * count
 
-    def test_raw(self) -> None:
-        """Behind what was removed boundaries are counted anew, from where a chunk begins."""
+    def test_raw_reading_counts_entries_anew_after_a_jump(self) -> None:
+        """Boundaries are counted from where the first chunk behind the jump begins."""
         app = Application(self, commit_interval=0.0, fetch_bytes=100, prefetch_bytes=1024)
         self.run_for(0.5)
         (stream,) = app.streams
@@ -227,8 +227,8 @@ class JumpTests(ClientGroupCase):
         self.run_for(0.1)
         self.assertEqual([int(self.committed(number)) for number in range(4)], [ENTRY * 50] * 4)
 
-    def test_backwards(self) -> None:
-        """A position behind the log's end: what comes again is not handled because its place once was."""
+    def test_a_jump_backwards_undoes_what_was_handled(self) -> None:
+        """The log was cut below the position: messages that come again are not handled yet."""
         app = Application(self, commit="handled", commit_interval=0.0).read()
         self.run_for(1.0)
         for message in app.got:

@@ -1,4 +1,4 @@
-"""Tests of streams that meet wrappers of a few bytes which become very many messages."""
+"""Tests of streams that meet wrappers of few bytes which become very many messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.consumer.fetching.partition_fetch import SLICE_BYTES, PartitionFetch
+from logd.client.consumer.fetching.entry_decoder import SLICE_BYTES
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.errors import WrapperTooLarge
@@ -21,17 +22,17 @@ from tests.client.consumers import ConsumerCase
 LINE = encode_set([Message(b"a line")])
 
 
-class FeedTests(SynchronousTestCase):
-    """One partition whose log holds such a wrapper."""
+class SlicesTests(SynchronousTestCase):
+    """A partition fetch whose log holds such a wrapper."""
 
     def feed(self, data: bytes, **settings: Any) -> PartitionFetch:
-        """A partition fetch that holds all of the log."""
+        """Return a partition fetch that holds all of the log."""
         fetch = PartitionFetch("t", 0, Position(START), ConsumerSettings(**settings))
         serve(fetch, data, 1 << 20)
         return fetch
 
-    def test_slices(self) -> None:
-        """Batches hold no more messages than is set, and together they hold all, each at its place."""
+    def test_a_large_wrapper_is_handed_over_in_slices(self) -> None:
+        """No batch has more messages than asked for, and together they have all, each at its place."""
         wrapper = encode_wrapper("gzip", LINE * 10_000)
         data = LINE + wrapper + LINE
         self.assertLess(len(wrapper), 10_000)
@@ -49,8 +50,8 @@ class FeedTests(SynchronousTestCase):
         self.assertEqual((sum(sizes), max(sizes), fetch.unfinished), (10_002, 300, False))
         self.assertLessEqual(set(positions[1:-1]), {START + len(LINE), START + len(LINE + wrapper)})
 
-    def test_large_messages(self) -> None:
-        """Slices are bounded in bytes as well as in messages."""
+    def test_a_slice_is_bounded_in_bytes(self) -> None:
+        """A number of messages alone would not bound the memory."""
         fetch = self.feed(encode_wrapper("zstd", encode_set([Message(bytes(300_000))] * 30)))
         most = count = 0
         while fetch.buffered:
@@ -61,8 +62,8 @@ class FeedTests(SynchronousTestCase):
         self.assertEqual(count, 30)
         self.assertLess(most, SLICE_BYTES + 300_001)
 
-    def test_position_in_the_midst(self) -> None:
-        """The position between two slices is one to start from: the rest follows, and nothing twice."""
+    def test_a_position_between_two_slices_can_be_started_from(self) -> None:
+        """The rest of the wrapper follows, and nothing comes twice."""
         messages = [Message(b"%020d" % (number * number)) for number in range(500)]
         data = encode_wrapper("snappy", encode_set(messages))
         fetch = self.feed(data)
@@ -71,8 +72,8 @@ class FeedTests(SynchronousTestCase):
         again = PartitionFetch("t", 0, Position(fetch.position), ConsumerSettings())
         self.assertEqual(batch.messages + read_all(again, data, 1 << 20, 77), messages)
 
-    def test_too_many(self) -> None:
-        """Too many messages, or bytes, end the stream at once with the setting's name; they are no damage to skip."""
+    def test_a_wrapper_beyond_the_bounds_ends_the_stream(self) -> None:
+        """The error names the setting to raise; the wrapper is sound, so it is not skipped as damage."""
         data = LINE + encode_wrapper("gzip", LINE * 1000) + LINE
         for setting, value in (("max_decompressed_messages", 999), ("max_decompressed", 1000 * len(LINE) - 1)):
             fetch = self.feed(data, on_corrupt="skip", **{setting: value})
@@ -86,8 +87,8 @@ class FeedTests(SynchronousTestCase):
             fetch.seek(error.end)
             self.assertEqual(read_all(fetch, data, 1 << 20, 10), [Message(b"a line")])
 
-    def test_damage_before_one(self) -> None:
-        """A wrapper too large for this reader vouches for the damage in front of it: that ends there."""
+    def test_damage_ends_at_a_wrapper_that_is_too_large(self) -> None:
+        """The wrapper is an entry as any other, so no messages behind the damage are skipped with it."""
         damaged = LINE[:-1] + b"!"
         data = damaged + encode_wrapper("gzip", LINE * 1000)
         fetch = self.feed(data, on_corrupt="skip", corrupt_retries=0, max_decompressed_messages=999)
@@ -96,11 +97,11 @@ class FeedTests(SynchronousTestCase):
         self.assertIsInstance(fetch.error, WrapperTooLarge)
 
 
-class StreamTests(ConsumerCase):
+class LargeWrapperStreamTests(ConsumerCase):
     """Streams of a consumer whose time is the reactor's."""
 
-    def test_reactor_goes_on(self) -> None:
-        """The reactor has turns while a large wrapper is read, and few messages are handed over between two of them."""
+    def test_the_reactor_has_turns_inside_a_large_wrapper(self) -> None:
+        """Few messages are handed over between two of them."""
         self.logs[0].data += encode_wrapper("gzip", LINE * 50_000)
         stream = self.stream(decode_messages=1000)
         seen: list[int] = []
@@ -122,8 +123,8 @@ class StreamTests(ConsumerCase):
         self.assertEqual(len(got), 50_300)
         self.assertLessEqual(max(after - before for before, after in pairwise(seen)), 1300)
 
-    def test_one_open_at_a_time(self) -> None:
-        """Of partitions that all hold large wrappers one is opened after the other, so that memory is bounded."""
+    def test_one_large_wrapper_is_open_at_a_time(self) -> None:
+        """Partitions that all hold such wrappers would multiply the memory otherwise."""
         for log in self.logs.values():
             log.data += encode_wrapper("gzip", LINE * 5000)
         stream = self.stream(decode_messages=100)

@@ -17,10 +17,10 @@ from tests.client.consumers import ConsumerCase
 
 
 class StreamTests(ConsumerCase):
-    """Ways to read."""
+    """The ways to read a ``MessageStream``."""
 
-    def test_every_message_in_order(self) -> None:
-        """All messages of all partitions come, in order within each, and later ones as they are appended."""
+    def test_all_messages_come_in_order(self) -> None:
+        """The order is that of each partition; messages appended later follow."""
         messages, _ = self.read(self.stream(fetch_bytes=64))
         self.run_for()
         for number, log in self.logs.items():
@@ -29,8 +29,8 @@ class StreamTests(ConsumerCase):
         self.run_for()
         self.assertEqual(messages[-1].payload, b"late")
 
-    def test_batches(self) -> None:
-        """Batches are of one partition each, and as large as the setting says."""
+    def test_a_batch_has_messages_of_one_partition(self) -> None:
+        """No batch is larger than decode_messages."""
         stream = self.stream(decode_messages=30)
         got: list[Any] = []
 
@@ -44,8 +44,8 @@ class StreamTests(ConsumerCase):
         self.assertEqual(max(len(batch.messages) for batch in got), 30)
         self.assertTrue(all(message.partition == b.partition for b in got for message in b.messages))
 
-    def test_batches_until_the_end(self) -> None:
-        """With the ends as they are now the iteration ends, though the stream would not."""
+    def test_batches_end_at_the_given_positions(self) -> None:
+        """With the ends as they are now a loop ends, though the stream would not."""
         stream = self.stream()
         got: list[int] = []
 
@@ -58,8 +58,8 @@ class StreamTests(ConsumerCase):
         self.successResultOf(done)
         self.assertEqual(sum(got), 300)
 
-    def test_until_the_end_of_nothing(self) -> None:
-        """Of an empty topic the end is reached at once."""
+    def test_an_empty_topic_is_at_its_end_at_once(self) -> None:
+        """A loop up to the end would wait for a first message otherwise."""
         self.broker.add("empty", 2)
         (stream,) = self.consumer().create_message_streams("empty", 1)
 
@@ -70,8 +70,8 @@ class StreamTests(ConsumerCase):
         self.run_for()
         self.assertEqual(self.successResultOf(done), [])
 
-    def test_raw(self) -> None:
-        """Chunks of raw bytes put together are the log."""
+    def test_raw_chunks_joined_are_the_log(self) -> None:
+        """Each chunk says where in the log it begins."""
         stream = self.stream(fetch_bytes=100)
         logs = {0: b"", 1: b"", 2: b""}
 
@@ -85,8 +85,8 @@ class StreamTests(ConsumerCase):
         self.successResultOf(done)
         self.assertEqual(logs, {number: bytes(log.data) for number, log in self.logs.items()})
 
-    def test_get(self) -> None:
-        """get fires with one message; several at once are served in order; one that is cancelled takes nothing."""
+    def test_get_fires_with_one_message(self) -> None:
+        """Several calls are served in order, and one that is cancelled takes no message."""
         stream = self.stream([0])
         first, second, third = stream.get(), stream.get(), stream.get()
         second.cancel()
@@ -95,8 +95,8 @@ class StreamTests(ConsumerCase):
         got = [self.successResultOf(each).payload for each in (first, third, stream.get())]
         self.assertEqual(got, self.logs[0].payloads()[:3])
 
-    def test_get_waits(self) -> None:
-        """At the end get waits for the next message."""
+    def test_get_waits_at_the_end_of_the_log(self) -> None:
+        """The next message that is appended ends the wait."""
         stream = self.stream([0], start="latest")
         waiting = stream.get()
         self.run_for()
@@ -105,8 +105,8 @@ class StreamTests(ConsumerCase):
         self.run_for()
         self.assertEqual(self.successResultOf(waiting).payload, b"new")
 
-    def test_ways_can_be_mixed(self) -> None:
-        """get, a loop that was left, batches: each goes on where the other stopped."""
+    def test_each_way_of_reading_goes_on_where_another_stopped(self) -> None:
+        """These are ``get``, a loop that was left, and batches."""
         stream = self.stream([0])
         messages, _ = self.read(stream, most=5)
         self.run_for()
@@ -121,8 +121,8 @@ class StreamTests(ConsumerCase):
         self.successResultOf(done)
         self.assertEqual([message.payload for message in messages], self.logs[0].payloads())
 
-    def test_positions(self) -> None:
-        """Positions are those behind the message handed over last, also in the middle of a batch."""
+    def test_positions_follow_the_last_message_handed_over(self) -> None:
+        """They are behind that message also in the middle of a batch."""
         stream = self.stream([0, 1])
         messages, _ = self.read(stream, most=130)
         self.run_for()
@@ -131,8 +131,8 @@ class StreamTests(ConsumerCase):
             expected[message.partition] = message.next_position
         self.assertEqual(stream.positions(), expected)
 
-    def test_seek(self) -> None:
-        """A seek takes effect at once, in the middle of a loop."""
+    def test_a_seek_takes_effect_inside_a_loop(self) -> None:
+        """The rest of the batch at hand is dropped; partitions of other streams and negative positions are refused."""
         stream = self.stream([0])
         seen: list[int] = []
 
@@ -148,8 +148,8 @@ class StreamTests(ConsumerCase):
         self.assertRaises(WrongPartition, stream.seek, 7, 0)
         self.assertRaises(ConfigurationError, stream.seek, 0, -1)
 
-    def test_close(self) -> None:
-        """Loops over a closed stream end, and get fails."""
+    def test_closing_a_stream_ends_its_loops(self) -> None:
+        """A ``get`` that waits fails, since it has no message to fire with."""
         stream = self.stream([0], start="latest")
         _, done = self.read(stream)
         waiting = stream.get()
@@ -158,8 +158,8 @@ class StreamTests(ConsumerCase):
         self.successResultOf(done)
         self.failureResultOf(waiting, ClientClosed)
 
-    def test_the_reactor_gets_its_turns(self) -> None:
-        """A loop over much that is held lets other things happen in between."""
+    def test_a_long_loop_lets_the_reactor_run(self) -> None:
+        """A loop over messages that are held never waits, and would starve connections and timers."""
         self.logs[0].data += encode_set([Message(b"x" * 100_000)] * 40)
         stream = self.stream([0], prefetch_bytes=64 << 20, fetch_bytes=64 << 20, decode_messages=10)
         self.run_for(0.02)

@@ -8,87 +8,87 @@ from logd.client.producer.buffer_pool import BufferPool
 from logd.errors import ProducerBufferFull
 
 
-class RoomTests(SynchronousTestCase):
-    """BufferPool."""
+class BufferPoolTests(SynchronousTestCase):
+    """``BufferPool``."""
 
     def setUp(self) -> None:
-        """A room of ten bytes with a line of two."""
-        self.room = BufferPool(10, 2)
+        """Make a pool of ten bytes in which two may wait."""
+        self.pool = BufferPool(10, 2)
         self.admitted: list[str] = []
 
     def wait(self, name: str, size: int = 10) -> object:
-        """Stand in line; once admitted take ``size`` bytes."""
+        """Wait for room; once admitted take ``size`` bytes."""
 
         def admit() -> None:
             self.admitted.append(name)
-            self.room.take(size)
+            self.pool.take(size)
 
-        return self.room.wait(admit)
+        return self.pool.wait(admit)
 
-    def test_admits_in_order(self) -> None:
-        """Whoever waits is admitted in the order of arrival, as room comes."""
-        self.room.take(10)
+    def test_waiters_are_admitted_in_order(self) -> None:
+        """The order of a partition's messages depends on it."""
+        self.pool.take(10)
         self.wait("a")
         self.wait("b")
-        self.room.give(10)
+        self.pool.give(10)
         self.assertEqual(self.admitted, ["a"])
-        self.room.give(10)
+        self.pool.give(10)
         self.assertEqual(self.admitted, ["a", "b"])
 
-    def test_nobody_overtakes(self) -> None:
-        """While somebody waits there is no free room, even if bytes are free."""
+    def test_no_send_overtakes_a_waiter(self) -> None:
+        """While one waits there is no free room, even if bytes are free."""
         seen: list[bool] = []
-        self.room.take(10)
-        self.room.wait(lambda: seen.append(self.room.free))
+        self.pool.take(10)
+        self.pool.wait(lambda: seen.append(self.pool.free))
         self.wait("b", 1)
-        self.room.give(5)
-        self.assertEqual((seen, self.room.free), ([False], True))
+        self.pool.give(5)
+        self.assertEqual((seen, self.pool.free), ([False], True))
 
-    def test_line_is_bounded(self) -> None:
-        """One more than allowed in line is refused; one who left makes a place."""
-        self.room.take(10)
+    def test_waiters_are_bounded_in_number(self) -> None:
+        """One more than allowed is refused; one that leaves makes a place."""
+        self.pool.take(10)
         first = self.wait("a")
         self.wait("b")
         self.assertRaises(ProducerBufferFull, self.wait, "c")
-        self.room.leave(first)  # type: ignore[arg-type]  # a Place
+        self.pool.leave(first)  # type: ignore[arg-type]  # a Place
         self.wait("c")
-        self.room.give(10)
+        self.pool.give(10)
         self.assertEqual(self.admitted, ["b"])
 
-    def test_ready_waits_behind_the_line(self) -> None:
-        """ready fires when there is room after those who waited before; it takes no place that counts."""
-        self.assertEqual(self.successResultOf(self.room.ready()), None)
-        self.room.take(10)
+    def test_ready_waits_behind_earlier_waiters(self) -> None:
+        """The Deferred fires when there is room after those, and takes no place that counts."""
+        self.assertEqual(self.successResultOf(self.pool.ready()), None)
+        self.pool.take(10)
         self.wait("a", 4)
         self.wait("b", 4)
-        ready = self.room.ready()
-        self.room.give(1)
+        ready = self.pool.ready()
+        self.pool.give(1)
         self.assertNoResult(ready)
-        self.room.give(6)
+        self.pool.give(6)
         self.assertNoResult(ready)
-        self.room.give(2)
+        self.pool.give(2)
         self.successResultOf(ready)
         self.assertEqual(self.admitted, ["a", "b"])
 
-    def test_cancelled_ready_holds_nobody_up(self) -> None:
-        """Cancelling ready at the head of the line lets the next one in as if it had never been there."""
-        self.room.take(10)
-        ready = self.room.ready()
+    def test_a_cancelled_ready_holds_up_no_waiter(self) -> None:
+        """The next one is admitted as if it had never been there."""
+        self.pool.take(10)
+        ready = self.pool.ready()
         self.wait("a")
         ready.cancel()
         self.failureResultOf(ready)
-        self.room.give(1)
+        self.pool.give(1)
         self.assertEqual(self.admitted, ["a"])
 
-    def test_giving_back_while_admitted(self) -> None:
-        """Somebody who is admitted and lets go at once does not nest admissions."""
-        self.room.take(10)
+    def test_a_waiter_may_give_back_while_admitted(self) -> None:
+        """Its admission ends before the next one begins: a long queue does not nest calls."""
+        self.pool.take(10)
 
         def admit() -> None:
             self.admitted.append("a")
-            self.room.give(0)
+            self.pool.give(0)
 
-        self.room.wait(admit)
-        self.room.wait(lambda: self.admitted.append("b"))
-        self.room.give(10)
+        self.pool.wait(admit)
+        self.pool.wait(lambda: self.admitted.append("b"))
+        self.pool.give(10)
         self.assertEqual(self.admitted, ["a", "b"])

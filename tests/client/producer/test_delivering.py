@@ -1,4 +1,4 @@
-"""Tests of how logd.client.producer.producer delivers: trouble, bounds, the end, no answers."""
+"""Tests of how logd.client.producer.producer delivers: trouble, bounds of memory, and close."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from logd.errors import (
     WireError,
 )
 from logd.protocol.requests.produce_ack import ProduceAck
-from tests.client.model import ModelBroker, run
+from tests.client.doubles import ModelBroker, run
 from tests.client.producers import ProducerCase
 
 
 class TroubleTests(ProducerCase):
-    """Refusals, lost connections, silence."""
+    """Producers that meet refusals, lost connections and silence."""
 
     def refuse_once(self, *errors: WireError | None) -> None:
-        """The next sets are answered so."""
+        """Answer the next sets with these errors; None accepts a set."""
         answers = list(errors)
         self.broker.refuse = lambda part: answers.pop(0) if answers else None
 
-    def test_order_through_refusals(self) -> None:
-        """A refused set is sent again before those behind it."""
+    def test_a_refused_set_is_sent_again_before_later_ones(self) -> None:
+        """The order of the partition holds."""
         self.refuse_once(None, StorageFull("full"))
         producer = self.producer(batch_messages=1)
         sends = [producer.send("t", b"%d" % number) for number in range(8)]
@@ -41,8 +41,8 @@ class TroubleTests(ProducerCase):
         self.assertEqual([self.successResultOf(send).partition for send in sends], [0] * 8)
         self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(8)])
 
-    def test_refused_for_good(self) -> None:
-        """An error that does not pass fails that set only; those behind it are delivered."""
+    def test_a_lasting_refusal_fails_one_set_alone(self) -> None:
+        """Those behind it are delivered without a pause, since nothing has to get better first."""
         self.refuse_once(None, InvalidMessage("bad"))
         producer = self.producer(batch_messages=1)
         sends = [producer.send("t", b"%d" % number) for number in range(4)]
@@ -51,8 +51,8 @@ class TroubleTests(ProducerCase):
         self.assertEqual(self.log.payloads(), [b"0", b"2", b"3"])
         self.assertEqual(producer.buffered_bytes, 0)
 
-    def test_lost_connection(self) -> None:
-        """What was not acknowledged is sent again on the next connection; nothing is lost, the order holds."""
+    def test_unacknowledged_sets_are_sent_again(self) -> None:
+        """They go over the next connection; nothing is lost, and first occurrences are in order."""
         producer = self.producer(batch_messages=1)
         sends = [producer.send("t", b"%d" % number) for number in range(20)]
         for _ in range(3):
@@ -64,8 +64,8 @@ class TroubleTests(ProducerCase):
             self.successResultOf(send)
         self.assertEqual(list(dict.fromkeys(self.log.payloads())), [b"%d" % number for number in range(20)])
 
-    def test_gives_up_in_time(self) -> None:
-        """What cannot be delivered within delivery_timeout fails with the last error as its cause."""
+    def test_an_undelivered_send_fails_in_time(self) -> None:
+        """The last error before delivery_timeout is the cause of its failure."""
         self.broker.up = False
         sends = [self.producer(delivery_timeout=5.0).send("t", b"x")]
         self.run_for(6.5)
@@ -73,8 +73,8 @@ class TroubleTests(ProducerCase):
         self.assertIsInstance(error.__cause__, BrokerUnavailable)
         self.assertIn(str(error.__cause__), str(error))
 
-    def test_gives_up_a_set_that_was_tried(self) -> None:
-        """The same for a set that keeps being refused; room is given back, and later sets are delivered."""
+    def test_a_set_refused_too_long_fails(self) -> None:
+        """Its room is given back, and later sets are delivered."""
         self.broker.refuse = lambda part: StorageFull("full")
         producer = self.producer(delivery_timeout=5.0, retry_delay_limit=0.5)
         sending = producer.send("t", b"x")
@@ -85,8 +85,8 @@ class TroubleTests(ProducerCase):
         self.broker.refuse = lambda part: None
         self.result(producer.send("t", b"y"), 2.0)
 
-    def test_silence(self) -> None:
-        """A broker that does not answer in time loses the connection, and the set is sent on the next one."""
+    def test_a_silent_broker_loses_its_connection(self) -> None:
+        """The set is sent again on the next one."""
         producer = self.producer(request_timeout=2.0)
         self.result(producer.send("t", b"1"))
         self.broker.silent = (ProduceAck,)
@@ -98,8 +98,8 @@ class TroubleTests(ProducerCase):
         self.successResultOf(sending)
         self.assertEqual(len(self.broker.connections), 2)
 
-    def test_leader_moves(self) -> None:
-        """When another broker leads, what was refused goes there, in order."""
+    def test_refused_sets_follow_the_leader(self) -> None:
+        """Twenty sets arrive once each and in order."""
         producer = self.producer(batch_messages=1, max_in_flight=5)
         sends = [producer.send("t", b"%d" % number) for number in range(20)]
         self.run_for(0.004)
@@ -110,8 +110,8 @@ class TroubleTests(ProducerCase):
         self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(20)])
         self.assertEqual([connection.id for connection in self.broker.connections], [7, 8])
 
-    def test_metadata_is_read_again(self) -> None:
-        """With acks=0 nobody says that the leader has moved: metadata is read again once it is old."""
+    def test_metadata_is_read_again_with_age(self) -> None:
+        """With acks=0 no answer tells that the leader has moved."""
         for batch in (1, 100):
             with self.subTest(batch=batch):
                 self.broker.leaders["t", 0] = 7
@@ -125,8 +125,8 @@ class TroubleTests(ProducerCase):
                 self.result(producer.send("t", b"2"))
                 self.assertEqual(self.log.payloads(), [b"2"])
 
-    def test_no_topic_can_be_had(self) -> None:
-        """A topic that may not be created fails all sends to it, and a later one tries again."""
+    def test_a_topic_that_cannot_be_created_fails_its_sends(self) -> None:
+        """A later send tries again."""
         self.broker.topic_errors["no"] = TopicCreationDisabled.code
         producer = self.producer()
         sends = [producer.send("no", b"x") for _ in range(3)]
@@ -137,8 +137,8 @@ class TroubleTests(ProducerCase):
         self.broker.topic_errors.clear()
         self.result(producer.send("no", b"x"))
 
-    def test_nonsense(self) -> None:
-        """An answer about other partitions is no answer: the connection is given up and the set sent again."""
+    def test_an_answer_about_other_partitions_is_no_answer(self) -> None:
+        """The connection is given up and the set sent again."""
         real = ModelBroker.answer
 
         def answer(broker: ModelBroker, request: Any, connection: Any) -> Any:
@@ -152,8 +152,8 @@ class TroubleTests(ProducerCase):
         self.assertTrue(self.broker.connections[0].lost)
         self.result(sending, 1.0)
 
-    def test_broker_comes_late(self) -> None:
-        """A send waits for a broker that is not there yet."""
+    def test_a_send_waits_for_an_absent_broker(self) -> None:
+        """An application may start before its brokers."""
         self.broker.up = False
         sending = self.producer().send("t", b"x")
         self.run_for(3.0)
@@ -165,8 +165,8 @@ class TroubleTests(ProducerCase):
     @given(
         st.lists(st.tuples(st.sampled_from(["send", "lose", "full", "bad", "time"]), st.integers(1, 40)), max_size=40)
     )
-    def test_order_under_any_schedule(self, schedule: list[tuple[str, int]]) -> None:
-        """Whatever is refused or lost when: first occurrences are in order, and what was acknowledged is there."""
+    def test_the_order_holds_under_any_schedule(self, schedule: list[tuple[str, int]]) -> None:
+        """First occurrences are in order, and all that was acknowledged is in the log."""
         self.setUp()
         answers: list[WireError] = []
         self.broker.refuse = lambda part: answers.pop() if answers else None
@@ -194,11 +194,11 @@ class TroubleTests(ProducerCase):
         self.assertEqual(producer.buffered_bytes, 0)
 
 
-class RoomTests(ProducerCase):
-    """Bounded memory."""
+class ProducerMemoryTests(ProducerCase):
+    """The bounds of a producer's memory."""
 
-    def test_waits_for_room(self) -> None:
-        """While buffer_bytes are held further sends wait, in order; what is held stays bounded."""
+    def test_sends_wait_while_the_buffer_is_full(self) -> None:
+        """They are delivered in order, and the bytes held stay bounded."""
         producer = self.producer(buffer_bytes=2000, batch_messages=1, max_in_flight=1)
         sends = [producer.send("t", b"%03d" % number + b"x" * 50) for number in range(50)]
         most = 0
@@ -210,8 +210,8 @@ class RoomTests(ProducerCase):
             self.successResultOf(send)
         self.assertEqual([p[:3] for p in self.log.payloads() if p], [b"%03d" % number for number in range(50)])
 
-    def test_waiting_is_bounded(self) -> None:
-        """One send more than may wait fails at once."""
+    def test_one_waiting_send_too_many_fails_at_once(self) -> None:
+        """An application that never waits must not fill the memory with waiting sends."""
         producer = self.producer(buffer_bytes=10, max_waiting=2)
         sends = [producer.send("t", b"x" * 20) for _ in range(4)]
         self.failureResultOf(sends[3], ProducerBufferFull)
@@ -219,8 +219,8 @@ class RoomTests(ProducerCase):
         for send in sends[:3]:
             self.successResultOf(send)
 
-    def test_ready(self) -> None:
-        """A loop that waits for ready before each send never fills the line."""
+    def test_a_loop_that_awaits_ready_is_never_refused(self) -> None:
+        """With max_waiting=0 a send without room is refused, so ready alone keeps the loop going."""
         producer = self.producer(buffer_bytes=1000, max_waiting=0)
         done: list[int] = []
 
@@ -234,8 +234,8 @@ class RoomTests(ProducerCase):
         self.run_for(2.0)
         self.assertEqual((done, len(self.log.payloads())), ([1], 100))
 
-    def test_cancel_while_waiting_for_room(self) -> None:
-        """A send that is cancelled in the line is never sent and holds up nobody."""
+    def test_a_send_cancelled_while_waiting_is_never_sent(self) -> None:
+        """Those behind it are sent."""
         producer = self.producer(buffer_bytes=10)
         producer.send("t", b"x" * 20)
         second, third = producer.send("t", b"2"), producer.send("t", b"3")
@@ -246,10 +246,10 @@ class RoomTests(ProducerCase):
 
 
 class CloseTests(ProducerCase):
-    """close."""
+    """``Producer.close``."""
 
-    def test_delivers_first(self) -> None:
-        """What was sent before is delivered, then the connections end."""
+    def test_close_delivers_earlier_sends_first(self) -> None:
+        """Messages that linger are sent at once, and then the connections end."""
         producer = self.producer(linger=10.0)
         sending = producer.send("t", b"1")
         self.run_for(0.1)
@@ -260,8 +260,8 @@ class CloseTests(ProducerCase):
         self.assertTrue(all(connection.lost for connection in self.broker.connections))
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_is_bounded(self) -> None:
-        """What cannot be delivered in time fails with ClientClosed, wherever it waits, and no timer is left."""
+    def test_close_is_bounded_by_its_timeout(self) -> None:
+        """Sends that are not delivered in time fail with ClientClosed, wherever they wait; no timer is left."""
         producer = self.producer(buffer_bytes=30)
         self.result(producer.send("t", b"0"))
         self.broker.silent = (ProduceAck,)
@@ -274,8 +274,8 @@ class CloseTests(ProducerCase):
             self.failureResultOf(send, ClientClosed)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_without_a_broker(self) -> None:
-        """A producer that never reached a broker closes too."""
+    def test_a_producer_without_a_broker_closes(self) -> None:
+        """Its sends fail, and no attempt to connect goes on."""
         self.broker.up = False
         producer = self.producer()
         sending = producer.send("t", b"1")
@@ -286,8 +286,8 @@ class CloseTests(ProducerCase):
         self.failureResultOf(sending, ClientClosed)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_is_final(self) -> None:
-        """Later sends fail."""
+    def test_sends_after_close_fail(self) -> None:
+        """Calls of ready fail, too, so that a loop ends."""
         producer = self.producer()
         self.successResultOf(producer.close())
         self.failureResultOf(producer.send("t", b""), ClientClosed)

@@ -20,15 +20,15 @@ from logd.protocol.key_placement import partition_of_key
 
 
 class PartitionerTests(SynchronousTestCase):
-    """The partitioners."""
+    """The partitioners that a producer may be given."""
 
-    def test_interface(self) -> None:
-        """Each of them is an IPartitioner."""
+    def test_each_partitioner_provides_its_interface(self) -> None:
+        """An application's own may be given in their place."""
         for each in (RandomPartitioner(), KeyedPartitioner(), FunctionPartitioner(lambda t, k, p: 0)):
             verifyObject(IPartitioner, each)
 
-    def test_random_stays_for_a_batch(self) -> None:
-        """One partition until its batch is sealed, then another is drawn; over time they are even."""
+    def test_random_placement_changes_with_each_batch(self) -> None:
+        """Messages without a key stay together until their batch is sealed; over time partitions are even."""
         partitioner = RandomPartitioner(Random(1))
         seen: Counter[int] = Counter()
         for _ in range(300):
@@ -38,21 +38,21 @@ class PartitionerTests(SynchronousTestCase):
             seen[chosen] += 1
         self.assertTrue(all(70 < count < 130 for count in seen.values()), seen)
 
-    def test_random_leaves_a_partition_that_is_gone(self) -> None:
-        """A partition without a leader is not kept."""
+    def test_random_placement_leaves_an_offline_partition(self) -> None:
+        """The partition of the batch at hand is not kept without a leader."""
         partitioner = RandomPartitioner(Random(1))
         chosen = partitioner.choose("t", None, (0, 1))
         self.assertEqual(partitioner.choose("t", None, (1 - chosen,)), 1 - chosen)
 
-    def test_keyed_is_the_documented_function(self) -> None:
-        """A key's partition is the one that docs/clients.md computes."""
+    def test_a_key_goes_to_its_documented_partition(self) -> None:
+        """Clients in other languages compute the same from docs/clients.md."""
         partitions = (3, 5, 9)
         for key in (b"", b"k", b"user-17"):
             expected = partitions[(zlib.crc32(key) * 2654435761 % 2**32) * 3 // 2**32]
             self.assertEqual(KeyedPartitioner().choose("t", key, partitions), expected)
 
-    def test_similar_keys_spread(self) -> None:
-        """Keys that differ in a character or two do not crowd in a few partitions."""
+    def test_similar_keys_are_spread_evenly(self) -> None:
+        """Keys that differ in a character or two are the usual ones: paths, users, addresses."""
         for count in (2, 4, 8, 16):
             for shape in (b"/var/log/app%d.log", b"user-%d", b"10.0.0.%d"):
                 counts = [0] * count
@@ -60,13 +60,13 @@ class PartitionerTests(SynchronousTestCase):
                     counts[partition_of_key(shape % number, count)] += 1
                 self.assertLess(max(counts), 2 * 256 / count + 8, (shape, counts))
 
-    def test_function_is_checked(self) -> None:
-        """A function that names a partition which does not exist is told so."""
+    def test_a_function_must_name_an_existing_partition(self) -> None:
+        """The error comes from the send, where the function's mistake can be seen."""
         partitioner = as_partitioner(lambda topic, key, partitions: 7)
         self.assertEqual(partitioner.choose("t", b"k", (7, 8)), 7)
         self.assertRaises(ValueError, partitioner.choose, "t", b"k", (0, 1))
 
-    def test_refuses_others(self) -> None:
-        """What is neither an IPartitioner nor a function is refused."""
+    def test_only_partitioners_and_functions_are_accepted(self) -> None:
+        """None stands for the partitioner by key."""
         self.assertRaises(TypeError, as_partitioner, "random")
         self.assertIsInstance(as_partitioner(None), KeyedPartitioner)

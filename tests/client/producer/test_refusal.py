@@ -1,4 +1,4 @@
-"""Tests of how refusals name what was refused."""
+"""Tests of logd.client.producer.refusal_text and of the client's own refusals: each names the message."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from logd.protocol.message import Message
 
 
 class RefusalTests(SynchronousTestCase):
-    """refusal(), and the client's own."""
+    """``refusal``, and ``encode_pieces`` where it refuses."""
 
-    def test_too_large(self) -> None:
-        """Of a set the largest message is named by its number and size, and the setting with it."""
+    def test_a_refusal_names_the_largest_message(self) -> None:
+        """The text has its number, its size, and the broker's setting that was exceeded."""
         messages = [Message(b"x" * size) for size in (10, 300, 20)]
         batch = ProducerBatch("t", 3, "none")
         batch.add(encode_set(messages), 3, PendingSend("t", messages, None, None, "none", 1.0))
@@ -26,8 +26,8 @@ class RefusalTests(SynchronousTestCase):
         self.assertIn("message.bytes", text)
         self.assertIn("topic 't', partition 3", str(refusal(batch, InvalidMessage.code)))
 
-    def test_here(self) -> None:
-        """What the client refuses itself is named by its number in the set, wherever that was divided."""
+    def test_a_refusal_of_the_client_names_its_message(self) -> None:
+        """The number counts in the set as it was sent, however it was divided."""
         for place in range(5):
             messages = [Message(b"x" * (200 if number == place else 5)) for number in range(5)]
             error = self.assertRaises(MessageTooLarge, encode_pieces, messages, "none", 50, 100)

@@ -12,16 +12,16 @@ from tests.client.producers import ProducerCase
 
 
 class UnansweredTests(ProducerCase):
-    """acks=0."""
+    """Producers with acks=0."""
 
-    def test_fires_when_written(self) -> None:
-        """The request of 0.7 is used, and nothing is known of ids."""
+    def test_a_send_fires_when_it_is_written(self) -> None:
+        """The request is the one of 0.7, and nothing is known of ids."""
         sent = self.result(self.producer(acks=0).send("t", [b"1", b"2"]))
         self.assertEqual(sent, Sent("t", 0, -1, -1))
         self.assertIsInstance(self.broker.requests[-1], Produce)
 
-    def test_one_message_a_request(self) -> None:
-        """With batch_messages=1 each message travels in a request of its own, in order, by either way."""
+    def test_a_message_can_have_its_own_request(self) -> None:
+        """With batch_messages=1 the order holds through the slow way and the fast one."""
         producer = self.producer(acks=0, batch_messages=1)
         for number in range(10):
             producer.send("t", b"%d" % number)
@@ -32,8 +32,8 @@ class UnansweredTests(ProducerCase):
         self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(20)])
         self.assertEqual(len([each for each in self.broker.requests if isinstance(each, Produce)]), 20)
 
-    def test_back_pressure(self) -> None:
-        """While the connection takes no more bytes sends wait; the order holds when it does again."""
+    def test_sends_wait_while_the_connection_is_full(self) -> None:
+        """The order holds when it takes bytes again."""
         for batch in (1, 100):
             with self.subTest(batch=batch):
                 self.log.data.clear()
@@ -53,8 +53,8 @@ class UnansweredTests(ProducerCase):
                 self.result(producer.send("t", b"d"))
                 self.assertEqual(self.log.payloads(), [b"a", b"b", b"c", b"d"])
 
-    def test_not_connected(self) -> None:
-        """What was not written when the connection was lost is written on the next one."""
+    def test_unwritten_messages_go_on_the_next_connection(self) -> None:
+        """They were not written when the first was lost."""
         producer = self.producer(acks=0, batch_messages=1)
         self.result(producer.send("t", b"a"))
         producer.send("t", b"b")
@@ -62,8 +62,8 @@ class UnansweredTests(ProducerCase):
         self.result(producer.send("t", b"c"), 1.0)
         self.assertEqual(self.log.payloads(), [b"a", b"b", b"c"])
 
-    def test_close_writes_first(self) -> None:
-        """close does not forget frames that wait for the end of the reactor's turn."""
+    def test_close_writes_waiting_frames_first(self) -> None:
+        """They wait for the end of the reactor's turn."""
         producer = self.producer(acks=0, batch_messages=1)
         self.result(producer.send("t", b"a"))
         producer.send("t", b"b")
@@ -72,8 +72,8 @@ class UnansweredTests(ProducerCase):
         self.successResultOf(closing)
         self.assertEqual(self.log.payloads(), [b"a", b"b"])
 
-    def test_closed_without_a_connection(self) -> None:
-        """Frames that cannot be written any more are given up, with a log line; nothing goes on behind the close."""
+    def test_close_gives_up_unwritable_frames(self) -> None:
+        """A log line counts the lost messages, and no call is made again and again behind the close."""
         producer = self.producer(acks=0, batch_messages=1)
         self.result(producer.send("t", b"a"))
         producer.send("t", b"b")
@@ -98,11 +98,11 @@ class UnansweredTests(ProducerCase):
         self.successResultOf(closing)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertLess(len(made), 100)
-        (line,) = [formatEvent(each) for each in seen if "are lost: the producer was closed" in formatEvent(each)]
-        self.assertIn("1 message", line)
+        (line,) = [formatEvent(each) for each in seen if "the producer was closed" in formatEvent(each)]
+        self.assertIn("lost 1 message with acks=0", line)
 
-    def test_one_wait_for_a_connection(self) -> None:
-        """However often it is flushed meanwhile, what waits for a connection is written once, when there is one."""
+    def test_waiting_frames_are_written_once(self) -> None:
+        """Each flush meanwhile must not add a wait of its own for the connection."""
         producer = self.producer(acks=0, batch_messages=1)
         self.result(producer.send("t", b"a"))
         producer.send("t", b"b")
@@ -118,8 +118,8 @@ class UnansweredTests(ProducerCase):
         self.run_for()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_found_behind_the_close(self) -> None:
-        """Metadata that comes when the producer is closed already sets nothing going again."""
+    def test_late_metadata_does_not_wake_a_closed_producer(self) -> None:
+        """A queue that went on would make connections that are never closed."""
         producer = self.producer(acks=0)
         self.result(producer.send("t", b"a"))
         (queue,) = producer._router.all_queues()

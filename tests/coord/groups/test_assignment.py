@@ -1,4 +1,4 @@
-"""Tests of logd.coord.groups.assignment and of the shares that the view makes of it."""
+"""Tests of logd.coord.groups.assignment, and of the shares that the registries' view makes of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NAMES = st.text("abc-.0129", min_size=1, max_size=6)
 
 
 class AssignmentTests(SynchronousTestCase):
-    """Algorithm 1 with the remainder spread."""
+    """Algorithm 1 of the paper, with the remainder spread."""
 
-    def test_examples(self) -> None:
-        """Consecutive partitions, sorted by number; streams sorted by text; the first get one more."""
+    def test_consecutive_partitions_go_to_one_stream(self) -> None:
+        """Partitions are sorted by number, streams by text; the first ones have one more."""
         self.assertEqual(
             assign([10, 2, 1, 0, 3], ["c-10", "c-2"]),
             {"c-10": (0, 1, 2), "c-2": (3, 10)},
@@ -28,8 +28,8 @@ class AssignmentTests(SynchronousTestCase):
         self.assertEqual(assign([1], []), {})
 
     @given(st.lists(st.integers(0, 10_000)), st.lists(_NAMES, min_size=1), st.randoms())
-    def test_properties(self, partitions: list[int], streams: list[str], random: object) -> None:
-        """Every partition has one owner, shares differ by at most one, and the order of what is given is nothing."""
+    def test_every_partition_has_one_owner(self, partitions: list[int], streams: list[str], random: object) -> None:
+        """Shares differ by one at most, and do not depend on the order of the arguments."""
         shares = assign(partitions, streams)
         self.assertEqual(sorted(number for share in shares.values() for number in share), sorted(set(partitions)))
         self.assertEqual(set(shares), set(streams))
@@ -44,10 +44,10 @@ class AssignmentTests(SynchronousTestCase):
         st.dictionaries(_NAMES, st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=8),
         st.dictionaries(st.sampled_from(["t", "u", "uu"]), st.sets(st.integers(0, 30))),
     )
-    def test_everybody_comes_to_one_answer(
+    def test_all_consumers_compute_one_assignment(
         self, consumers: dict[str, tuple[int, int]], topics: dict[str, set[int]]
     ) -> None:
-        """What each consumer computes for itself is its part of the whole."""
+        """Each computes its own part, without a word to the others."""
         subscriptions = {
             name: Subscription({"t": named} if named else {}, (PatternStreams("u+", matched),) if matched else ())
             for name, (named, matched) in consumers.items()

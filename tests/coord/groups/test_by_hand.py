@@ -1,40 +1,40 @@
-"""Tests of what somebody does to a live group's nodes by hand, and of topics that are deleted and made again."""
+"""Tests of an operator's changes to a live group's nodes, and of topics that are deleted and made again."""
 
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
-from logd.coord.groups.administration import move_positions
 from logd.coord.groups.claims import Claims, Conflict
+from logd.coord.groups.group_changes import move_positions
 from logd.coord.groups.inspection import read_group
 from logd.coord.groups.records import Phase
 from logd.coord.records import Delete
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.coord.registries.topics import delete_topic
-from tests.coord.groups.members import GroupCase, Member, tp
+from tests.coord.groups.rig import GroupCase, Member, tp
 
 
 class RemovedEntryTests(GroupCase):
     """A live consumer's entry in the registry of consumers is removed."""
 
     def remove(self, member: Member) -> None:
-        """Somebody removes it."""
-        self.get(self.eye.delete(paths.group_consumer("g", member.name)))
+        """Delete the member's entry, as an operator might."""
+        self.get(self.outsider.delete(paths.group_consumer("g", member.name)))
 
-    def test_comes_back(self) -> None:
-        """It registers again, keeps its share, and goes on without a stop; the others get theirs again."""
+    def test_a_removed_consumer_registers_again(self) -> None:
+        """It keeps its share without a stop, and the others get theirs back."""
         a, b = self.joined("a", "b")
         notes = list(a.reader.notes)
         self.remove(a)
         self.settle()
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a", "b"])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), ["a", "b"])
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
         self.assertEqual(a.reader.notes, notes)
 
-    def test_hears_of_it_late(self) -> None:
-        """Others do not get what it owns meanwhile, and all have their shares in the end."""
+    def test_no_other_consumer_gets_its_partitions_meanwhile(self) -> None:
+        """The removed consumer hears of it late; all have their shares in the end."""
         a, b = self.joined("a", "b")
         a.coordination.link.delay = lambda: 0.7
         self.remove(a)
@@ -43,8 +43,8 @@ class RemovedEntryTests(GroupCase):
             self.assertFalse(set(a.partitions) & set(b.partitions))
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
-    def test_without_partitions(self) -> None:
-        """One that has nothing comes back too: it is there when others leave."""
+    def test_a_removed_consumer_without_partitions_comes_back(self) -> None:
+        """It takes over when others leave."""
         members = self.joined(*"abcdefghi")
         self.remove(members[8])
         self.settle()
@@ -53,45 +53,45 @@ class RemovedEntryTests(GroupCase):
         self.settle()
         self.assertEqual(members[8].numbers, list(range(8)))
 
-    def test_again_and_again(self) -> None:
-        """As often as it is removed, also at once; what it says is that it is steady only once it is there."""
+    def test_a_consumer_comes_back_after_every_removal(self) -> None:
+        """It calls itself steady only once its entry is there."""
         (a,) = self.joined("a")
         for _ in range(20):
             self.remove(a)
             self.run_for(0.3)
-            self.assertTrue(self.get(self.eye.exists(paths.group_consumer("g", "a"))))
+            self.assertTrue(self.get(self.outsider.exists(paths.group_consumer("g", "a"))))
         self.settle()
         self.assertIs(a.membership.phase, Phase.STEADY)
 
-    def test_the_whole_group(self) -> None:
-        """A group that is removed as a whole under its consumers begins anew, with each of them."""
+    def test_a_removed_group_begins_anew(self) -> None:
+        """Each of its consumers registers again, and positions are gone."""
         a, b = self.joined("a", "b")
         a.reader.positions = {tp(0): 5}
         self.get(a.membership.commit())
         everything = [
             f"{paths.group('g')}/{below}{child}"
             for below in ("ids/", "owners/t/", "owners/", "offsets/t/", "offsets/", "")
-            for child in self.get(self.eye.get_children(f"{paths.group('g')}/{below}".rstrip("/")))
+            for child in self.get(self.outsider.get_children(f"{paths.group('g')}/{below}".rstrip("/")))
         ]
-        self.get(self.eye.multi([Delete(path) for path in [*everything, paths.group("g")]]))
+        self.get(self.outsider.multi([Delete(path) for path in [*everything, paths.group("g")]]))
         self.settle(6.0)
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
         self.assertIsNone(a.reader.began[tp(0)])
 
 
 class BadOffsetTests(GroupCase):
-    """What is in an offset's node is no position."""
+    """An offset's node whose data are no position."""
 
     def alone(self, name: str) -> Member:
-        """A member that has joined a group in which not every partition can have an owner."""
+        """Return a member of a group in which not every partition can have an owner."""
         member = self.join(name)
         self.run_for(3.0)
         return member
 
-    def test_left_alone(self) -> None:
-        """That partition stands still and its node stays as it is; all others are consumed, also after a change."""
+    def test_a_partition_with_a_broken_offset_stands_still(self) -> None:
+        """Its node stays as it is; all other partitions are consumed, also after a change."""
         for number, data in ((0, b"9" * 30), (5, b"somewhere")):
-            self.get(self.eye.create(paths.group_offset("g", "t", number), data, makepath=True))
+            self.get(self.outsider.create(paths.group_offset("g", "t", number), data, makepath=True))
         a = self.alone("a")
         self.assertEqual(a.numbers, [1, 2, 3, 4, 6, 7])
         notes = list(a.reader.notes)
@@ -102,40 +102,40 @@ class BadOffsetTests(GroupCase):
         self.assertEqual((a.numbers, b.numbers), ([1, 2, 3], [4, 6, 7]))
         self.assertEqual((self.committed(0), self.committed(5)), (b"9" * 30, b"somewhere"))
 
-    def test_mended(self) -> None:
-        """Once a position was set from outside the partition is consumed from there."""
-        self.get(self.eye.create(paths.group_offset("g", "t", 0), b"9" * 30, makepath=True))
+    def test_a_partition_with_a_mended_offset_is_consumed(self) -> None:
+        """Reading begins at the position that an administrator has set."""
+        self.get(self.outsider.create(paths.group_offset("g", "t", 0), b"9" * 30, makepath=True))
         a = self.alone("a")
-        entry = self.get(Deferred.fromCoroutine(read_group(self.eye, "g")))
-        moving = move_positions(self.eye, "g", entry.offsets, {tp(0): 40})
+        entry = self.get(Deferred.fromCoroutine(read_group(self.outsider, "g")))
+        moving = move_positions(self.outsider, "g", entry.offsets, {tp(0): 40})
         self.get(Deferred.fromCoroutine(moving))
         self.run_for(3.0)
         self.assertEqual((a.numbers, a.reader.began[tp(0)]), (list(range(8)), 40))
 
-    def test_names_that_are_no_partitions(self) -> None:
-        """Whatever is called otherwise than a partition is no part of the group."""
+    def test_other_names_are_no_part_of_the_group(self) -> None:
+        """A node that is not called like a partition is passed over."""
         for name in ("9" * 5000, "٣", "00", "x"):
-            self.get(self.eye.create(f"{paths.group_offsets('g', 't')}/{name}", b"1", makepath=True))
-            self.get(self.eye.create(f"{paths.group_owners('g', 't')}/{name}", b"1", makepath=True))
-            self.get(self.eye.create(f"{paths.BROKER_IDS}/{name}", b"1", makepath=True))
+            self.get(self.outsider.create(f"{paths.group_offsets('g', 't')}/{name}", b"1", makepath=True))
+            self.get(self.outsider.create(f"{paths.group_owners('g', 't')}/{name}", b"1", makepath=True))
+            self.get(self.outsider.create(f"{paths.BROKER_IDS}/{name}", b"1", makepath=True))
         a = self.alone("a")
         self.assertEqual(a.numbers, list(range(8)))
-        entry = self.get(Deferred.fromCoroutine(read_group(self.eye, "g")))
+        entry = self.get(Deferred.fromCoroutine(read_group(self.outsider, "g")))
         self.assertEqual({where.partition for where in entry.offsets}, set(range(8)))
 
 
-class MadeAgainTests(GroupCase):
-    """A topic is deleted, and made again under another uuid."""
+class RemadeTopicTests(GroupCase):
+    """A topic that is deleted, and made again under another uuid."""
 
     def make_again(self, member: Member) -> None:
-        """So quickly that nobody can tell but by the uuid."""
+        """Delete and make the topic so quickly that only the uuid shows it."""
         member.coordination.link.delay = lambda: 0.3
-        self.get(Deferred.fromCoroutine(delete_topic(self.eye, "t")))
+        self.get(Deferred.fromCoroutine(delete_topic(self.outsider, "t")))
         self.topic("t", 8, uuid="another")
         member.coordination.link.delay = lambda: 0.0
 
-    def test_begins_anew(self) -> None:
-        """Old positions are not for the new topic: neither those stored, nor those handled and not committed."""
+    def test_a_new_topic_begins_without_old_positions(self) -> None:
+        """Stored positions do not count, nor do those that were handled and not committed."""
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(number): 500 for number in range(8)}
         self.get(a.membership.commit())
@@ -148,8 +148,8 @@ class MadeAgainTests(GroupCase):
         self.get(a.membership.commit())
         self.assertEqual(self.committed(0), b"")
 
-    def test_nothing_to_commit(self) -> None:
-        """That is so for an owner that has nothing to commit: no commit would have told it."""
+    def test_an_idle_owner_begins_the_new_topic_too(self) -> None:
+        """It has nothing to commit, so no failed commit tells it."""
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(number): 500 for number in range(8)}
         self.get(a.membership.commit())
@@ -157,23 +157,23 @@ class MadeAgainTests(GroupCase):
         self.settle()
         self.assertEqual(set(a.reader.began.values()), {None})
 
-    def test_moved_by_an_operator(self) -> None:
-        """A position that somebody gives the group in the new topic is not written over with one of the former."""
+    def test_a_position_moved_in_the_new_topic_stays(self) -> None:
+        """No position of the former topic is written over it."""
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(0): 700}
         a.coordination.link.delay = lambda: 0.3
-        self.get(Deferred.fromCoroutine(delete_topic(self.eye, "t")))
+        self.get(Deferred.fromCoroutine(delete_topic(self.outsider, "t")))
         self.topic("t", 8, uuid="another")
-        self.get(self.eye.create(paths.group_offset("g", "t", 0), b"40", makepath=True))
+        self.get(self.outsider.create(paths.group_offset("g", "t", 0), b"40", makepath=True))
         a.coordination.link.delay = lambda: 0.0
         self.settle()
         self.assertEqual((self.committed(0), a.reader.began[tp(0)]), (b"40", 40))
 
-    def test_nothing_is_claimed_of_a_deleted_topic(self) -> None:
-        """Who has not heard yet that a topic is gone leaves no position that the next of that name would inherit."""
-        holdings = Claims(self.eye, OwnerRegistry(self.eye, "g"), OffsetRegistry(self.eye, "g"))
+    def test_a_deleted_topic_cannot_be_claimed(self) -> None:
+        """A consumer that has not heard of the deletion leaves no position for the next topic of that name."""
+        holdings = Claims(self.outsider, OwnerRegistry(self.outsider, "g"), OffsetRegistry(self.outsider, "g"))
         claiming = Deferred.fromCoroutine(holdings.claim({tp(0, "gone"): "x-0"}))
         self.run_for(0.1)
         self.failureResultOf(claiming, Conflict)
         for path in (paths.group_offset("g", "gone", 0), paths.group_owner("g", "gone", 0)):
-            self.assertIsNone(self.get(self.eye.exists(path)))
+            self.assertIsNone(self.get(self.outsider.exists(path)))

@@ -8,15 +8,16 @@ from logd.coord import paths
 from logd.coord.errors import BadVersion, ConnectionLoss
 from logd.coord.groups.records import Phase
 from logd.coord.records import ANY_VERSION, SessionState
+from logd.coord.registries.consumers import Subscription
 from logd.errors import PartitionLost
-from tests.coord.groups.members import SESSION_TIMEOUT, GroupCase, Member, tp
+from tests.coord.groups.rig import SESSION_TIMEOUT, GroupCase, Member, tp
 
 
 class SessionTests(GroupCase):
-    """Connections and sessions."""
+    """Connections that are cut, and sessions that end."""
 
-    def test_a_short_cut(self) -> None:
-        """A connection that is back soon stops nobody."""
+    def test_a_short_cut_stops_no_member(self) -> None:
+        """The session goes on, and so does the delivery."""
         a, b = self.joined("a", "b")
         before = list(a.reader.notes)
         a.cut()
@@ -26,8 +27,8 @@ class SessionTests(GroupCase):
         self.assertEqual(a.reader.notes, before)
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
-    def test_stops_by_itself(self) -> None:
-        """Who is cut off stops before others can have its partitions, and joins again when it is back."""
+    def test_a_member_that_is_cut_off_stops_by_itself(self) -> None:
+        """It stops before others can have its partitions, and joins again when it is back."""
         a, b = self.joined("a", "b")
         a.cut()
         stopped = taken = None
@@ -45,8 +46,8 @@ class SessionTests(GroupCase):
         self.settle()
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
-    def test_back_in_the_same_session(self) -> None:
-        """Who has stopped by itself and is back before its session is over goes on with what it held."""
+    def test_a_member_back_in_time_goes_on_with_its_claims(self) -> None:
+        """It had stopped by itself, and its session was not over."""
         a, b = self.joined("a", "b")
         a.reader.positions = {tp(1): 11}
         a.cut()
@@ -59,8 +60,8 @@ class SessionTests(GroupCase):
         self.assertEqual(a.reader.began[tp(1)], 11)
         self.assertEqual(b.numbers, [4, 5, 6, 7])
 
-    def test_a_lost_session(self) -> None:
-        """Who hears that its session is over stops at once, and comes back as a new member; nothing is committed."""
+    def test_a_member_with_a_lost_session_starts_anew(self) -> None:
+        """It stops at once, commits nothing, and comes back as a new member."""
         a, b = self.joined("a", "b", commit_interval=0.0)
         a.reader.positions = {tp(1): 11}
         self.host.expire(a.coordination.session_id)
@@ -71,8 +72,8 @@ class SessionTests(GroupCase):
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
         self.assertIsNone(a.reader.began[tp(1)])
 
-    def test_stood_still(self) -> None:
-        """A process that stood still delivers nothing more before it has looked."""
+    def test_a_process_that_stood_still_delivers_nothing_more(self) -> None:
+        """It has to look at the tree first, since others may own its partitions by now."""
         (a,) = self.joined("a")
         self.assertTrue(a.membership.may_deliver())
         a.cut()
@@ -81,8 +82,8 @@ class SessionTests(GroupCase):
         self.assertEqual(a.partitions, [])
         self.assertIs(a.membership.phase, Phase.WAITING)
 
-    def test_the_tree_is_away(self) -> None:
-        """While the tree is away for long nothing is delivered; once it is back, all is as before."""
+    def test_a_group_survives_a_long_absence_of_the_tree(self) -> None:
+        """Nothing is delivered meanwhile; afterwards all is as before."""
         a, b = self.joined("a", "b")
         for member in (a, b):
             member.coordination.link.reachable = False
@@ -95,8 +96,8 @@ class SessionTests(GroupCase):
         self.run_for(3.0)
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
-    def test_leaving_in_a_short_cut(self) -> None:
-        """Who leaves while the connection is away hands over once it is back: the session may outlast the consumer."""
+    def test_a_member_that_leaves_in_a_short_cut_hands_over(self) -> None:
+        """It waits for the connection, since its session may outlast the consumer."""
         for under_way in (False, True):
             (a,) = self.joined("a" if under_way else "b", commit_interval=0.0)
             a.reader.positions = {tp(1): 11 + under_way}
@@ -109,31 +110,31 @@ class SessionTests(GroupCase):
             self.get(leaving)
             self.assertEqual(self.committed(1), b"%d" % (11 + under_way))
             self.assertEqual(self.owners(), {})
-            self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), [])
+            self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), [])
 
-    def test_leaving_while_cut_off(self) -> None:
-        """Leaving ends in any case, and leaves no timer."""
+    def test_leaving_while_cut_off_still_ends(self) -> None:
+        """A program that shuts down must not hang, and no timer is left."""
         (a,) = self.joined("a")
         a.cut()
         self.run_for(0.1)
         self.get(a.membership.leave())
         self.get(a.coordination.close())
-        self.get(self.eye.close())
+        self.get(self.outsider.close())
         self.host.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
 class ConflictTests(GroupCase):
-    """Claims that meet others'."""
+    """Claims that meet the claims of others."""
 
     def occupy(self, partition: int) -> str:
-        """Somebody else owns a partition."""
+        """Own a partition as another consumer; return the owner's path."""
         path = paths.group_owner("g", "t", partition)
-        self.get(self.eye.create(path, b"z-0", ephemeral=True, makepath=True))
+        self.get(self.outsider.create(path, b"z-0", ephemeral=True, makepath=True))
         return path
 
-    def test_waits_for_the_owner(self) -> None:
-        """All or nothing: while one partition is another's none is claimed; once it is free all are, at once."""
+    def test_a_claim_waits_for_the_former_owner(self) -> None:
+        """No partition is claimed while one is another's; once it is free all are, at once."""
         path = self.occupy(6)
         a = self.join("a")
         self.run_for(5.0)
@@ -141,24 +142,24 @@ class ConflictTests(GroupCase):
         self.assertEqual(list(self.owners()), [tp(6)])
         self.assertIs(a.membership.phase, Phase.WAITING)
         self.assertLess(a.membership.counts.conflicts, 12)
-        self.get(self.eye.delete(path))
+        self.get(self.outsider.delete(path))
         self.run_for(0.2)
         self.assertEqual(a.numbers, list(range(8)))
 
-    def test_undoes_own_claims(self) -> None:
-        """What was claimed in an earlier transaction is given back when a later one meets a conflict."""
+    def test_a_conflict_undoes_claims_of_earlier_transactions(self) -> None:
+        """A share of 125 partitions is claimed in several."""
         self.topic("big", 250)
         a, b = self.joined("a", "b")
-        self.get(self.eye.create(paths.group_owner("g", "big", 240), b"z-0", ephemeral=True, makepath=True))
+        self.get(self.outsider.create(paths.group_owner("g", "big", 240), b"z-0", ephemeral=True, makepath=True))
         for member in (a, b):
-            member.membership.subscribe(member.membership._subscription.__class__({"big": 1}))
+            member.membership.subscribe(Subscription({"big": 1}))
         self.run_for(3.0)
         self.assertEqual(len(a.partitions), 125)
         self.assertEqual(b.partitions, [])
         self.assertEqual(len(self.owners("g", "big")), 126)
 
-    def test_a_lost_reply_to_a_claim(self) -> None:
-        """A claim whose answer never came is undone before the next one, so that nobody waits for a ghost."""
+    def test_a_claim_without_an_answer_is_undone(self) -> None:
+        """The next claim would otherwise wait for an owner that does not exist."""
         a = Member(self, "a")
         multi = a.coordination.multi
         lost: list[int] = []
@@ -175,13 +176,13 @@ class ConflictTests(GroupCase):
 
         self.patch(a.coordination, "multi", losing)
         a.coordination.connect()
-        a.membership.subscribe(a.membership._subscription.__class__({"t": 1}))
+        a.membership.subscribe(Subscription({"t": 1}))
         self.settle()
         self.assertEqual(a.numbers, list(range(8)))
         self.assertEqual(a.membership.counts.errors, 2)
 
-    def test_an_offset_that_changes_meanwhile(self) -> None:
-        """A former owner's commit between reading and claiming is seen: the claim is tried again with what is there."""
+    def test_a_claim_sees_a_late_commit(self) -> None:
+        """The former owner commits between reading and claiming, and the claim is tried again."""
         a, b = self.joined("a", "b")
         read = b.coordination.multi
         raced: list[int] = []
@@ -189,7 +190,7 @@ class ConflictTests(GroupCase):
         def racing(operations, timeout=None):  # type: ignore[no-untyped-def]
             if not raced and len(operations) == 17:  # claims, fences, and the topic
                 raced.append(1)
-                self.eye.set(paths.group_offset("g", "t", 2), b"222")
+                self.outsider.set(paths.group_offset("g", "t", 2), b"222")
             return read(operations, timeout)
 
         self.patch(b.coordination, "multi", racing)
@@ -200,20 +201,20 @@ class ConflictTests(GroupCase):
 
 
 class FenceTests(GroupCase):
-    """No commit by a former owner succeeds, and no release of what is another's."""
+    """No commit by a former owner succeeds, and no release of another's claim."""
 
-    def test_releases_nothing_of_others(self) -> None:
-        """A claim that somebody removed, and another made and fenced, is not removed again by its former owner."""
+    def test_a_former_owner_releases_no_other_claim(self) -> None:
+        """Its own was removed, and another made and fenced since."""
         (a,) = self.joined("a", commit_interval=0.0)
         owner, offset = paths.group_owner("g", "t", 3), paths.group_offset("g", "t", 3)
-        self.get(self.eye.delete(owner))
+        self.get(self.outsider.delete(owner))
         self.store(offset, b"")
-        self.get(self.eye.create(owner, b"z-0", ephemeral=True))
+        self.get(self.outsider.create(owner, b"z-0", ephemeral=True))
         self.get(a.membership.leave())
         self.assertEqual(self.owners(), {tp(3): "z-0"})
 
-    def test_a_former_owner(self) -> None:
-        """Who wakes up after its partitions went to another cannot commit, even if nobody told it."""
+    def test_a_former_owner_cannot_commit(self) -> None:
+        """It wakes up late and was told of nothing, so the version alone stops its commit."""
         a, b = self.joined("a", "b", commit_interval=0.0)
         offsets = a.membership._claims
         held = dict(offsets._held)
@@ -224,13 +225,13 @@ class FenceTests(GroupCase):
         self.assertEqual(b.numbers, list(range(8)))
         for number in range(4):
             path = paths.group_offset("g", "t", number)
-            setting = self.eye.set(path, b"666", held[tp(number)].version)  # as it would arrive late
+            setting = self.outsider.set(path, b"666", held[tp(number)].version)  # as it would arrive late
             self.clock.advance(0)
             self.failureResultOf(setting, BadVersion)
             self.assertEqual(self.committed(number), b"")
 
-    def test_is_reported_and_stops(self) -> None:
-        """A commit that meets another version fails, names the partition, and stops that one; the others are stored."""
+    def test_a_fenced_commit_stops_its_partition(self) -> None:
+        """The error names the partition; the commits of the others are stored."""
         (a,) = self.joined("a", commit_interval=0.0)
         self.store(paths.group_offset("g", "t", 3), b"50")
         a.reader.positions = {tp(number): 9 for number in range(8)}
@@ -245,20 +246,20 @@ class FenceTests(GroupCase):
         self.assertEqual(a.reader.began[tp(3)], 50)
         self.assertEqual(a.membership.counts.fenced, 1)
 
-    def test_periodic(self) -> None:
-        """Positions are committed from time to time, and what has not moved is not written."""
+    def test_positions_are_committed_from_time_to_time(self) -> None:
+        """A position that has not moved is not written."""
         (a,) = self.joined("a", commit_interval=1.0)
         a.reader.positions = {tp(0): 5, tp(1): 6}
         self.run_for(1.2)
         self.assertEqual((self.committed(0), self.committed(1)), (b"5", b"6"))
-        version = self.get(self.eye.get(paths.group_offset("g", "t", 0)))[1].version
+        version = self.get(self.outsider.get(paths.group_offset("g", "t", 0)))[1].version
         a.reader.positions = {tp(0): 5, tp(1): 7}
         self.run_for(3.0)
-        self.assertEqual(self.get(self.eye.get(paths.group_offset("g", "t", 0)))[1].version, version)
+        self.assertEqual(self.get(self.outsider.get(paths.group_offset("g", "t", 0)))[1].version, version)
         self.assertEqual(self.committed(1), b"7")
 
-    def test_a_lost_reply_to_a_commit(self) -> None:
-        """A commit that was done although its answer was lost is not taken for another's."""
+    def test_a_commit_without_an_answer_is_known_again(self) -> None:
+        """The next commit succeeds, whether the first one was done or not."""
         for done in (True, False):
             with self.subTest(done=done):
                 (a,) = self.joined(f"a{done}", commit_interval=0.0)
@@ -282,8 +283,8 @@ class FenceTests(GroupCase):
                 self.assertEqual(self.committed(0), b"6")
                 self.get(a.membership.leave())
 
-    def test_a_lost_reply_and_another_owner(self) -> None:
-        """A commit that was not done, and a claim by another in between: the fence holds."""
+    def test_the_fence_holds_after_a_lost_answer(self) -> None:
+        """The commit was not done, and another has claimed the partition in between."""
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(0): 5}
         self.patch(a.coordination, "multi", lambda operations, timeout=None: _failing())
@@ -295,10 +296,10 @@ class FenceTests(GroupCase):
         self.failureResultOf(failing, PartitionLost)
         self.assertEqual(self.committed(0), b"")
 
-    def test_the_topic_was_deleted(self) -> None:
-        """Offsets that are gone with their topic are not made again by a commit."""
+    def test_a_commit_makes_no_deleted_offset_again(self) -> None:
+        """An offset that went with its topic stays gone."""
         (a,) = self.joined("a", commit_interval=0.0)
-        self.get(self.eye.delete(paths.group_offset("g", "t", 1), ANY_VERSION))
+        self.get(self.outsider.delete(paths.group_offset("g", "t", 1), ANY_VERSION))
         a.reader.positions = {tp(1): 5}
         failing = a.membership.commit()
         self.run_for(0.02)
@@ -306,10 +307,10 @@ class FenceTests(GroupCase):
 
 
 class WatchTests(GroupCase):
-    """What is told late, or often."""
+    """News of the tree that comes late, or often."""
 
-    def test_coalescing(self) -> None:
-        """Twenty consumers that come within the delay are one rebalance for those who were there."""
+    def test_twenty_newcomers_are_one_rebalance(self) -> None:
+        """They come within the delay, and those who were there stop once."""
         (a,) = self.joined("a", settle=1.0)
         before = a.membership.counts.rebalances
         for number in range(20):
@@ -318,8 +319,8 @@ class WatchTests(GroupCase):
         self.settle(5.0)
         self.assertEqual(a.membership.counts.rebalances - before, 1)
 
-    def test_late(self) -> None:
-        """A member that hears of another only late keeps what it owns meanwhile; the other waits."""
+    def test_a_member_that_hears_late_keeps_its_partitions(self) -> None:
+        """The other one waits meanwhile."""
         (a,) = self.joined("a")
         a.coordination.link.delay = lambda: 0.8
         b = self.join("b")
@@ -328,12 +329,12 @@ class WatchTests(GroupCase):
             self.assertFalse(set(a.partitions) & set(b.partitions))
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
-    def test_operations(self) -> None:
-        """What a rebalance costs in operations on the tree does not grow with the number of others."""
+    def test_a_rebalance_costs_no_more_in_a_larger_group(self) -> None:
+        """The cost is counted in operations on the tree, in a group of thirty."""
         members = [self.join(f"m{number:02}") for number in range(30)]
         self.topic("wide", 60)
         for member in members:
-            member.membership.subscribe(member.membership._subscription.__class__({"wide": 1}))
+            member.membership.subscribe(Subscription({"wide": 1}))
         self.run_for(10.0)
         asked: list[str] = []
         counted = members[0].coordination
@@ -353,8 +354,8 @@ class WatchTests(GroupCase):
         # the list of ids, the new one's entry, the offsets of two partitions, two transactions (nothing to commit)
         self.assertLessEqual(len(asked), 1 + 1 + 2 + 2, asked)
 
-    def test_state(self) -> None:
-        """A session that is closed under a member stops it."""
+    def test_a_closed_session_stops_its_member(self) -> None:
+        """The program has closed the client without leaving the group."""
         (a,) = self.joined("a")
         self.get(a.coordination.close())
         self.assertEqual(a.partitions, [])

@@ -1,4 +1,4 @@
-"""Tests of what is under way, or waits for its turn, when the session is lost or another tenure begins."""
+"""Tests of work that is under way, or waits for its turn, when the session is lost or another tenure begins."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from logd.coord import paths
 from logd.coord.groups.records import Phase
 from logd.coord.records import Create, Delete, SessionState
 from logd.coord.registries.consumers import Subscription
-from tests.coord.groups.members import GroupCase, Member, tp
+from tests.coord.groups.rig import GroupCase, Member, tp
 
 
 class LostSessionTests(GroupCase):
-    """What was owned in one session is not committed in the next."""
+    """Partitions that were owned in one session are not committed in the next."""
 
-    def test_commits_that_wait(self) -> None:
-        """Of two commits neither is sent in the next session, though one gets its turn by the failure of the other."""
+    def test_waiting_commits_are_not_sent_in_the_next_session(self) -> None:
+        """One of the two gets its turn by the failure of the other."""
         (member,) = self.joined("a")
         member.reader.positions = {tp(1): 11}
         member.cut()
@@ -27,8 +27,8 @@ class LostSessionTests(GroupCase):
         self.settle()
         self.assertEqual(self.committed(1), b"")
 
-    def test_commit_under_way(self) -> None:
-        """A commit that was sent when the session ended fails with an error of the tree's, not with a bug."""
+    def test_a_commit_under_way_fails_with_the_trees_error(self) -> None:
+        """A KeyError would hide from the caller that its session is over."""
         (member,) = self.joined("a")
         member.reader.positions = {tp(number): 11 for number in range(8)}
         member.coordination.link.delay = lambda: 0.2
@@ -40,8 +40,8 @@ class LostSessionTests(GroupCase):
         self.settle(6.0)
         self.assertNotIsInstance(getattr(outcome[0], "value", None), KeyError)
 
-    def test_is_not_steady(self) -> None:
-        """Who has lost its session does not say that it has its share, not even where that was nothing."""
+    def test_a_member_without_session_is_not_steady(self) -> None:
+        """A member whose share was nothing is not steady either."""
         members = self.joined(*"abcdefghi")
         for member in (members[0], members[8]):
             said: dict[SessionState, Phase] = {}
@@ -55,8 +55,8 @@ class LostSessionTests(GroupCase):
             self.assertIs(said[SessionState.LOST], Phase.WAITING)
             self.assertIs(member.membership.phase, Phase.STEADY)
 
-    def test_a_session_lost_while_finishing(self) -> None:
-        """Claims that were made in the next session, by a rebalance that began in this one, are in nobody's way."""
+    def test_claims_of_an_overtaken_rebalance_block_no_member(self) -> None:
+        """It began in the old session and made its claims in the next one."""
         (member,) = self.joined("a")
         finishing: Deferred[None] = Deferred()
         member.reader.finishing = finishing
@@ -69,8 +69,8 @@ class LostSessionTests(GroupCase):
         self.settle()
         self.assertEqual(member.numbers, list(range(8)))
 
-    def test_another_subscription_in_the_next_session(self) -> None:
-        """Who comes back with another subscription is not taken for what it was, by others who never saw it gone."""
+    def test_a_new_subscription_in_the_next_session_is_seen(self) -> None:
+        """Other members, which never saw the consumer gone, do not take it for the former one."""
         a = self.join("a")
         b = self.join("b", settle=1.0)
         self.settle(5.0)
@@ -80,8 +80,8 @@ class LostSessionTests(GroupCase):
         self.settle(5.0)
         self.assertEqual(b.numbers, list(range(8)))
 
-    def test_a_commit_that_waits_for_a_claim(self) -> None:
-        """What was handled in an earlier tenure is not committed over what others have committed since."""
+    def test_a_commit_does_not_outlive_its_tenure(self) -> None:
+        """Positions of an earlier tenure are not committed over what others have committed since."""
         a, b = self.joined("a", "b", commit_interval=0.0)
         a.reader.positions = {tp(1): 11}
         multi = a.coordination.multi
@@ -90,7 +90,7 @@ class LostSessionTests(GroupCase):
         def passing(operations, timeout=None):  # type: ignore[no-untyped-def]
             answer = multi(operations, timeout)
             if any(isinstance(each, Delete) for each in operations):
-                self.eye.set(paths.group_offset("g", "t", 1), b"500")  # another's tenure
+                self.outsider.set(paths.group_offset("g", "t", 1), b"500")  # another's tenure
             if any(isinstance(each, Create) for each in operations):
                 commits.append(a.membership.commit())
             return answer

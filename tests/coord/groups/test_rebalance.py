@@ -1,4 +1,4 @@
-"""Tests of logd.coord.groups.rebalance: joining, leaving, and what changes around a group, on a tree in process."""
+"""Tests of logd.coord.groups.rebalance: joining, leaving, and changes around a group, on a tree in process."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from logd.coord import paths
 from logd.coord.groups.records import Phase
 from logd.coord.registries.consumers import PatternStreams, Subscription
 from logd.errors import ClientClosed
-from tests.coord.groups.members import GroupCase, tp
+from tests.coord.groups.rig import GroupCase, tp
 
 
 class JoiningTests(GroupCase):
-    """Who comes and goes."""
+    """Consumers that come and go."""
 
-    def test_alone(self) -> None:
-        """A single consumer gets everything, from the start of a new group."""
+    def test_a_single_consumer_gets_everything(self) -> None:
+        """A new group reads from the start of the topic."""
         (a,) = self.joined("a")
         self.assertEqual(a.numbers, list(range(8)))
         self.assertEqual(set(a.reader.began.values()), {None})
         self.assertIs(a.membership.phase, Phase.STEADY)
 
-    def test_streams_share(self) -> None:
-        """Streams of one consumer share as those of several do; the first get more."""
+    def test_streams_of_one_consumer_share_its_partitions(self) -> None:
+        """They share as several consumers do, and the first ones get more."""
         (a,) = self.joined("a", subscription=Subscription({"t": 3}))
         shares: dict[str, list[int]] = {}
         for where, stream in sorted(a.reader.streams.items()):
             shares.setdefault(stream, []).append(where.partition)
         self.assertEqual(shares, {"a-0": [0, 1, 2], "a-1": [3, 4, 5], "a-2": [6, 7]})
 
-    def test_a_second_one(self) -> None:
-        """Another consumer takes half; what was handled is committed, and goes on there."""
+    def test_a_second_consumer_takes_half(self) -> None:
+        """Positions are committed, and reading goes on there."""
         (a,) = self.joined("a")
         a.reader.positions = {tp(number): 100 + number for number in range(8)}
         b = self.join("b")
@@ -38,8 +38,8 @@ class JoiningTests(GroupCase):
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
         self.assertEqual(b.reader.began, {tp(number): 100 + number for number in range(4, 8)})
 
-    def test_many_at_once(self) -> None:
-        """Consumers that come together settle; no partition is ever delivered by two."""
+    def test_many_consumers_at_once_settle(self) -> None:
+        """No partition is delivered by two at any time."""
         members = [self.join(name) for name in "hgfedcba"]
         for _ in range(500):
             self.clock.advance(0.01)
@@ -48,13 +48,13 @@ class JoiningTests(GroupCase):
         self.check()
         self.assertEqual([member.numbers for member in members], [[n] for n in range(7, -1, -1)])
 
-    def test_more_than_partitions(self) -> None:
-        """Those that come too late in the order get nothing."""
+    def test_surplus_consumers_get_nothing(self) -> None:
+        """Ten consumers share eight partitions, and the last two in the order get none."""
         members = self.joined(*"abcdefghij")
         self.assertEqual([len(member.partitions) for member in members], [1] * 8 + [0] * 2)
 
-    def test_leaving(self) -> None:
-        """Who leaves commits and gives back: others go on there at once, long before a session would end."""
+    def test_a_consumer_that_leaves_hands_over_at_once(self) -> None:
+        """It commits first, so that others go on there, long before a session would end."""
         a, b = self.joined("a", "b")
         b.reader.positions = {tp(5): 77}
         self.get(b.membership.leave())
@@ -64,12 +64,12 @@ class JoiningTests(GroupCase):
         self.assertEqual(a.numbers, list(range(8)))
         self.assertEqual(a.reader.began[tp(5)], 77)
         self.assertIs(b.membership.phase, Phase.LEFT)
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a"])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), ["a"])
         self.failureResultOf(b.membership.settled(), ClientClosed)
         self.failureResultOf(b.membership.commit(), ClientClosed)
 
-    def test_killed(self) -> None:
-        """Who is killed is replaced once the session is over; what was not committed is begun again."""
+    def test_a_killed_consumer_is_replaced_after_its_session(self) -> None:
+        """Messages that it had not committed are delivered again."""
         a, b = self.joined("a", "b", commit_interval=0.0)
         b.reader.positions = {tp(5): 77}
         self.get(b.membership.commit())
@@ -82,15 +82,15 @@ class JoiningTests(GroupCase):
         self.assertEqual(a.reader.began[tp(5)], 77)
         self.check()
 
-    def test_groups_do_not_matter_to_each_other(self) -> None:
-        """Each group gets everything."""
+    def test_each_group_gets_everything(self) -> None:
+        """Groups do not know of one another."""
         a = self.join("a")
         b = self.join("b", group="other")
         self.settle()
         self.assertEqual((a.numbers, b.numbers), (list(range(8)),) * 2)
 
-    def test_the_order_of_a_rebalance(self) -> None:
-        """Stop, commit, release, read, claim, start: each is done before the next."""
+    def test_the_steps_of_a_rebalance_keep_their_order(self) -> None:
+        """Stop, commit, release, read, claim and start are each done before the next."""
         (a,) = self.joined("a")
         seen: list[str] = []
         coordination = a.coordination
@@ -121,8 +121,8 @@ class JoiningTests(GroupCase):
             ],
         )
 
-    def test_finishing(self) -> None:
-        """What the reader has in hand may be finished before positions are committed."""
+    def test_messages_in_hand_are_finished_before_the_commit(self) -> None:
+        """The reader says when, and its positions of then are committed."""
         (a,) = self.joined("a")
         a.reader.finishing = Deferred()
         b = self.join("b")
@@ -136,10 +136,10 @@ class JoiningTests(GroupCase):
 
 
 class ChangesTests(GroupCase):
-    """Topics, brokers and subscriptions."""
+    """Topics, brokers and subscriptions that change."""
 
-    def test_nothing_changes(self) -> None:
-        """What does not change a consumer's share does not stop it."""
+    def test_an_unchanged_share_is_not_stopped(self) -> None:
+        """A new broker and a topic of others are no reason to interrupt delivery."""
         a, b = self.joined("a", "b")
         before = list(a.reader.notes)
         self.broker(5)
@@ -148,15 +148,15 @@ class ChangesTests(GroupCase):
         self.assertEqual(a.reader.notes, before)
         self.assertEqual(b.reader.notes[-1], "start")
 
-    def test_a_topic_comes_later(self) -> None:
-        """A topic that is not there yet is waited for."""
+    def test_a_consumer_waits_for_a_missing_topic(self) -> None:
+        """It gets the topic's partitions once it is made."""
         (a,) = self.joined("a", subscription=Subscription({"later": 1, "t": 1}))
         self.topic("later", 2)
         self.run_for(0.5)
         self.assertIn(tp(1, "later"), a.partitions)
 
-    def test_patterns(self) -> None:
-        """A pattern's topics are shared out, and those that come later too."""
+    def test_topics_of_a_pattern_are_shared_out(self) -> None:
+        """Topics that come later are too."""
         self.topic("web-1", 2)
         subscription = Subscription({}, (PatternStreams("web-.*", 1),))
         a, b = self.join("a", subscription), self.join("b", subscription)
@@ -167,25 +167,25 @@ class ChangesTests(GroupCase):
         self.assertEqual(a.partitions, [tp(0, "web-1"), tp(0, "web-2")])
         self.assertEqual(b.partitions, [tp(1, "web-1"), tp(1, "web-2")])
 
-    def test_brokers(self) -> None:
-        """Partitions of a topic without a live broker are given to nobody, until it returns."""
-        self.get(self.eye.create(paths.broker(3), b"{}", ephemeral=True))
+    def test_partitions_without_a_live_broker_have_no_owner(self) -> None:
+        """They are shared out again when a broker is back."""
+        self.get(self.outsider.create(paths.broker(3), b"{}", ephemeral=True))
         self.topic("u", 4, [3])
         (a,) = self.joined("a", subscription=Subscription({"t": 1, "u": 1}))
         self.assertEqual(len(a.partitions), 12)
-        self.get(self.eye.delete(paths.broker(3)))
+        self.get(self.outsider.delete(paths.broker(3)))
         self.settle()
         self.assertEqual(len(a.partitions), 8)
         self.broker(3)
         self.settle()
         self.assertEqual(len(a.partitions), 12)
 
-    def test_before_any_broker(self) -> None:
-        """A group may be there before brokers and topics are."""
-        self.get(self.eye.delete(paths.topic("t")))
-        self.get(self.eye.delete(paths.BROKER_TOPICS))
-        self.get(self.eye.delete(paths.broker(0)))
-        self.get(self.eye.delete(paths.BROKER_IDS))
+    def test_a_group_may_come_before_brokers_and_topics(self) -> None:
+        """Its consumers are steady with nothing."""
+        self.get(self.outsider.delete(paths.topic("t")))
+        self.get(self.outsider.delete(paths.BROKER_TOPICS))
+        self.get(self.outsider.delete(paths.broker(0)))
+        self.get(self.outsider.delete(paths.BROKER_IDS))
         a = self.join("a", Subscription({}, (PatternStreams(".*", 1),)))
         self.run_for(1.0)
         self.assertIs(a.membership.phase, Phase.STEADY)
@@ -194,8 +194,8 @@ class ChangesTests(GroupCase):
         self.run_for(1.0)
         self.assertEqual(len(a.partitions), 8)
 
-    def test_subscribing_to_more(self) -> None:
-        """A consumer that subscribes to more registers anew, and others take note."""
+    def test_a_wider_subscription_is_registered_anew(self) -> None:
+        """The consumer takes another name in the registry, so that the others take note."""
         self.topic("u", 2)
         self.joined("a", "b", subscription=Subscription({"t": 1, "u": 1}))
         c = self.join("c")
@@ -204,10 +204,10 @@ class ChangesTests(GroupCase):
         self.settle()
         self.check("g", "u", 2)
         self.assertEqual(c.membership.consumer, "c.1")
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a", "b", "c.1"])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), ["a", "b", "c.1"])
 
-    def test_entries_of_others(self) -> None:
-        """A consumer whose entry cannot be read gets nothing, and harms nobody."""
-        self.get(self.eye.create(f"{paths.group_consumers('g')}/odd", b"what?", ephemeral=True, makepath=True))
+    def test_a_broken_consumer_entry_gets_nothing(self) -> None:
+        """It harms no other consumer."""
+        self.get(self.outsider.create(f"{paths.group_consumers('g')}/odd", b"what?", ephemeral=True, makepath=True))
         (a,) = self.joined("a")
         self.assertEqual(len(a.partitions), 8)

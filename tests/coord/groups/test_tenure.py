@@ -1,4 +1,4 @@
-"""Tests of logd.coord.groups.tenure, periodic_commit and the table of phases."""
+"""Tests of logd.coord.groups.tenure, of periodic commits, and of the table of phases."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.groups.periodic_commit import PeriodicCommit
+from logd.coord.groups.commit_timer import CommitTimer
 from logd.coord.groups.records import FOLLOWING, Phase
 from logd.coord.groups.registry_view import Registries
 from logd.coord.groups.tenure import Tenure, TenureState
 from logd.topic import TopicPartition
-from tests.coord.groups.members import NotingReader
-from tests.coord.hosted import HostedTestCase
+from tests.coord.groups.doubles import RecordingReader
+from tests.coord.rig import TreeClientCase
 
 WHERE = TopicPartition("t", 0)
 
 
-class TenureTests(HostedTestCase):
+class TenureTests(TreeClientCase):
     """A tenure, with a client of a tree."""
 
     def setUp(self) -> None:
-        """Nothing is held."""
+        """Make a tenure that holds nothing."""
         super().setUp()
-        self.reader = NotingReader()
+        self.reader = RecordingReader()
         self.silences = 0
         self.tree = self.client()
         self.tenure = Tenure(self.tree, self.clock, self.reader, self.silent)
 
     def silent(self) -> None:
-        """The tree has said nothing for too long."""
+        """Count a silence of the tree."""
         self.silences += 1
 
     def begin(self, moved: int = 1, uuid: str = "u") -> None:
@@ -37,8 +37,8 @@ class TenureTests(HostedTestCase):
         self.tenure.begin({WHERE: "s"}, {WHERE: 5}, Registries({}, {"t": (0,)}, {"t": uuid}, moved))
         self.reader.positions = {WHERE: 7}
 
-    def test_states(self) -> None:
-        """Only between begin and stop partitions are handed over; until the end positions may be committed."""
+    def test_a_tenure_delivers_from_begin_to_stop(self) -> None:
+        """Positions may be committed until the end."""
         self.assertEqual((self.tenure.delivering, self.tenure.handled()), (False, {}))
         self.begin()
         self.assertEqual((self.tenure.delivering, self.tenure.handled()), (True, {WHERE: 7}))
@@ -49,8 +49,8 @@ class TenureTests(HostedTestCase):
         self.successResultOf(self.tenure.stop())
         self.assertIs(self.tenure.state, TenureState.NONE)
 
-    def test_stop_waits_for_the_reader(self) -> None:
-        """What was handed over before may be finished."""
+    def test_a_stop_waits_for_the_reader(self) -> None:
+        """Messages that were handed over before may be finished."""
         self.begin()
         self.reader.finishing = Deferred()
         stopping = self.tenure.stop()
@@ -58,8 +58,8 @@ class TenureTests(HostedTestCase):
         self.reader.finishing.callback(None)
         self.successResultOf(stopping)
 
-    def test_changes_since_the_claim(self) -> None:
-        """A topic of another uuid was made again; a change of the group's node says that positions were moved."""
+    def test_a_tenure_knows_remade_topics_and_moved_positions(self) -> None:
+        """A topic's uuid and the version of the group's node tell of them."""
         self.begin()
         same = Registries({}, {"t": (0,)}, {"t": "u"}, 1)
         other = Registries({}, {"t": (0,)}, {"t": "v"}, 2)
@@ -67,29 +67,29 @@ class TenureTests(HostedTestCase):
         self.assertEqual((self.tenure.remade(other, [WHERE]), self.tenure.is_moved(other)), ([WHERE], True))
 
 
-class PeriodicCommitTests(SynchronousTestCase):
-    """PeriodicCommit."""
+class CommitTimerTests(SynchronousTestCase):
+    """Commits on a clock, counted."""
 
     def setUp(self) -> None:
-        """Commits are counted."""
+        """Allow commits, and count them."""
         self.clock = Clock()
         self.commits = 0
         self.allowed = True
         self.committing: Deferred[None] = succeed(None)
 
     def commit(self) -> Deferred[None]:
-        """Count one."""
+        """Count a commit."""
         self.commits += 1
         return self.committing
 
-    def periodic(self, interval: float) -> PeriodicCommit:
-        """Commits that have begun."""
-        periodic = PeriodicCommit(self.clock, interval, lambda: self.allowed, self.commit)
+    def periodic(self, interval: float) -> CommitTimer:
+        """Return periodic commits that have begun."""
+        periodic = CommitTimer(self.clock, interval, lambda: self.allowed, self.commit)
         periodic.start()
         return periodic
 
-    def test_from_time_to_time(self) -> None:
-        """A commit follows each interval, left out while it may not be; a stop leaves no timer."""
+    def test_a_commit_follows_each_interval(self) -> None:
+        """It is left out while none is allowed, and a stop leaves no timer."""
         periodic = self.periodic(5.0)
         self.clock.pump([5.0, 5.0])
         self.assertEqual(self.commits, 2)
@@ -100,8 +100,8 @@ class PeriodicCommitTests(SynchronousTestCase):
         periodic.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_one_at_a_time(self) -> None:
-        """The next interval begins when a commit has ended, and none where it was stopped meanwhile."""
+    def test_an_interval_begins_when_a_commit_has_ended(self) -> None:
+        """None begins where it was stopped meanwhile."""
         self.committing = Deferred()
         periodic = self.periodic(5.0)
         self.clock.pump([5.0, 5.0])
@@ -110,17 +110,17 @@ class PeriodicCommitTests(SynchronousTestCase):
         self.committing.callback(None)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_never(self) -> None:
-        """An interval of 0 is none."""
+    def test_an_interval_of_0_commits_never(self) -> None:
+        """A program that commits by itself has no timer running."""
         self.periodic(0.0)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
 class PhaseTests(SynchronousTestCase):
-    """FOLLOWING."""
+    """The table of the phases that may follow each phase."""
 
-    def test_every_phase_can_be_left(self) -> None:
-        """Each phase is in the table; any may be followed by leaving the group, and that by nothing."""
+    def test_every_phase_may_lead_to_leaving(self) -> None:
+        """Nothing follows that, and no phase leads back to the first."""
         self.assertEqual(set(FOLLOWING), set(Phase))
         for phase, following in FOLLOWING.items():
             self.assertEqual(Phase.LEFT in following, phase is not Phase.LEFT)

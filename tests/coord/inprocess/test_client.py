@@ -10,18 +10,18 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss, NodeExists, OperationTimeout, SessionExpired
 from logd.coord.records import EventType, SessionState
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import IJournal
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
-from tests.coord.tree.hosting import HeldJournal
+from tests.coord.tree.doubles import HeldJournal
 
 LIMITS = SessionLimits(shortest_ms=1_000)
 
 
 class InProcessCase(SynchronousTestCase):
-    """A host and its clients."""
+    """A host of an empty tree, and clients of it."""
 
     def setUp(self) -> None:
         """Host an empty tree."""
@@ -36,7 +36,7 @@ class InProcessCase(SynchronousTestCase):
         return host
 
     def client(self, session_timeout: float = 6.0, **settings: Any) -> InProcessCoordination:
-        """Return a client that is connected, with what its session goes through in ``states``."""
+        """Return a connected client; the states of its session are recorded in ``states``."""
         client = InProcessCoordination(self.host, self.clock, session_timeout, **settings)
         self.result(client.connect())
         self.states: list[SessionState] = []
@@ -44,20 +44,20 @@ class InProcessCase(SynchronousTestCase):
         return client
 
     def result(self, deferred: Deferred[Any]) -> Any:
-        """What comes without delay."""
+        """Return the result of a Deferred that fires without delay."""
         self.clock.advance(0)
         return self.successResultOf(deferred)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass as it does: in small steps."""
+        """Let time pass in small steps, as it does."""
         self.clock.pump([0.25] * int(seconds * 4))
 
 
 class LinkTests(InProcessCase):
-    """What is said arrives in order, late, or not at all."""
+    """Messages that arrive in order, late, or not at all."""
 
-    def test_delay(self) -> None:
-        """Requests and answers take their time."""
+    def test_requests_and_answers_are_delayed(self) -> None:
+        """Each takes half a second here."""
         client = self.client()
         client.link.delay = lambda: 0.5
         answer = client.create("/a")
@@ -70,8 +70,8 @@ class LinkTests(InProcessCase):
         self.wait(0.25)
         self.assertEqual(self.successResultOf(answer), "/a")
 
-    def test_order(self) -> None:
-        """A message that takes less time does not overtake one that was sent before."""
+    def test_a_quick_message_does_not_overtake_a_slow_one(self) -> None:
+        """A real connection keeps this order too."""
         client = self.client()
         delays = [1.0, 0.0, 0.25, 0.0]
         client.link.delay = lambda: delays.pop(0) if delays else 0.0
@@ -83,8 +83,8 @@ class LinkTests(InProcessCase):
         self.wait(0.25)
         self.assertEqual(done, [1, 2, 3, 4])
 
-    def test_each_has_its_delay(self) -> None:
-        """A message that takes longer than the one before arrives later."""
+    def test_each_message_has_its_own_delay(self) -> None:
+        """One that takes longer than the one before arrives later."""
         client = self.client()
         delays = [0.25, 1.0]
         client.link.delay = lambda: delays.pop(0) if delays else 0.0
@@ -95,8 +95,8 @@ class LinkTests(InProcessCase):
         self.wait(0.5)
         self.successResultOf(second)
 
-    def test_cut_before_arrival(self) -> None:
-        """What was cut on its way there fails, and was not done."""
+    def test_a_request_cut_on_its_way_is_not_done(self) -> None:
+        """The call fails with ConnectionLoss."""
         client = self.client()
         client.link.delay = lambda: 0.5
         answer = client.create("/a")
@@ -106,8 +106,8 @@ class LinkTests(InProcessCase):
         self.wait(2)
         self.assertNotIn("/a", self.host.tree.nodes)
 
-    def test_cut_behind_arrival(self) -> None:
-        """What was cut on its way back fails, and was done: the client may find its own node."""
+    def test_an_answer_cut_on_its_way_leaves_the_change(self) -> None:
+        """The call fails, and the client may find its own node."""
         client = self.client()
         client.link.delay = lambda: 0.5
         answer = client.create("/a", ephemeral=True)
@@ -121,8 +121,8 @@ class LinkTests(InProcessCase):
         self.failureResultOf(again, NodeExists)
         self.assertEqual(self.result(client.exists("/a")).ephemeral_owner, client.session_id)
 
-    def test_cut_twice(self) -> None:
-        """Cutting what is cut does nothing."""
+    def test_cutting_twice_does_nothing_more(self) -> None:
+        """The host counts the connection once, and the client is told once."""
         client = self.client()
         self.assertEqual(self.host.connections, 1)
         client.link.cut()
@@ -133,18 +133,18 @@ class LinkTests(InProcessCase):
 
 
 class SessionTests(InProcessCase):
-    """The session lives on pings, and ends without them."""
+    """A session that lives on pings, and ends without them."""
 
-    def test_pings(self) -> None:
-        """An idle client stays connected, and knows that it was heard."""
+    def test_an_idle_client_stays_connected(self) -> None:
+        """Its last contact moves on with the pings."""
         client = self.client()
         session = client.session_id
         self.wait(60)
         self.assertEqual((self.states, client.session_id), ([], session))
         self.assertGreaterEqual(client.last_contact, self.clock.seconds() - 2)
 
-    def test_expired_while_away(self) -> None:
-        """A client that comes back too late finds its session lost, with its nodes, and gets another."""
+    def test_a_client_that_is_back_too_late_has_another_session(self) -> None:
+        """The old one is lost with its nodes, and calls that waited fail."""
         client = self.client()
         self.result(client.create("/e", ephemeral=True))
         session = client.session_id
@@ -160,8 +160,8 @@ class SessionTests(InProcessCase):
         self.assertNotEqual(client.session_id, session)
         self.failureResultOf(waiting, SessionExpired)
 
-    def test_silent_host(self) -> None:
-        """A connection on which nothing is answered is given up before the session can have expired."""
+    def test_a_silent_connection_is_given_up_before_the_session_ends(self) -> None:
+        """The owner stops before others can have what it owned."""
         client = self.client()
         client.link.delay = lambda: 1_000.0
         self.wait(5.75)
@@ -170,8 +170,8 @@ class SessionTests(InProcessCase):
         self.assertEqual(self.states, [SessionState.SUSPENDED])
         self.assertLess(self.clock.seconds() - client.last_contact, client.session_timeout + 1)
 
-    def test_last_contact_is_early(self) -> None:
-        """The last contact is when what was answered had been sent: the host heard of the client no earlier."""
+    def test_the_last_contact_is_the_time_of_sending(self) -> None:
+        """The host heard of the client no earlier, so the session cannot have expired by then."""
         client = self.client()
         client.link.delay = lambda: 0.5
         sent = self.clock.seconds()
@@ -185,8 +185,8 @@ class SessionTests(InProcessCase):
         self.successResultOf(connecting)
         self.assertEqual(slow.last_contact, sent)
 
-    def test_restarted_host(self) -> None:
-        """A tree that was restarted is found again, with the same session."""
+    def test_a_session_survives_the_hosts_restart(self) -> None:
+        """The client finds the tree again, with its ephemeral nodes."""
         client = self.client()
         self.result(client.create("/e", ephemeral=True))
         session = client.session_id
@@ -199,8 +199,8 @@ class SessionTests(InProcessCase):
         self.assertEqual(client.session_id, session)
         self.assertEqual(self.result(client.exists("/e")).ephemeral_owner, session)
 
-    def test_nothing_left(self) -> None:
-        """A client that is closed leaves no timer."""
+    def test_a_closed_client_leaves_no_timer(self) -> None:
+        """The host was stopped before, so no answer to the close comes."""
         client = self.client()
         self.result(client.get("/"))
         self.host.stop()
@@ -208,8 +208,8 @@ class SessionTests(InProcessCase):
         client.close()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_close_without_answer(self) -> None:
-        """Closing ends in time even if nothing is answered."""
+    def test_closing_ends_in_time_without_an_answer(self) -> None:
+        """It waits for the client's operation timeout and no longer."""
         client = self.client(timeout=3.0)
         client.link.delay = lambda: 1_000.0
         closing = client.close()
@@ -218,8 +218,8 @@ class SessionTests(InProcessCase):
         self.wait(0.5)
         self.successResultOf(closing)
 
-    def test_close_in_a_listener(self) -> None:
-        """A listener may close the client, whatever it is told."""
+    def test_a_listener_may_close_the_client(self) -> None:
+        """It does so when it is told of a lost connection, and when of a lost session."""
         for cut in (True, False):
             client = self.client()
             watch = client.get_and_watch("/")[1]
@@ -233,8 +233,8 @@ class SessionTests(InProcessCase):
             self.assertIs(client.state, SessionState.CLOSED)
             self.assertIs(self.successResultOf(watch).type, EventType.SESSION)
 
-    def test_failing_listener(self) -> None:
-        """A listener that fails is logged, and the others are told."""
+    def test_a_listener_that_raises_stops_no_other(self) -> None:
+        """Its error is logged, and the other listeners are told."""
         client = self.client()
         told: list[SessionState] = []
         client.subscribe(lambda state: 1 / 0)  # type: ignore[arg-type]
@@ -244,11 +244,11 @@ class SessionTests(InProcessCase):
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
 
-class TimeTests(InProcessCase):
-    """Calls wait as long as they were told."""
+class TimeoutTests(InProcessCase):
+    """Calls that wait no longer than they were told."""
 
-    def test_unflushed(self) -> None:
-        """A change that the journal does not flush in time fails, though it may be done yet."""
+    def test_a_change_that_is_not_flushed_in_time_fails(self) -> None:
+        """It may be done yet: a timeout says nothing of the outcome."""
         journal = HeldJournal()
         self.host = self.make_host(Tree(), journal)
         client = InProcessCoordination(self.host, self.clock, timeout=3.0)
@@ -265,8 +265,8 @@ class TimeTests(InProcessCase):
         journal.flush()
         self.assertIsNotNone(self.result(client.exists("/a")))
 
-    def test_makepath_has_one_time(self) -> None:
-        """All the steps of a makepath share the call's time."""
+    def test_all_steps_of_a_makepath_share_one_timeout(self) -> None:
+        """A deep path does not wait longer than a shallow one."""
         client = self.client()
         client.link.delay = lambda: 0.25
         making = client.create("/a/b/c/d", makepath=True, timeout=2.0)
@@ -275,8 +275,8 @@ class TimeTests(InProcessCase):
         self.wait(0.25)
         self.failureResultOf(making, OperationTimeout)
 
-    def test_timed_out_while_waiting(self) -> None:
-        """A call whose time is over before it was sent is not sent later."""
+    def test_a_call_that_timed_out_is_not_sent_later(self) -> None:
+        """Its caller counts on that, as does the caller of a call that was cancelled."""
         client = self.client()
         client.link.reachable = False
         client.link.cut()

@@ -11,9 +11,9 @@ from twisted.trial.unittest import TestCase
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.interfaces import Clock
 from logd.testing.inprocess.client import InProcessCoordination
 from tests.coord.contract import PATIENCE, CallsContract, Contract
@@ -27,7 +27,7 @@ class InProcessCase(Contract):
     """Clients of one host."""
 
     def setUp(self) -> None:
-        """Host a tree."""
+        """Host an empty tree."""
         self.host = TreeHost(Tree(), NoJournal(), _CLOCK, urandom)
         self.host.start()
         self.addCleanup(self.host.stop)
@@ -59,18 +59,18 @@ class InProcessCase(Contract):
 
 
 class InProcessCallsTests(InProcessCase, CallsContract, TestCase):
-    """Calls and their failures."""
+    """The contract of calls."""
 
 
 class InProcessWatchesTests(InProcessCase, WatchesContract, TestCase):
-    """Watches."""
+    """The contract of watches."""
 
 
 class InProcessSessionTests(InProcessCase, SessionContract, TestCase):
-    """Sessions."""
+    """The contract of sessions, and a host that cannot be reached."""
 
-    async def test_nobody_there(self) -> None:
-        """A client that reaches nobody in time fails to connect, and is closed."""
+    async def test_a_client_without_a_host_fails_to_connect(self) -> None:
+        """It is closed then, and stays so."""
         client = self.client()
         client.link.reachable = False
         await self.fails(client.connect(timeout=0.05), OperationTimeout)

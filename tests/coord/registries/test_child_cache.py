@@ -1,4 +1,4 @@
-"""Tests of the copy of a node's children that watches keep."""
+"""Tests of logd.coord.registries.child_cache, the copy of a node's children that watches keep."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from zope.interface import implementer
 from logd.coord.errors import OperationTimeout
 from logd.coord.records import Acl, Permission
 from logd.coord.registries.child_cache import RETRY_SECONDS, ChildCache
-from tests.coord.registries.trees import SESSION, TreeTestCase
+from tests.coord.registries.rig import SESSION, RegistryCase
 
 
 def decode(name: str, data: bytes) -> str:
-    """Text; nothing else."""
+    """Decode ASCII; any other data are a ValueError."""
     return data.decode("ascii")
 
 
-class MirrorTests(TreeTestCase):
-    """A mirror of /m."""
+class ChildCacheTests(RegistryCase):
+    """A cache of the children of /m."""
 
     def setUp(self) -> None:
-        """Start it."""
+        """Start the cache."""
         super().setUp()
         self.told: list[str] = []
         self.watcher = self.client()
-        self.mirror = ChildCache(self.watcher, self.clock, "/m", decode, self.told.append)
-        self.complete = self.mirror.when_complete()
-        self.mirror.start()
+        self.cache = ChildCache(self.watcher, self.clock, "/m", decode, self.told.append)
+        self.complete = self.cache.when_complete()
+        self.cache.start()
         self.settle()
 
     def put(self, name: str, value: bytes) -> None:
-        """Have a child with this value."""
+        """Make a child with this value."""
         self.outcome(self.tree.create(f"/m/{name}", value, makepath=True))
 
-    def test_missing(self) -> None:
-        """A node that is not there is made, and is empty."""
+    def test_a_missing_parent_is_made(self) -> None:
+        """The cache is complete and empty."""
         self.successResultOf(self.complete)
-        self.assertEqual((self.mirror.values, self.told), ({}, []))
+        self.assertEqual((self.cache.values, self.told), ({}, []))
         self.assertIsNotNone(self.outcome(self.tree.exists("/m")))
 
-    def test_follows(self) -> None:
-        """Children that come, change, go and come again are seen, each told once."""
+    def test_children_that_come_and_go_are_followed(self) -> None:
+        """Changed values are followed too, and each is told once."""
         self.put("a", b"1")
-        self.assertEqual((self.mirror.values, self.told), ({"a": "1"}, ["a"]))
+        self.assertEqual((self.cache.values, self.told), ({"a": "1"}, ["a"]))
         self.outcome(self.tree.set("/m/a", b"2"))
         self.put("b", b"3")
-        self.assertEqual((self.mirror.values, self.told), ({"a": "2", "b": "3"}, ["a", "a", "b"]))
+        self.assertEqual((self.cache.values, self.told), ({"a": "2", "b": "3"}, ["a", "a", "b"]))
         self.outcome(self.tree.delete("/m/a"))
-        self.assertEqual((self.mirror.values, self.told[3:]), ({"b": "3"}, ["a"]))
+        self.assertEqual((self.cache.values, self.told[3:]), ({"b": "3"}, ["a"]))
         self.put("a", b"4")
-        self.assertEqual((self.mirror.values, self.told[4:]), ({"a": "4", "b": "3"}, ["a"]))
+        self.assertEqual((self.cache.values, self.told[4:]), ({"a": "4", "b": "3"}, ["a"]))
 
-    def test_gone_after_a_failed_read(self) -> None:
-        """A child whose first read fails and that is gone then does not keep the mirror incomplete."""
+    def test_a_vanished_child_leaves_the_cache_complete(self) -> None:
+        """Its first read had failed, so it was still waited for."""
         watcher = self.client()
         self.put("a", b"1")
         self.put("b", b"2")
@@ -67,18 +67,18 @@ class MirrorTests(TreeTestCase):
             return read(path, timeout)
 
         watcher.get_and_watch = failing  # type: ignore[method-assign]  # as when the server does not answer that one
-        mirror = ChildCache(watcher, self.clock, "/m", decode)
-        complete = mirror.when_complete()
-        mirror.start()
+        cache = ChildCache(watcher, self.clock, "/m", decode)
+        complete = cache.when_complete()
+        cache.start()
         self.settle()
         self.assertNoResult(complete)
         self.outcome(self.tree.delete("/m/b"))
         self.pass_time(RETRY_SECONDS)
         self.successResultOf(complete)
-        self.assertEqual(mirror.values, {"a": "1"})
+        self.assertEqual(cache.values, {"a": "1"})
 
-    def test_not_allowed(self) -> None:
-        """A child that may not be read is one child that is not there, said once."""
+    def test_a_child_that_may_not_be_read_counts_as_missing(self) -> None:
+        """It is logged once by each cache, although the read is tried again."""
         events: list[LogEvent] = []
         observer = cast(ILogObserver, events.append)
         globalLogPublisher.addObserver(observer)
@@ -86,27 +86,27 @@ class MirrorTests(TreeTestCase):
         self.put("a", b"1")
         secret = (Acl(Permission.READ, "digest", "someone:x"),)
         self.outcome(self.tree.create("/m/b", b"2", acl=secret))
-        mirror = ChildCache(self.client(), self.clock, "/m", decode)
-        mirror.start()
+        cache = ChildCache(self.client(), self.clock, "/m", decode)
+        cache.start()
         self.pass_time(5 * RETRY_SECONDS)
-        self.assertTrue(mirror.complete)
-        self.assertEqual(mirror.values, {"a": "1"})
+        self.assertTrue(cache.complete)
+        self.assertEqual(cache.values, {"a": "1"})
         said = [event for event in map(formatEvent, events) if "/m/b cannot be read" in event]
-        self.assertEqual(len(said), 2)  # by each of the two mirrors
+        self.assertEqual(len(said), 2)  # by each of the two caches
 
-    def test_gone_and_back_at_once(self) -> None:
-        """A child that is replaced faster than it is looked at is seen as it is then, and followed on."""
+    def test_a_child_replaced_at_once_is_followed_on(self) -> None:
+        """The cache has the value of the latest one."""
         self.put("a", b"1")
         for value in (b"2", b"3"):
             self.tree.delete("/m/a")
             self.tree.create("/m/a", value)
         self.settle()
-        self.assertEqual(self.mirror.values, {"a": "3"})
+        self.assertEqual(self.cache.values, {"a": "3"})
         self.outcome(self.tree.set("/m/a", b"4"))
-        self.assertEqual(self.mirror.values, {"a": "4"})
+        self.assertEqual(self.cache.values, {"a": "4"})
 
-    def test_connection_lost(self) -> None:
-        """Values stay while the tree is away; then what happened meanwhile is seen, and told."""
+    def test_values_stay_while_the_tree_is_away(self) -> None:
+        """Changes made meanwhile are seen and told afterwards."""
         self.put("a", b"1")
         self.put("b", b"1")
         self.watcher.link.reachable = False
@@ -115,16 +115,16 @@ class MirrorTests(TreeTestCase):
         self.outcome(self.tree.delete("/m/a"))
         self.outcome(self.tree.set("/m/b", b"2"))
         self.put("c", b"3")
-        self.assertEqual(self.mirror.values, {"a": "1", "b": "1"})
+        self.assertEqual(self.cache.values, {"a": "1", "b": "1"})
         self.watcher.link.reachable = True
         self.pass_time(1)
-        self.assertEqual(self.mirror.values, {"b": "2", "c": "3"})
+        self.assertEqual(self.cache.values, {"b": "2", "c": "3"})
         self.assertEqual(sorted(self.told[2:]), ["a", "b", "c"])
         self.outcome(self.tree.set("/m/b", b"4"))
-        self.assertEqual(self.mirror.values["b"], "4")
+        self.assertEqual(self.cache.values["b"], "4")
 
-    def test_session_lost(self) -> None:
-        """The same after a session that is over."""
+    def test_a_cache_is_followed_on_in_the_next_session(self) -> None:
+        """The watches of the old one are gone."""
         self.put("a", b"1")
         self.watcher.link.reachable = False
         self.watcher.link.cut()
@@ -132,21 +132,21 @@ class MirrorTests(TreeTestCase):
         self.outcome(self.tree.set("/m/a", b"2"))
         self.watcher.link.reachable = True
         self.pass_time(2)
-        self.assertEqual(self.mirror.values, {"a": "2"})
+        self.assertEqual(self.cache.values, {"a": "2"})
         self.outcome(self.tree.set("/m/a", b"3"))
-        self.assertEqual(self.mirror.values, {"a": "3"})
+        self.assertEqual(self.cache.values, {"a": "3"})
 
-    def test_many_interruptions(self) -> None:
-        """However often the connection is cut while it reads, it ends with what is there."""
+    def test_thirty_cuts_leave_the_cache_right(self) -> None:
+        """The connection is cut each time while the cache reads."""
         for number in range(30):
             self.put(f"n{number}", b"%d" % number)
             self.watcher.link.cut()
             self.pass_time(0.2)
         self.pass_time(1)
-        self.assertEqual(self.mirror.values, {f"n{number}": str(number) for number in range(30)})
+        self.assertEqual(self.cache.values, {f"n{number}": str(number) for number in range(30)})
 
-    def test_nonsense(self) -> None:
-        """A value that cannot be read is reported and left out; when it is mended it is there."""
+    def test_a_value_that_cannot_be_decoded_is_left_out(self) -> None:
+        """It is logged, and is there once it is mended."""
         events: list[LogEvent] = []
 
         @implementer(ILogObserver)
@@ -156,13 +156,13 @@ class MirrorTests(TreeTestCase):
         globalLogPublisher.addObserver(observe)
         self.addCleanup(globalLogPublisher.removeObserver, observe)
         self.put("a", b"\xff")
-        self.assertEqual((self.mirror.values, self.mirror.complete), ({}, True))
+        self.assertEqual((self.cache.values, self.cache.complete), ({}, True))
         self.assertTrue(any("/m/a cannot be read" in formatEvent(event) for event in events))
         self.outcome(self.tree.set("/m/a", b"1"))
-        self.assertEqual(self.mirror.values, {"a": "1"})
+        self.assertEqual(self.cache.values, {"a": "1"})
 
-    def test_listener_fails(self) -> None:
-        """A listener that raises is reported, and does not end the mirror."""
+    def test_a_listener_that_raises_does_not_end_the_cache(self) -> None:
+        """Its error is logged, and the cache goes on following the children."""
 
         def fail(name: str) -> None:
             raise RuntimeError(name)
@@ -174,9 +174,9 @@ class MirrorTests(TreeTestCase):
         self.assertEqual(other.values, {"a": "1", "b": "1"})
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 2)
 
-    def test_stop(self) -> None:
-        """After stop nothing is told."""
+    def test_a_stopped_cache_tells_nothing_more(self) -> None:
+        """Its values stay as they were."""
         self.put("a", b"1")
-        self.mirror.stop()
+        self.cache.stop()
         self.put("b", b"1")
-        self.assertEqual((self.mirror.values, self.told), ({"a": "1"}, ["a"]))
+        self.assertEqual((self.cache.values, self.told), ({"a": "1"}, ["a"]))

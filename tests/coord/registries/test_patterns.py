@@ -1,4 +1,4 @@
-"""Tests of the patterns of topic names: they mean what Python's mean, and no pattern and no name takes long."""
+"""Tests of patterns of topic names: they mean what Python's mean, and no pattern and no name takes long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.registries.patterns import ALPHABET, MOST_POSITIONS, TopicPattern
 
-#: A busy machine is no failure.
+#: A slow machine must fail no test.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _CHARACTERS = st.sampled_from("abAB01._-")
 _ATOMS = st.one_of(
@@ -38,13 +38,13 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 _PATTERNS = st.recursive(st.builds("{}{}".format, _ATOMS, _COUNTS), _grown, max_leaves=8)
 
 
-class PatternTests(SynchronousTestCase):
-    """Beside Python's own."""
+class TopicPatternTests(SynchronousTestCase):
+    """Patterns beside Python's own, and at their limits."""
 
     @_PATIENT
     @given(st.sampled_from(["", "(?i)", "(?ms)"]), _PATTERNS, st.lists(st.text(_CHARACTERS, max_size=8), max_size=20))
-    def test_means_the_same(self, flags: str, text: str, names: list[str]) -> None:
-        """Whatever both take matches the same names."""
+    def test_a_pattern_matches_what_pythons_matches(self, flags: str, text: str, names: list[str]) -> None:
+        """Flags, groups, counts and alternatives mean the same if both accept the pattern."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -57,8 +57,8 @@ class PatternTests(SynchronousTestCase):
 
     @_PATIENT
     @given(st.text(max_size=30), st.text(st.sampled_from("ab()[]{}*+?|\\^$.,-19:P<>"), max_size=20))
-    def test_any_text(self, text: str, likely: str) -> None:
-        """Any text is a pattern or a ValueError, and one that Python does not take is none here."""
+    def test_any_text_is_a_pattern_or_a_value_error(self, text: str, likely: str) -> None:
+        """A pattern that Python refuses is refused here too."""
         for each in (text, likely):
             try:
                 ours = TopicPattern(each)
@@ -70,8 +70,8 @@ class PatternTests(SynchronousTestCase):
             for name in ("", "a", "ab", "a-9", "1"):
                 self.assertEqual(ours.matches(name), theirs.fullmatch(name) is not None, (each, name))
 
-    def test_usual_ones(self) -> None:
-        """What people write."""
+    def test_usual_patterns_match_what_they_seem_to(self) -> None:
+        """Each is tried on one name that matches and on one that does not."""
         for text, matching, other in (
             ("web-.*", "web-1", "awe"),
             ("(?i)WEB-.*", "web-1", "we"),
@@ -83,8 +83,8 @@ class PatternTests(SynchronousTestCase):
         ):
             self.assertEqual((TopicPattern(text).matches(matching), TopicPattern(text).matches(other)), (True, False))
 
-    def test_no_name_takes_long(self) -> None:
-        """Patterns on which a matcher that tries all ways never ends are matched at once."""
+    def test_no_name_takes_long_to_match(self) -> None:
+        """A backtracking matcher never ends on some of these patterns."""
         began = time.perf_counter()
         for text in ("(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*)*b", "(a?){100}a{100}b", "((a*)*)*b", "(.?){100}b"):
             pattern = TopicPattern(text)
@@ -92,8 +92,8 @@ class PatternTests(SynchronousTestCase):
                 self.assertFalse(pattern.matches("a" * length))
         self.assertLess(time.perf_counter() - began, 5.0)  # by far; it takes some 50 ms
 
-    def test_too_large(self) -> None:
-        """Patterns that would take long to compile are refused with the reason, at once."""
+    def test_a_pattern_that_takes_long_to_compile_is_refused(self) -> None:
+        """The refusal comes at once."""
         began = time.perf_counter()
         for text in (
             "a" * 1001,
@@ -106,8 +106,8 @@ class PatternTests(SynchronousTestCase):
             self.assertRaises(ValueError, TopicPattern, text)
         self.assertLess(time.perf_counter() - began, 5.0)
 
-    def test_refused(self) -> None:
-        """What needs more than an automaton is refused with its name."""
+    def test_a_pattern_beyond_an_automaton_is_refused_by_name(self) -> None:
+        """The error names the construct."""
         for text, word in (
             (r"(a)\1", r"\1"),
             ("(?=a)b", "special kind"),
@@ -120,6 +120,6 @@ class PatternTests(SynchronousTestCase):
         ):
             self.assertIn(word, str(self.assertRaises(ValueError, TopicPattern, text)), text)
 
-    def test_alphabet(self) -> None:
-        """It is that of topics' names."""
+    def test_the_alphabet_is_that_of_topic_names(self) -> None:
+        """Other characters can never be matched."""
         self.assertRegex(ALPHABET, r"\A[A-Za-z0-9._-]{65}\Z")

@@ -1,4 +1,4 @@
-"""Tests of the stored ends' registry: values that are read and refused, nodes that are made, changed and removed."""
+"""Tests of the stored ends' registry: values that are decoded and refused, nodes that are made, changed and removed."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from logd.coord.registries.stored_ends import (
     write_ends,
 )
 from logd.coord.registries.topics import brokers_to_remove, create_topic, delete_topic, removed_by
-from logd.log.recovery.beginning import beginning_after
+from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.topic import TopicEntry
-from tests.coord.registries.trees import TreeTestCase
+from tests.coord.registries.rig import RegistryCase
 
 ENDS = StoredEnds("an-instance", {0: 0, 3: 1 << 40})
-#: Bytes that may be appended to a log above its limit before producers wait: far more than unflushed.bytes.
+#: Bytes that may be appended above a log's limit before producers wait: far more than unflushed.bytes.
 LATE = 1 << 33
 
 
-class ValueTests(TreeTestCase):
-    """What a node holds."""
+class StoredEndsTests(RegistryCase):
+    """The value of a node."""
 
-    def test_both_ways(self) -> None:
-        """The value of a node is read as it was written."""
+    def test_a_value_is_decoded_as_it_was_encoded(self) -> None:
+        """It has the instance, and an end of each partition."""
         self.assertEqual(StoredEnds.decode("/a", ENDS.encode()), ENDS)
 
-    def test_others(self) -> None:
-        """Partitions of another data directory are named; without any the value is as it was before there were such."""
+    def test_a_value_names_partitions_of_other_data_directories(self) -> None:
+        """A value without any looks as earlier releases wrote it."""
         value = StoredEnds("mine", {0: 1, 1: 2}, {1: "theirs"})
         self.assertEqual(StoredEnds.decode("/a", value.encode()), value)
         self.assertEqual([value.instance_of(number) for number in (0, 1)], ["mine", "theirs"])
         self.assertNotIn(b"others", ENDS.encode())
 
-    def test_largest(self) -> None:
-        """Behind the largest end that is read there is room for one more beginning, and behind no larger one."""
+    def test_the_largest_end_leaves_room_for_one_beginning(self) -> None:
+        """A larger end is refused."""
         largest = StoredEnds("i", {0: LARGEST_END})
         self.assertEqual(StoredEnds.decode("/a", largest.encode()), largest)
         self.assertLess(beginning_after(LARGEST_END), 1 << 63)
         self.assertRaises(ValueError, StoredEnds.decode, "/a", StoredEnds("i", {0: LARGEST_END + 1}).encode())
 
-    def test_refused(self) -> None:
-        """Anything else is refused by a ValueError that names the node."""
+    def test_any_other_value_is_refused_by_its_node(self) -> None:
+        """The ValueError names the node for the operator."""
         for data in (
             b"",
             b"\xff",
@@ -72,30 +72,30 @@ class ValueTests(TreeTestCase):
             self.assertIn("/brokers/stored/u/1", str(error))
 
 
-class LimitTests(TreeTestCase):
-    """How far logs grow, and where they begin after a loss."""
+class GrowthLimitTests(RegistryCase):
+    """The limit of a log's growth, and its beginning after a loss."""
 
     @given(st.integers(0, 1 << 60))
-    def test_beginning(self, stored: int) -> None:
-        """A log never reaches the place where it would begin after a loss, even if it overshoots its limit."""
+    def test_a_log_never_reaches_its_beginning_after_a_loss(self, stored: int) -> None:
+        """No id is given twice, although a log may overshoot its limit."""
         self.assertLess(growth_limit(stored) + LATE, stored + GROWTH)
         self.assertLess(growth_limit(stored) + LATE, beginning_after(stored))
         self.assertGreater(growth_limit(stored), stored)
 
     @given(st.integers(0, 1 << 60), st.lists(st.floats(0, 1), min_size=1, max_size=5))
-    def test_unknown(self, stored: int, lives: list[float]) -> None:
-        """However often a broker starts without the tree, a log stays below the limit that its stored end gives."""
+    def test_starts_without_the_tree_stay_below_the_limit(self, stored: int, lives: list[float]) -> None:
+        """A broker may start so any number of times: the limit is that of the stored end."""
         end = stored + int(lives[0] * (growth_limit(stored) + LATE - stored))
         for life in lives[1:]:
             end += int(life * max(0, growth_limit_unknown(end) + LATE - end))
             self.assertLessEqual(end, growth_limit(stored) + LATE)
 
 
-class NodeTests(TreeTestCase):
-    """One node for a topic and broker."""
+class NodeTests(RegistryCase):
+    """One node for each topic and broker."""
 
-    def test_write(self) -> None:
-        """A node is made once and then changed at its version; each broker has its own."""
+    def test_a_node_is_made_once_and_changed_at_its_version(self) -> None:
+        """Each broker has its own, and a second writer is told that it lost."""
         self.assertIsNone(self.outcome(read_ends(self.tree, "u", 1)))
         self.assertEqual(self.outcome(read_all_ends(self.tree, "u")), {})
         version = self.outcome(write_ends(self.tree, "u", 1, ENDS, None))
@@ -108,13 +108,13 @@ class NodeTests(TreeTestCase):
         ends = {1: StoredEnds("an-instance", {0: 7}), 2: other}
         self.assertEqual(self.outcome(read_all_ends(self.tree, "u")), ends)
 
-    def test_bad_node(self) -> None:
-        """A node that cannot be read is a ValueError that names it."""
+    def test_a_node_that_cannot_be_decoded_is_named(self) -> None:
+        """The ValueError tells an operator which node to look at."""
         self.outcome(self.tree.create(paths.stored_ends("u", 1), b"nonsense", makepath=True))
         self.assertIn("/brokers/stored/u/1", str(self.error(read_ends(self.tree, "u", 1))))
 
-    def test_removed(self) -> None:
-        """The last broker that removes a deleted topic removes the stored ends of all with the note."""
+    def test_the_last_broker_removes_the_stored_ends(self) -> None:
+        """It removes those of all brokers, with the note of the deleted topic."""
         self.outcome(create_topic(self.tree, "t", TopicEntry("u", {0: (1,), 1: (2,)})))
         for broker in (1, 2):
             self.outcome(write_ends(self.tree, "u", broker, ENDS, None))

@@ -16,24 +16,24 @@ from logd.coord.registries.topics import (
 )
 from logd.errors import TopicExists, UnknownTopic
 from logd.topic import TopicEntry
-from tests.coord.registries.trees import TreeTestCase
+from tests.coord.registries.rig import RegistryCase
 
 ENTRY = TopicEntry("some-uuid", {0: (1,), 1: (2,)}, {"retention.ms": 5})
 
 
-class CreateTests(TreeTestCase):
-    """A create decides."""
+class CreateTopicTests(RegistryCase):
+    """The create of a node decides which of two creators has made the topic."""
 
-    def test_create(self) -> None:
-        """What was made can be read; making it again is refused; so is reading what is not there."""
+    def test_a_topic_is_made_once_and_can_be_read(self) -> None:
+        """A second create and a read of another topic are refused."""
         self.outcome(create_topic(self.tree, "t", ENTRY))
         self.assertEqual(self.outcome(read_topic(self.tree, "t")), ENTRY)
         other = TopicEntry("another", {0: (1,)})
         self.assertIsInstance(self.error(create_topic(self.tree, "t", other)), TopicExists)
         self.assertIsInstance(self.error(read_topic(self.tree, "u")), UnknownTopic)
 
-    def test_answer_lost(self) -> None:
-        """When the answer is lost and the node was made, that is found out: it is no failure."""
+    def test_a_create_whose_answer_is_lost_succeeds(self) -> None:
+        """The node is found, and is our own."""
         self.outcome(create_topic(self.tree, "other", ENTRY))
         self.tree.link.delay = lambda: 0.05
         # Cut when the request has arrived, and before the answer has.
@@ -45,19 +45,19 @@ class CreateTests(TreeTestCase):
         self.assertEqual(self.outcome(read_topic(self.tree, "t")), ENTRY)
 
 
-class DeleteTests(TreeTestCase):
-    """Topics, positions and notes."""
+class DeleteTopicTests(RegistryCase):
+    """A topic, committed positions of two groups, and the note for the brokers."""
 
     def setUp(self) -> None:
-        """A topic with positions of two groups."""
+        """Make a topic with positions of two groups."""
         super().setUp()
         self.outcome(create_topic(self.tree, "t", ENTRY))
         for group in ("g", "h"):
             for name in ("t", "u"):
                 self.outcome(self.tree.create(paths.group_offset(group, name, 0), b"1", makepath=True))
 
-    def test_delete(self) -> None:
-        """The topic and all its positions are gone, other topics' are not; the note names who stores something."""
+    def test_a_deleted_topic_is_gone_with_its_positions(self) -> None:
+        """Other topics' positions stay; the note names the brokers that store something."""
         self.outcome(delete_topic(self.tree, "t"))
         self.assertIsInstance(self.error(read_topic(self.tree, "t")), UnknownTopic)
         for group in ("g", "h"):
@@ -65,8 +65,8 @@ class DeleteTests(TreeTestCase):
         self.assertEqual(self.outcome(brokers_to_remove(self.tree, "some-uuid")), (1, 2))
         self.assertIsInstance(self.error(delete_topic(self.tree, "t")), UnknownTopic)
 
-    def test_note_that_is_none(self) -> None:
-        """What somebody else has put there is an error that names it, and stays as it is."""
+    def test_a_note_of_others_is_an_error_that_names_it(self) -> None:
+        """It stays as it is."""
         path = "/brokers/deleted/some-uuid"
         self.outcome(self.tree.create(path, b'{"brokers": 1}', makepath=True))
         for asking in (brokers_to_remove(self.tree, "some-uuid"), removed_by(self.tree, "some-uuid", 1)):
@@ -75,8 +75,8 @@ class DeleteTests(TreeTestCase):
             self.assertIn(path, str(error))
         self.assertIsNotNone(self.outcome(self.tree.exists(path)))
 
-    def test_notes(self) -> None:
-        """Each broker strikes itself out, twice is harmless; the last one takes the note away."""
+    def test_the_last_broker_removes_the_note(self) -> None:
+        """Each strikes itself out; twice is harmless."""
         self.outcome(delete_topic(self.tree, "t"))
         self.outcome(removed_by(self.tree, "some-uuid", 2))
         self.outcome(removed_by(self.tree, "some-uuid", 2))
@@ -85,8 +85,8 @@ class DeleteTests(TreeTestCase):
         self.assertIsNone(self.outcome(brokers_to_remove(self.tree, "some-uuid")))
         self.outcome(removed_by(self.tree, "some-uuid", 1))
 
-    def test_commits_meanwhile(self) -> None:
-        """A group that commits while the topic is deleted does not stop it, and leaves no position behind."""
+    def test_commits_during_a_delete_leave_nothing_behind(self) -> None:
+        """They do not stop the delete either."""
         other = self.client()
         for number in range(1, 10):
             self.clock.callLater(0.1 * number, other.create, paths.group_offset("g", "t", number), b"2")
@@ -98,19 +98,19 @@ class DeleteTests(TreeTestCase):
         self.assertIsInstance(self.error(self.tree.get(paths.group_offset("g", "t", 0))), NoNode)
         self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
 
-    def test_many(self) -> None:
-        """More positions than fit into one change."""
+    def test_a_delete_takes_any_number_of_positions(self) -> None:
+        """1,500 of them do not fit into one change."""
         for number in range(1, 1500):
             self.tree.create(paths.group_offset("g", "t", number), b"1")
         self.outcome(delete_topic(self.tree, "t"))
         self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
 
 
-class AvailableTests(TreeTestCase):
-    """PT of Algorithm 1."""
+class AvailablePartitionsTests(RegistryCase):
+    """The partitions that can be assigned: PT of Algorithm 1."""
 
-    def test_leaders(self) -> None:
-        """The first live broker that is listed leads; a partition without one is not available."""
+    def test_the_first_live_broker_leads_a_partition(self) -> None:
+        """A partition without one is not available."""
         entry = TopicEntry("x", {0: (1, 2), 1: (3,), 2: (2, 1), 3: ()})
         self.assertEqual(available_partitions(entry, [1, 2]), {0: 1, 2: 2})
         self.assertEqual(available_partitions(entry, [2, 3]), {0: 2, 1: 3, 2: 2})

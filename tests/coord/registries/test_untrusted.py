@@ -1,4 +1,4 @@
-"""Any bytes in any node of the registries: whoever reads them gets a value or a ValueError, soon, and nothing else."""
+"""Tests of any bytes in any node of the registries: a reader returns a value or raises ValueError, soon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logd.coord.registries.stored_ends import StoredEnds
 from logd.coord.registries.topics import _read_note, decode_entry
 from logd.topic import TopicEntry
 
-#: A busy machine is no failure.
+#: A slow machine must fail no test.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _HUGE = 10**400
 _SCALARS = st.one_of(
@@ -41,7 +41,7 @@ _VALUES = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(_KEYS, inner, max_size=6)),
     max_leaves=12,
 )
-#: What each registry has, with anything in place of any of its parts.
+#: The fields of each registry, with anything in place of any of them.
 _LIKELY = st.one_of(
     st.fixed_dictionaries({"uuid": _VALUES, "partitions": _VALUES, "settings": _VALUES}),
     st.fixed_dictionaries(
@@ -93,8 +93,8 @@ class UntrustedTests(SynchronousTestCase):
     @example("0", b"9" * 5000)
     @example("0", _NESTED)
     @example("0", _NESTED_IN_KEYS)
-    def test_any_bytes(self, name: str, data: bytes) -> None:
-        """A value or a ValueError, with a short text that can be printed."""
+    def test_any_bytes_are_a_value_or_a_value_error(self, name: str, data: bytes) -> None:
+        """The error's text is short and can be printed, so that it can be logged."""
         for read in _READERS:
             try:
                 read(name, data)
@@ -102,8 +102,8 @@ class UntrustedTests(SynchronousTestCase):
                 self.assertLess(len(str(error)), 1000)
                 self.assertTrue(str(error).isprintable(), str(error))
 
-    def test_no_unicode(self) -> None:
-        """Half of a surrogate pair, which no answer to a client can hold, is refused; a pair is not."""
+    def test_half_of_a_surrogate_pair_is_refused(self) -> None:
+        """No answer to a client could hold it; a whole pair is read."""
         for text in (
             '{"host": "\\ud800", "port": 1, "instance": "a"}',
             '{"\\uDFFF": 1}',
@@ -118,8 +118,8 @@ class UntrustedTests(SynchronousTestCase):
             load_json('"\ud800"')
         self.assertEqual(load_json(b'"\\ud83d\\ude00 \\u00e4 \xc3\xa4"'), "\U0001f600 \u00e4 \u00e4")
 
-    def test_enormous(self) -> None:
-        """As much as a node can hold is read, or refused, at once."""
+    def test_the_largest_node_is_read_or_refused_at_once(self) -> None:
+        """The text of a refusal stays short too."""
         for value in ([0] * 300_000, {"topics": {}, "patterns": [["a" * 1000, 1]] * 1000}, {"brokers": [1] * 300_000}):
             for read in _READERS:
                 try:
@@ -136,18 +136,18 @@ class UntrustedTests(SynchronousTestCase):
             st.dictionaries(st.text(max_size=20), st.integers(-1, 1 << 60)),
         )
     )
-    def test_own_topics(self, entry: TopicEntry) -> None:
-        """What we write of topics is read as it was."""
+    def test_a_topic_is_decoded_as_it_was_encoded(self, entry: TopicEntry) -> None:
+        """Partitions, brokers and settings are arbitrary."""
         self.assertEqual(decode_entry("t", json.dumps(entry.to_json()).encode()), entry)
 
     @_PATIENT
     @given(st.integers(0, (1 << 63) - 1))
-    def test_own_positions(self, position: int) -> None:
-        """And of positions."""
+    def test_a_position_is_decoded_as_it_was_encoded(self, position: int) -> None:
+        """Every position from 0 to the largest has one form."""
         self.assertEqual(decode_position(encode_position(position)), position)
 
-    def test_excerpt(self) -> None:
-        """What stands in a log has neither control characters nor a thousand digits."""
+    def test_an_excerpt_is_short_and_printable(self) -> None:
+        """A log line must have neither control characters nor a thousand digits."""
         for value in ("\x1b[2J" * 100, b"\n" * 500, _HUGE, ["\n"] * 10**6, {"\n": 1}, 1.5, None):
             self.assertTrue(excerpt(value).isprintable())
             self.assertLess(len(excerpt(value)), 300)

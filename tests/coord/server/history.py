@@ -15,14 +15,14 @@ from logd.coord.records import Create, Delete, Multi, Operation, SetAcl, SetData
 from logd.coord.server.storage.durable_tree import Storage
 from logd.coord.server.storage.journal import JournalDisk
 from logd.coord.tree.attachment import Attachment
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import CutReason, IAttached
 from logd.coord.tree.nodes import Node
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.sessions import TreeSession
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.errors import DataDirectoryError
-from tests.log.doubles import MemoryFiles, PowerLoss
+from logd.testing.memory.files import MemoryFiles, PowerLoss
 from tests.log.threads import Threads
 
 FOLDER = "/coordination"
@@ -30,12 +30,12 @@ NAMES = ("/a", "/b", "/a/c", "/a/d", "/b/e")
 
 
 class Broken(AssertionError):
-    """What was acknowledged is not there, or something is there that never was."""
+    """An acknowledged change is missing, or the tree is in a state that it never was in."""
 
 
 @implementer(IAttached)
 class Peer:
-    """A connection that is told things."""
+    """A connection that ignores all that it is told."""
 
     def notified(self, zxid: int, event: WatchEvent) -> None:
         """See IAttached."""
@@ -58,7 +58,7 @@ class TreeHistory:
     host: TreeHost = field(init=False)
     #: Every state that the tree was in, by its last change.
     states: dict[int, tuple[dict[str, Node], dict[int, TreeSession]]] = field(factory=dict)
-    #: The last change that somebody was told of.
+    #: The last change that a client was told of.
     told: int = 0
     attachments: list[Attachment] = field(factory=list)
     reports: list[str] = field(factory=list)
@@ -71,7 +71,7 @@ class TreeHistory:
         self.files = MemoryFiles(self.random, self.clock.seconds, skipped=set(self.skipped))
 
     def run(self, steps: int) -> None:
-        """Live through ``steps``; raise Broken with the seed when something is not as it has to be."""
+        """Live through ``steps``; raise Broken with the seed when the tree breaks its promise."""
         try:
             self._live(steps)
         except (Broken, DataDirectoryError) as error:
@@ -108,7 +108,7 @@ class TreeHistory:
             except PowerLoss:
                 self._crash()
 
-    # What sessions do.
+    # Steps of sessions.
 
     def _attachment(self) -> Attachment | None:
         living = [each for each in self.attachments if each.attached]
@@ -159,7 +159,7 @@ class TreeHistory:
             self._remember()
 
     def _pass(self) -> None:
-        """Time passes, so that sessions expire."""
+        """Let time pass, so that sessions expire."""
         for _ in range(self.random.choice([1, 10])):
             self.clock.advance(0.6)
             self._remember()
@@ -170,10 +170,10 @@ class TreeHistory:
 
     def _remember(self) -> None:
         tree = self.host.tree
-        # One step can be several changes (expiry): what lies in between was never the answer to anybody, but is kept.
+        # One step can be several changes (expiry): a state in between was never answered to a client, but is kept.
         self.states[tree.zxid] = (dict(tree.nodes), dict(tree.sessions))
 
-    # What the machine does.
+    # Steps of the machine.
 
     def _work(self) -> None:
         if self.threads.works:
@@ -194,7 +194,7 @@ class TreeHistory:
         self.snapshots += self.storage.snapshots
 
     def _heal(self) -> None:
-        """A disk that fails at the start is another test's: here somebody has looked at it."""
+        """Repair the disk: another test has a disk that fails at the start."""
         self.files.errors.clear()
         self.files.fail_syncs = 0
         self.files.room = None
@@ -228,11 +228,11 @@ class TreeHistory:
         self.host = TreeHost(tree, self.storage, self.clock, self.random.randbytes, SessionLimits())
         self.host.start()
         self._remember()
-        # What is found at a start is shown to whoever comes next.
+        # The state that is found at a start is shown to the next client.
         self.told = tree.zxid
 
     def _recover(self) -> None:
-        """A sync has failed: the same process goes on with what the disk has."""
+        """Go on in the same process with the disk's state, since a sync has failed."""
         self._stop()
         self._heal()
         self.attachments.clear()

@@ -25,7 +25,7 @@ from logd.coord.server.wire.jute import encode_acl, encode_buffer, encode_ustrin
 from logd.coord.server.wire.opcodes import Opcode
 from logd.protocol.conversation.framing import FrameBuffer
 from logd.protocol.requests.fields import INT32
-from tests.log.doubles import MemoryFiles
+from logd.testing.memory.files import MemoryFiles
 from tests.log.threads import Threads
 
 FOLDER = "/coordination"
@@ -35,42 +35,32 @@ _BOOL = Struct(">?")
 
 
 def request(xid: int, opcode: int, body: bytes = b"") -> bytes:
-    """A request's frame."""
+    """Return a request's frame."""
     return _REQUEST.pack(8 + len(body), xid, opcode) + body
 
 
 def create(path: str, data: bytes = b"", flags: int = 0) -> bytes:
-    """A create's body."""
+    """Return a create's body."""
     return encode_ustring(path) + encode_buffer(data) + encode_acl(OPEN_ACL) + INT32.pack(flags)
 
 
 def set_data(path: str, data: bytes) -> bytes:
-    """A setData's body."""
+    """Return a setData's body."""
     return encode_ustring(path) + encode_buffer(data) + INT32.pack(-1)
 
 
 def read(path: str, watch: bool = False) -> bytes:
-    """The body of a getData, exists or getChildren."""
+    """Return the body of a getData, exists or getChildren."""
     return encode_ustring(path) + _BOOL.pack(watch)
-
-
-class Transport(StringTransport):
-    """Notes how the connection ended; ``aborted`` without what was written, ``disconnecting`` with it."""
-
-    aborted = False
-
-    def abortConnection(self) -> None:  # noqa: N802
-        """See ITCPTransport."""
-        self.aborted = True
-        super().abortConnection()  # type: ignore[no-untyped-call]
 
 
 @define(eq=False)
 class RawClient:
-    """One connection and what came by it."""
+    """One connection, and the frames that came by it."""
 
     connection: ServerConnection
-    transport: Transport
+    #: ``disconnecting`` once the server has closed it, ``disconnected`` if without the bytes that were written.
+    transport: StringTransport
     frames: FrameBuffer = field(factory=FrameBuffer)
     session: ConnectResponse | None = None
     #: Answers as (xid, zxid, error, body); events have the xid -1.
@@ -78,15 +68,15 @@ class RawClient:
 
     @property
     def closed(self) -> bool:
-        """Whether the server closed it."""
-        return self.transport.aborted or bool(self.transport.disconnecting)
+        """True if the server closed the connection."""
+        return bool(self.transport.disconnecting)
 
     def send(self, data: bytes) -> None:
         """Send bytes."""
         self.connection.dataReceived(data)
 
     def receive(self) -> list[tuple[int, int, int, bytes]]:
-        """Take what has come; return the answers of now."""
+        """Take the frames that have come; return the answers among them."""
         data = self.transport.value()
         self.transport.clear()
         before = len(self.answers)
@@ -99,12 +89,12 @@ class RawClient:
         return self.answers[before:]
 
     def lose(self) -> None:
-        """The connection is gone."""
+        """Lose the connection."""
         self.connection.connectionLost()
 
 
 class Rig:
-    """A server that was started."""
+    """A started server."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = Clock()
@@ -124,26 +114,26 @@ class Rig:
         return self.server
 
     def settle(self) -> None:
-        """Let the disk do what it has to."""
+        """Let the disk's work be done."""
         self.clock.advance(0)
         self.threads.settle()
         self.clock.advance(0)
         self.threads.settle()
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass, and the disk do what it has to."""
+        """Let time pass, and the disk's work be done."""
         self.clock.advance(seconds)
         self.settle()
 
     def connect(self) -> RawClient:
-        """A connection that has said nothing."""
+        """Return a connection that has sent nothing."""
         protocol: Any = self.server.factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))
-        transport = Transport(peerAddress=IPv4Address("TCP", "127.0.0.1", 1))
+        transport = StringTransport(peerAddress=IPv4Address("TCP", "127.0.0.1", 1))
         protocol.makeConnection(transport)
         return RawClient(protocol, transport)
 
     def client(self, asked: ConnectRequest = ConnectRequest(0, 10_000)) -> RawClient:
-        """A connection with a session, if it was granted one."""
+        """Return a connection with a session, if it was granted one."""
         client = self.connect()
         client.send(encode_connect_request(asked))
         self.settle()
@@ -151,7 +141,7 @@ class Rig:
         return client
 
     def ask(self, client: RawClient, opcode: Opcode, body: bytes = b"", xid: int = 1) -> tuple[int, int, int, bytes]:
-        """Ask and return the last answer."""
+        """Send a request, and return the last answer."""
         client.send(request(xid, opcode, body))
         self.settle()
         return client.receive()[-1]

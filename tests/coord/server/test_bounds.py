@@ -1,4 +1,4 @@
-"""Tests of what peers can cost a coordination server: those that break the protocol, floods, and slow ones."""
+"""Tests of a coordination server's bounds: against peers that break the protocol, floods, and slow peers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.coord.server.rig import Rig, create, read, request, set_data
 
 @define
 class BusyClock:
-    """A clock that moves on by a millisecond whenever it is looked at, as if something took so long."""
+    """A clock that moves on by a millisecond whenever it is read, as if each step took so long."""
 
     clock: Clock
     passed: float = 0.0
@@ -41,16 +41,16 @@ class HostileTests(SynchronousTestCase):
     """Peers that break the protocol, and floods."""
 
     def setUp(self) -> None:
-        """A server with narrow bounds, and a session that has to live on."""
+        """Start a server with narrow bounds, and open a session that has to live on."""
         self.rig = Rig(connections=5, frames_bytes=20_000, frame_bytes=16_000, pending=10)
         self.good = self.rig.client()
 
     def tearDown(self) -> None:
-        """It did."""
+        """Check that the session lives."""
         self.assertEqual(self.rig.ask(self.good, Opcode.PING, xid=-2)[0], -2)
 
-    def test_frames(self) -> None:
-        """A frame that is too large, negative, empty or no request closes its connection."""
+    def test_a_bad_frame_closes_its_connection(self) -> None:
+        """It may be too large, negative, empty or no request."""
         for size in (16_001, -1, 0, 1 << 30):
             client = self.rig.client()
             client.send(pack(">i", size))
@@ -61,8 +61,8 @@ class HostileTests(SynchronousTestCase):
         self.assertTrue(client.closed)
         self.assertEqual(self.rig.server.counters.protocol_violations, 5)
 
-    def test_first_words(self) -> None:
-        """So does anything else that comes first, but for a four-letter word, in however many pieces."""
+    def test_an_unknown_first_word_closes_the_connection(self) -> None:
+        """A four-letter word is answered, in however many pieces it comes."""
         client = self.rig.connect()
         client.send(b"\0\0\0\1x")
         self.assertTrue(client.closed)
@@ -71,22 +71,22 @@ class HostileTests(SynchronousTestCase):
             client.send(bytes([each]))
         self.assertEqual((client.transport.value(), client.closed), (b"imok", True))
 
-    def test_incomplete_frames(self) -> None:
-        """What is kept of incomplete frames is bounded over all connections: the oldest goes, not the largest."""
+    def test_incomplete_frames_are_bounded_over_all_connections(self) -> None:
+        """The oldest goes, not the largest."""
         clients = [self.rig.client() for _ in range(3)]
         for client, count in zip(clients, (9_000, 1_000, 15_000), strict=True):
             client.send(pack(">i", 16_000) + bytes(count))
         self.assertEqual([client.closed for client in clients], [True, False, False])
 
-    def test_connections(self) -> None:
-        """Who has no session makes room for newcomers; with all taken, the newcomer goes."""
+    def test_a_connection_without_session_makes_room(self) -> None:
+        """The oldest one is closed when a newcomer needs its place."""
         idle = [self.rig.connect() for _ in range(4)]
         newcomer = self.rig.client()
         self.assertEqual([each.closed for each in idle], [True, False, False, False])
         self.assertIsNotNone(newcomer.session)
 
-    def test_connections_of_one_address(self) -> None:
-        """One too many of an address is closed, and does not cost the others theirs; a place is free once one goes."""
+    def test_one_address_has_a_bounded_number_of_connections(self) -> None:
+        """One too many is closed and does not cost the others theirs; a place is free once one goes."""
         rig = Rig(address_connections=2)
         clients = [rig.client(), rig.client()]
         refused = rig.connect()
@@ -96,16 +96,16 @@ class HostileTests(SynchronousTestCase):
         self.assertIsNotNone(rig.client().session)
         self.assertTrue(rig.connect().closed)
 
-    def test_no_handshake(self) -> None:
-        """Who does not ask for a session is closed in time."""
+    def test_a_connection_that_asks_for_no_session_is_closed(self) -> None:
+        """It has ten seconds to ask for one."""
         client = self.rig.connect()
         for _ in range(11):
             self.rig.clock.advance(1)
             self.rig.ask(self.good, Opcode.PING, xid=-2)
         self.assertTrue(client.closed)
 
-    def test_takes_no_answers(self) -> None:
-        """A client that does not take its answers is not read any more, costs no more, and goes on where it was."""
+    def test_a_client_that_takes_no_answers_is_not_read(self) -> None:
+        """It costs no more memory, and goes on where it was."""
         client = self.rig.client()
         client.connection.pauseProducing()
         for xid in range(50):
@@ -118,8 +118,8 @@ class HostileTests(SynchronousTestCase):
         self.assertEqual([answer[0] for answer in client.receive()], list(range(50)))
         self.assertEqual(client.transport.producerState, "producing")
 
-    def test_too_many_requests(self) -> None:
-        """While a client is owed as many answers as are allowed, nothing more is taken from it."""
+    def test_a_client_is_owed_a_bounded_number_of_answers(self) -> None:
+        """Nothing more is taken from it meanwhile."""
         client = self.rig.client()
         client.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}")) for xid in range(30)))
         self.assertEqual((client.connection.pending, client.transport.producerState), (10, "paused"))
@@ -127,8 +127,8 @@ class HostileTests(SynchronousTestCase):
             self.rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], list(range(30)))
 
-    def test_waiting_bytes(self) -> None:
-        """Who has large requests waiting is not read while there are many of them; others are, and all are answered."""
+    def test_large_waiting_requests_stop_the_reading_of_their_client(self) -> None:
+        """Others are read, and all are answered."""
         rig = Rig(pending_bytes=8_000)
         greedy, modest = rig.client(), rig.client()
         greedy.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}", bytes(2_000))) for xid in range(9)))
@@ -143,8 +143,8 @@ class HostileTests(SynchronousTestCase):
         self.assertEqual([answer[0] for answer in greedy.receive()], list(range(9)))
         self.assertEqual((len(modest.receive()), rig.server.pending_bytes), (1, 0))
 
-    def test_waiting_lists(self) -> None:
-        """Long lists of children that wait for the disk count with their length."""
+    def test_waiting_lists_of_children_count_by_their_length(self) -> None:
+        """They wait in memory for the disk, and may be long."""
         rig = Rig(pending_bytes=20_000)
         client = rig.client()
         for number in range(1_000):
@@ -156,8 +156,8 @@ class HostileTests(SynchronousTestCase):
             rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], list(range(30)))
 
-    def test_slices(self) -> None:
-        """Whose requests take long is not taken from for longer than a while: others have their turn in between."""
+    def test_a_client_with_slow_requests_takes_turns(self) -> None:
+        """Others have theirs in between."""
         requests = b"".join(request(xid, Opcode.EXISTS, read("/")) for xid in range(60))
         client, gone = self.rig.client(), self.rig.client()
         self.rig.server.clock = BusyClock(self.rig.clock)
@@ -170,8 +170,8 @@ class HostileTests(SynchronousTestCase):
         self.assertEqual([answer[0] for answer in client.answers], list(range(60)))
         self.assertEqual((client.transport.producerState, gone.receive()), ("producing", []))
 
-    def test_many_credentials(self) -> None:
-        """A connection is known by some dozens of identities at most: then it is closed, and no list grows of them."""
+    def test_a_connection_has_a_bounded_number_of_identities(self) -> None:
+        """It is closed beyond some dozens, so that no access list grows of them."""
         client = self.rig.client()
         for number in range(1_000):
             credentials = b"%d:%s" % (number, b"p" * 10)
@@ -185,8 +185,8 @@ class HostileTests(SynchronousTestCase):
         body = pack(">ii6si10000s", 0, 6, b"digest", 10_000, b"u" * 9_000 + b":p")
         self.assertEqual((self.rig.ask(client, Opcode.AUTH, body, -4)[2], client.closed), (-115, True))
 
-    def test_behind_the_end(self) -> None:
-        """Behind the end of its session nothing more is taken of a client, however slow the disk is."""
+    def test_nothing_is_taken_after_a_sessions_end(self) -> None:
+        """A slow disk keeps the connection open, and the client goes on sending."""
         client = self.rig.client()
         client.send(request(1, Opcode.CLOSE_SESSION))
         self.assertEqual(client.transport.producerState, "paused")
@@ -196,8 +196,8 @@ class HostileTests(SynchronousTestCase):
         self.rig.settle()
         self.assertEqual(([answer[0] for answer in client.receive()], client.closed), ([1], True))
 
-    def test_takes_no_farewell(self) -> None:
-        """What is owed to a client that closes its session is made bytes of when it is taken; not for ever."""
+    def test_a_closing_client_has_a_while_to_take_its_answers(self) -> None:
+        """They are encoded when it takes them; a client that never does is cut off."""
         self.rig.ask(self.good, Opcode.CREATE, create("/large", bytes(10_000)))
         for taken in (True, False):
             client = self.rig.client()
@@ -210,15 +210,15 @@ class HostileTests(SynchronousTestCase):
             if taken:
                 client.connection.resumeProducing()
                 self.assertEqual([answer[0] for answer in client.receive()], list(range(1, 9)))
-                self.assertEqual((client.transport.aborted, bool(client.transport.disconnecting)), (False, True))
+                self.assertEqual((client.transport.disconnected, client.transport.disconnecting), (False, True))
             else:
                 for _ in range(6):
                     self.rig.clock.advance(1)
                     self.rig.ask(self.good, Opcode.PING, xid=-2)
-                self.assertTrue(client.transport.aborted)
+                self.assertTrue(client.transport.disconnected)
 
-    def test_watches(self) -> None:
-        """When watches take what is allowed, no more can be left until some are gone; reading goes on."""
+    def test_watches_have_a_bounded_size(self) -> None:
+        """No more can be left until some are gone; reading goes on."""
         rig = Rig(watches_bytes=1_200)
         client = rig.client()
         errors = [rig.ask(client, Opcode.EXISTS, read(f"/{number}", True))[2] for number in range(6)]
@@ -232,8 +232,8 @@ class HostileTests(SynchronousTestCase):
 class FullTreeTests(SynchronousTestCase):
     """As many nodes, or as large ones, as are allowed."""
 
-    def test_nodes(self) -> None:
-        """No more can be made; what is there is changed and removed, sessions end, and then there is room again."""
+    def test_a_full_tree_takes_no_more_nodes(self) -> None:
+        """Those that exist can be changed and removed, sessions can end, and then there is room again."""
         rig = Rig(nodes=7)
         client, other = rig.client(), rig.client()
         errors = [rig.ask(client, Opcode.CREATE, create(f"/{number}", flags=number % 2))[2] for number in range(5)]
@@ -247,8 +247,8 @@ class FullTreeTests(SynchronousTestCase):
         self.assertEqual(rig.ask(other, Opcode.CREATE, create("/again"))[2], 0)
         self.assertEqual(rig.client().session is not None, True)
 
-    def test_bytes(self) -> None:
-        """No node can be made or grow beyond them; small data replace others, so that positions go on."""
+    def test_a_full_tree_takes_no_more_bytes(self) -> None:
+        """Small data still replace others, so that positions can be committed."""
         rig = Rig(nodes_bytes=10_000)
         client = rig.client()
         self.assertEqual(rig.ask(client, Opcode.CREATE, create("/a", bytes(5_000)))[2], 0)
@@ -261,8 +261,8 @@ class FullTreeTests(SynchronousTestCase):
         self.assertEqual(rig.ask(client, Opcode.SET_DATA, set_data("/a", b""))[2], 0)
         self.assertEqual(rig.ask(client, Opcode.CREATE, create("/b", bytes(2_000)))[2], 0)
 
-    def test_counted_right(self) -> None:
-        """What nodes take is the same after a restart, and after a multi that was taken back."""
+    def test_the_size_of_the_nodes_is_counted_exactly(self) -> None:
+        """It is the same after a restart, and after a multi that was taken back."""
         rig = Rig()
         client = rig.client()
         for number in range(20):
@@ -280,8 +280,8 @@ class FullTreeTests(SynchronousTestCase):
 class SlowDiskTests(SynchronousTestCase):
     """A disk that takes longer than a session's timeout."""
 
-    def test_not_read(self) -> None:
-        """A client that is not read since too many answers wait for the disk keeps its session, and is answered."""
+    def test_a_client_that_is_not_read_keeps_its_session(self) -> None:
+        """It is the disk that is slow; all is answered in the end."""
         rig = Rig(pending=3)
         client = rig.client(ConnectRequest(0, 4_000))
         client.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}")) for xid in range(3)))
@@ -292,8 +292,8 @@ class SlowDiskTests(SynchronousTestCase):
         rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], [0, 1, 2])
 
-    def test_newcomers(self) -> None:
-        """Who comes and goes while the disk stands still leaves no more than is allowed to wait; later all may come."""
+    def test_newcomers_of_a_slow_disk_are_bounded(self) -> None:
+        """Those that come and go count too, and all may come once the disk goes on."""
         rig = Rig(pending_bytes=10_000)
         known = rig.client()
         assert known.session is not None
@@ -309,8 +309,8 @@ class SlowDiskTests(SynchronousTestCase):
         self.assertEqual((rig.server.host.held_back, len(rig.server.tree.sessions)), (0, 1))
         self.assertIsNotNone(rig.client().session)
 
-    def test_takes_nothing(self) -> None:
-        """A client that takes no answers loses its session when it is due, and its connection with it."""
+    def test_a_client_that_takes_nothing_loses_its_session(self) -> None:
+        """It ends when it is due, and the connection with it."""
         rig = Rig()
         client = rig.client(ConnectRequest(0, 4_000))
         client.connection.pauseProducing()

@@ -13,15 +13,15 @@ HISTORIES = int(os.environ.get("LOGD_HISTORIES", "200"))
 #: The seed of the first one.
 FIRST = int(os.environ.get("LOGD_HISTORY_START", "0"))
 STEPS = 200
-#: Found only in many thousand histories, since two snapshots are kept; a test of its own holds it (test_recovery).
+#: Fails only one of many thousand histories, since two snapshots are kept; test_recovery tests it by itself.
 RARE = {"directory in logd.coord.server.storage.snapshots.write_snapshot"}
 
 
 class TreeHistoryTests(SynchronousTestCase):
-    """The invariant, and that it can fail."""
+    """The tree's promise over random crashes, and that each sync is needed for it."""
 
-    def test_histories(self) -> None:
-        """After every crash the tree is one that was, with sessions and ephemerals, and behind all that was told."""
+    def test_every_recovered_tree_is_one_that_was(self) -> None:
+        """It has its sessions and ephemeral nodes, and every change that a client was told of."""
         crashes = snapshots = 0
         for seed in range(FIRST, FIRST + HISTORIES):
             history = TreeHistory(seed)
@@ -32,7 +32,7 @@ class TreeHistoryTests(SynchronousTestCase):
         self.assertGreater(snapshots, HISTORIES)
 
     def test_every_sync_is_needed(self) -> None:
-        """With any one kind of sync taken out of the code some history goes wrong."""
+        """Some history goes wrong if any one kind of sync is taken out of the code."""
         sites: set[str] = set()
         for seed in range(60):
             history = TreeHistory(seed)

@@ -1,4 +1,4 @@
-"""Tests that docs/protocol.md says how the files of the coordination tree look, and which requests are known."""
+"""Holds the files of the coordination tree to docs/protocol.md."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NODE = Node(b"hi", OPEN_ACL, 2, 3, TIME, TIME, 1, 0, 1, 0, 2)
 
 
 def vectors() -> dict[str, bytes]:
-    """What the hex digits in the block fenced as ``tree`` make, by name."""
+    """Return the bytes of the hex digits in the block fenced as ``tree``, by name."""
     found: dict[str, str] = {}
     (block,) = re.findall(r"```tree\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     name = ""
@@ -57,38 +57,38 @@ def vectors() -> dict[str, bytes]:
 
 
 class FilesTests(SynchronousTestCase):
-    """The vectors against the code."""
+    """The vectors of the page, against the code."""
 
     def setUp(self) -> None:
         """Read the page."""
         self.vectors = vectors()
 
-    def test_every_vector_is_held(self) -> None:
-        """The page has exactly the vectors that these tests know."""
+    def test_the_page_has_exactly_the_vectors_held_here(self) -> None:
+        """A vector that no test reads would grow old unseen."""
         self.assertEqual(set(self.vectors), {*CHANGES, HEAD, RECORD, SNAPSHOT})
 
-    def test_changes(self) -> None:
-        """Changes are written and read as the page says."""
+    def test_changes_have_the_bytes_of_the_page(self) -> None:
+        """They are decoded from them too."""
         for name, change in CHANGES.items():
             self.assertEqual((name, encode_change(change)), (name, self.vectors[name]))
             self.assertEqual(decode_change(change.zxid, self.vectors[name]), change)
 
-    def test_file_of_changes(self) -> None:
-        """So are a file's head and a record."""
+    def test_head_and_record_have_the_bytes_of_the_page(self) -> None:
+        """The head is decoded too."""
         self.assertEqual(encode_head(ChangeFileHead(0, SALT)), self.vectors[HEAD])
         self.assertEqual(decode_head(self.vectors[HEAD]), ChangeFileHead(0, SALT))
         last = self.vectors["change 5, session closed"]
         self.assertEqual(encode_record(SALT, 5, 4, last), self.vectors[RECORD])
 
-    def test_snapshot(self) -> None:
-        """So is a snapshot."""
+    def test_a_snapshot_has_the_bytes_of_the_page(self) -> None:
+        """It is decoded from them too."""
         content = b"".join(encode_snapshot(3, encode_pieces([SESSION], {"/a": NODE})))
         self.assertEqual(content, self.vectors[SNAPSHOT])
         zxid, pieces = decode_snapshot(content)
         self.assertEqual((zxid, decode_pieces(pieces)), (3, ([SESSION], {"/a": NODE})))
 
-    def test_what_no_release_wrote(self) -> None:
-        """Kinds that are not known, and contents that are cut, are refused: they may be a later release's."""
+    def test_unknown_kinds_and_cut_contents_are_refused(self) -> None:
+        """They may be a later release's."""
         for name in CHANGES:
             whole = self.vectors[name]
             self.assertRaises(ValueError, decode_change, 1, whole + b"\x63")

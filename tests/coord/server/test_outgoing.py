@@ -1,4 +1,4 @@
-"""Tests of what a connection sends: when it becomes bytes, and what leaves together."""
+"""Tests of logd.coord.server.outgoing: when answers become bytes, and which of them leave together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class OutgoingTests(SynchronousTestCase):
     """Over a transport that is a list."""
 
     def setUp(self) -> None:
-        """Begin; ``made`` are the answers that were made bytes of."""
+        """Begin; ``made`` are the answers that were encoded."""
         self.written: list[bytes] = []
         self.made: list[bytes] = []
         self.counters = ServerCounters()
@@ -22,12 +22,12 @@ class OutgoingTests(SynchronousTestCase):
         self.outgoing.begin(self.written.append)
 
     def make(self, data: bytes) -> bytes:
-        """Make bytes of an answer."""
+        """Encode an answer."""
         self.made.append(data)
         return data
 
-    def test_together(self) -> None:
-        """What is sent while something holds leaves at the end, in one write; else at once."""
+    def test_answers_sent_while_held_leave_in_one_write(self) -> None:
+        """They leave at the end of the hold; without one each leaves at once."""
         self.outgoing.send(self.make, b"1")
         self.outgoing.hold()
         self.outgoing.hold()
@@ -39,15 +39,15 @@ class OutgoingTests(SynchronousTestCase):
         self.assertEqual(self.written, [b"1", b"23"])
         self.assertEqual((self.counters.packets_sent, self.counters.bytes_sent), (3, 3))
 
-    def test_held_bytes(self) -> None:
-        """No more is held than is worth it."""
+    def test_held_bytes_leave_once_they_fill_a_write(self) -> None:
+        """A write of some twenty thousand bytes is large enough."""
         self.outgoing.hold()
         for _ in range(10):
             self.outgoing.send(self.make, bytes(5_000))
         self.assertEqual([len(each) for each in self.written], [20_000, 20_000])
 
-    def test_paused(self) -> None:
-        """Answers are made when they are taken, in order, and what comes meanwhile stands behind them."""
+    def test_answers_are_encoded_when_they_are_taken(self) -> None:
+        """Their order is kept, and new ones stand behind those that wait."""
         self.outgoing.pause()
         for data in (b"1", b"2", b"3"):
             self.outgoing.send(self.make, data)
@@ -65,8 +65,8 @@ class OutgoingTests(SynchronousTestCase):
         self.outgoing.resume()
         self.assertEqual((self.written, self.outgoing.is_held_up), ([b"1", b"2", b"3", b"4"], False))
 
-    def test_clear(self) -> None:
-        """What is forgotten is neither made nor written."""
+    def test_cleared_answers_are_neither_encoded_nor_written(self) -> None:
+        """The connection that they were for is gone."""
         self.outgoing.pause()
         self.outgoing.send(self.make, b"1")
         self.outgoing.clear()
@@ -78,8 +78,8 @@ class OutgoingTests(SynchronousTestCase):
 class TogetherTests(SynchronousTestCase):
     """A server's answers and events."""
 
-    def test_one_sync(self) -> None:
-        """What one sync lets a connection be told, events and answers, leaves in one write, to each connection."""
+    def test_one_sync_makes_one_write_per_connection(self) -> None:
+        """The write has all the answers and events that the sync releases."""
         rig = Rig()
         one, other = rig.client(), rig.client()
         rig.ask(one, Opcode.CREATE, create("/a"))

@@ -57,7 +57,7 @@ DIGEST = Acl(7, "digest", "me:x")
 
 
 def acls(*rows: Acl) -> list[Any]:
-    """kazoo's rows."""
+    """Return kazoo's rows of an access list."""
     return [security.ACL(row.permissions, security.Id(row.scheme, row.identity)) for row in rows]
 
 
@@ -68,10 +68,10 @@ def read(body: bytes, opcode: int, xid: int = 7) -> Call:
 
 
 class RequestTests(SynchronousTestCase):
-    """What clients ask for."""
+    """The requests of clients."""
 
-    def test_as_kazoo_writes_them(self) -> None:
-        """Every request that kazoo can write is read as what it means."""
+    def test_requests_of_kazoo_are_read_as_meant(self) -> None:
+        """The list has every request that kazoo can write."""
         world = acls(*OPEN_ACL)
         cases: list[tuple[Any, Any]] = [
             (kazoo.Create("/a", b"x", world, 0), Create("/a", b"x")),
@@ -99,11 +99,11 @@ class RequestTests(SynchronousTestCase):
         self.assertEqual(read(kazoo.Auth(0, "digest", "u:p").serialize(), 100).asked, Auth("digest", b"u:p"))
 
     def parts(self, request: Any) -> tuple[int, ...]:
-        """The types of a multi's parts."""
+        """Return the types of a multi's parts."""
         return tuple(each.type for each in getattr(request, "operations", ()))
 
-    def test_set_watches(self) -> None:
-        """Watches are left again; those that fire for ever are not known."""
+    def test_watches_can_be_left_again(self) -> None:
+        """Persistent ones are answered with Unimplemented."""
         lists = pack(">q", 5) + pack(">ii2s", 1, 2, b"/a") + pack(">i", 0) + pack(">ii2s", 1, 2, b"/c")
         expected = SetWatches(5, ("/a",), (), ("/c",))
         self.assertEqual(read(lists, Opcode.SET_WATCHES).asked, expected)
@@ -111,20 +111,20 @@ class RequestTests(SynchronousTestCase):
         persistent = lists + pack(">ii2si", 1, 2, b"/d", 0)
         self.assertIsInstance(read(persistent, Opcode.SET_WATCHES2).asked, Unimplemented)
 
-    def test_answered_errors(self) -> None:
-        """What is well formed and cannot be is an error for this request alone."""
+    def test_an_impossible_request_is_answered_with_an_error(self) -> None:
+        """The connection goes on, since the frame is well formed."""
         create = kazoo.Create("/a", b"", acls(*OPEN_ACL), 0).serialize()[:-4]
         self.assertIsInstance(read(create + pack(">i", 4), Opcode.CREATE).asked, Unimplemented)
         self.assertIsInstance(read(create + pack(">i", 9), Opcode.CREATE).asked, BadArguments)
         self.assertIsInstance(read(b"whatever", 103).asked, Unimplemented)
 
-    def test_no_data(self) -> None:
-        """Data that are none at all are told from empty ones."""
+    def test_missing_data_differ_from_empty_data(self) -> None:
+        """A client that writes null reads null."""
         self.assertIs(getattr(read(kazoo.SetData("/a", None, -1).serialize(), 5).asked, "data", None), NO_DATA)
         self.assertIsNot(getattr(read(kazoo.SetData("/a", b"", -1).serialize(), 5).asked, "data", None), NO_DATA)
 
-    def test_malformed(self) -> None:
-        """Bodies cut short anywhere, with something behind, and with lengths that lie, are no requests."""
+    def test_a_malformed_body_is_a_protocol_violation(self) -> None:
+        """It may be cut short anywhere, have bytes behind it, or lengths that lie."""
         whole = kazoo.Create("/a", b"data", acls(DIGEST), 0).serialize()
         for end in range(len(whole)):
             self.assertRaises(ProtocolViolation, read, whole[:end], Opcode.CREATE)
@@ -136,23 +136,23 @@ class RequestTests(SynchronousTestCase):
         self.assertRaises(ProtocolViolation, read, pack(">i?i", 4, False, -1), Opcode.MULTI)
 
     @given(st.sampled_from(sorted(Opcode)), st.binary(max_size=60))
-    def test_any_bytes(self, opcode: int, body: bytes) -> None:
-        """Whatever the bytes, they are a request or a violation, and nothing else is raised."""
+    def test_any_bytes_are_a_request_or_a_violation(self, opcode: int, body: bytes) -> None:
+        """A client's bytes must raise nothing else."""
         with contextlib.suppress(ProtocolViolation):
             read(body, opcode)
 
 
 class AnswerTests(SynchronousTestCase):
-    """What clients are answered, as kazoo reads it."""
+    """The answers to clients, as kazoo reads them."""
 
     def body(self, opcode: int, answer: Any, parts: tuple[int, ...] = ()) -> bytes:
-        """The body of an answer whose head is as it should be."""
+        """Return the body of an answer, and check its head."""
         frame = encode_answer(Call(7, opcode, Ping(), parts), 99, answer)
         self.assertEqual(frame[:20], pack(">iiqi", len(frame) - 4, 7, 99, 0))
         return frame[20:]
 
-    def test_as_kazoo_reads_them(self) -> None:
-        """Every answer is read as what was meant."""
+    def test_kazoo_reads_answers_as_meant(self) -> None:
+        """The answers are to creates, reads, changes and questions for access lists."""
         created = Created("/a1", STAT)
         self.assertEqual(kazoo.Create.deserialize(self.body(1, created), 0), "/a1")
         path, stat = kazoo.Create2.deserialize(self.body(15, created), 0)
@@ -169,43 +169,43 @@ class AnswerTests(SynchronousTestCase):
         self.assertEqual((names, tuple(stat)), (["b"], tuple(STAT)))
         self.assertEqual(self.body(2, None), b"")
 
-    def test_multi(self) -> None:
-        """A multi's answers have the forms of its parts."""
+    def test_a_multis_answers_have_the_forms_of_its_parts(self) -> None:
+        """A check's and a delete's are empty."""
         body = self.body(14, (Created("/a", STAT), None, STAT, None), (1, 2, 5, 13))
         results = kazoo.Transaction.deserialize(body, 0)
         self.assertEqual([results[0], *results[1:2], tuple(results[2]), results[3]], ["/a", True, tuple(STAT), True])
 
-    def test_failed_multi(self) -> None:
-        """Each part says why it was not done."""
+    def test_each_part_of_a_failed_multi_has_its_error(self) -> None:
+        """The parts before and behind the failed one say that they were not done."""
         frame = encode_failed_multi(Call(7, 14, Ping(), (1, 2, 5)), 99, 1, NoNode())
         names = [type(each).__name__ for each in kazoo.Transaction.deserialize(frame[20:], 0)]
         self.assertEqual(names, ["RolledBackError", "NoNodeError", "RuntimeInconsistency"])
 
-    def test_errors(self) -> None:
-        """An error is its code and nothing more."""
+    def test_an_error_is_its_code_and_nothing_more(self) -> None:
+        """No body follows the head."""
         frame = encode_answer(Call(7, 5, Ping()), 99, BadVersion())
         self.assertEqual(frame, pack(">iiqi", 16, 7, 99, -103))
 
-    def test_events(self) -> None:
-        """An event's xid is -1, and its zxid that of the change."""
+    def test_an_event_has_the_zxid_of_its_change(self) -> None:
+        """Its xid is -1, which no request has."""
         frame = encode_event(99, WatchEvent(EventType.CHANGED, "/a"))
         self.assertEqual(frame[:20], pack(">iiqi", len(frame) - 4, -1, 99, 0))
         self.assertEqual(tuple(kazoo.Watch.deserialize(frame, 20)[0]), (3, 3, "/a"))
 
 
 class HandshakeTests(SynchronousTestCase):
-    """The first exchange."""
+    """The first exchange of a connection."""
 
-    def test_requests(self) -> None:
-        """Both forms are read as they were written, and as kazoo writes the newer one."""
+    def test_both_forms_of_a_connect_request_are_read(self) -> None:
+        """They are read as they were written, the newer one also as kazoo writes it."""
         for asked in (ConnectRequest(5, 10_000, 3, b"secret", True), ConnectRequest(5, 10_000, has_read_only=False)):
             frame = encode_connect_request(asked)
             self.assertEqual(decode_connect_request(frame, 4, len(frame)), asked)
         theirs = kazoo.Connect(0, 9, 8000, 2, b"pw", False).serialize()
         self.assertEqual(decode_connect_request(theirs, 0, len(theirs)), ConnectRequest(9, 8000, 2, b"pw"))
 
-    def test_responses(self) -> None:
-        """With a flag behind it for those who sent one."""
+    def test_a_connect_response_has_a_flag_for_newer_clients(self) -> None:
+        """Older clients, which sent none, do not know it."""
         response = ConnectResponse(4000, 3, b"secret")
         frame = encode_connect_response(response)
         self.assertEqual(encode_connect_response(response, False)[4:], frame[4:-1])
@@ -213,8 +213,8 @@ class HandshakeTests(SynchronousTestCase):
         theirs, _ = kazoo.Connect.deserialize(frame, 4)
         self.assertEqual((theirs.time_out, theirs.session_id, theirs.passwd), (4000, 3, b"secret"))
 
-    def test_malformed(self) -> None:
-        """Anything else is none."""
+    def test_a_malformed_connect_request_is_a_protocol_violation(self) -> None:
+        """It may be cut short, have a byte too many, be empty, or have a huge password."""
         frame = encode_connect_request(ConnectRequest(5, 10_000, 3, b"secret"))[4:]
         for wrong in (frame[:-2], frame + b"x", b"", frame[:24] + pack(">i", 1 << 20) + bytes(1 << 20)):
             self.assertRaises(ProtocolViolation, decode_connect_request, wrong, 0, len(wrong))

@@ -1,4 +1,4 @@
-"""Tests of what is found in a durable tree's folder: damage is never passed over, and torn tails are."""
+"""Tests of the recovery of a durable tree's folder: damage is never passed over, and torn tails are cut."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from logd.coord.server.storage.snapshots import write_snapshot
 from logd.coord.tree.changes import Change, NodeMade
 from logd.errors import DataDirectoryError
 from logd.log.recovery.flush_mark import write_mark
-from tests.log.doubles import MemoryFiles
+from logd.testing.memory.files import MemoryFiles
 from tests.log.threads import Threads
 
 FOLDER = "/coordination"
@@ -24,7 +24,7 @@ SALT = b"saltsalt"
 
 
 def record(zxid: int, flushed: int) -> bytes:
-    """A record with something in it."""
+    """Return a record with something in it."""
     return encode_record(SALT, zxid, flushed, b"change %d" % zxid)
 
 
@@ -32,14 +32,14 @@ class FolderCase(SynchronousTestCase):
     """A folder on a disk in memory."""
 
     def setUp(self) -> None:
-        """An empty folder that lasts."""
+        """Make an empty folder that lasts."""
         self.files = MemoryFiles()
         self.files.make_directory(FOLDER)
         self.files.sync_directory("/")
         self.reports: list[str] = []
 
     def put(self, name: str, content: bytes) -> None:
-        """Make a file that lasts, whatever there was."""
+        """Make a file that lasts, in place of any other."""
         path = f"{FOLDER}/{name}"
         if self.files.exists(path):
             self.files.remove(path)
@@ -56,40 +56,40 @@ class FolderCase(SynchronousTestCase):
         return content
 
     def recover(self) -> RecoveredTree:
-        """What is found."""
+        """Return the tree that is recovered."""
         return recover(self.files, FOLDER, lambda text, **fields: self.reports.append(text.format(**fields)))
 
     def refused(self, *words: str) -> None:
-        """Nothing is found, but an error that says these."""
+        """Check that recovery fails with an error of these words."""
         error = self.assertRaises(DataDirectoryError, self.recover)
         for word in (FOLDER, "ut back a copy", *words):
             self.assertIn(word, str(error))
 
 
 class RecoveryTests(FolderCase):
-    """What is there, and what is not."""
+    """Folders that are as a crash may leave them."""
 
-    def test_new(self) -> None:
-        """An empty folder is an empty tree."""
+    def test_an_empty_folder_is_an_empty_tree(self) -> None:
+        """A first start needs no preparation."""
         self.assertEqual(self.recover(), RecoveredTree())
 
-    def test_changes(self) -> None:
-        """Files follow one another."""
+    def test_files_of_changes_follow_one_another(self) -> None:
+        """New records go to the last one."""
         self.put_changes(0, 1, 2)
         self.put_changes(2, 3)
         found = self.recover()
         self.assertEqual(found.changes, [(1, b"change 1"), (2, b"change 2"), (3, b"change 3")])
         self.assertEqual((found.last, found.head), (3, ChangeFileHead(2, SALT)))
 
-    def test_behind_snapshot(self) -> None:
-        """What the snapshot has is not found again."""
+    def test_changes_of_the_snapshot_are_not_replayed(self) -> None:
+        """The changes behind it are."""
         self.put_changes(0, 1, 2, 3)
         write_snapshot(self.files, FOLDER, 2, [b"piece"])
         found = self.recover()
         self.assertEqual((found.pieces, found.changes), ([b"piece"], [(3, b"change 3")]))
 
-    def test_torn_tail(self) -> None:
-        """A record that nobody was told of is cut, wherever it was torn, and that is reported."""
+    def test_a_torn_tail_is_cut_and_reported(self) -> None:
+        """No client was told of that record, at whatever byte it was torn."""
         whole = self.put_changes(0, 1, 2)
         for end in range(len(whole) - len(record(2, 1)) + 1, len(whole)):
             self.put(changes_name(0), whole[:end])
@@ -97,33 +97,33 @@ class RecoveryTests(FolderCase):
             self.assertIn("cut", self.reports.pop())
             self.assertEqual(self.files.size(f"{FOLDER}/{changes_name(0)}"), len(whole) - len(record(2, 1)))
 
-    def test_torn_head(self) -> None:
-        """A file that a crash left without a sound head is made anew."""
+    def test_a_file_with_a_torn_head_is_made_anew(self) -> None:
+        """A crash left it before its first record."""
         self.put_changes(0, 1)
         self.put(changes_name(1), encode_head(ChangeFileHead(1, SALT))[:10])
         found = self.recover()
         self.assertEqual((found.last, found.head), (1, None))
         self.assertFalse(self.files.exists(f"{FOLDER}/{changes_name(1)}"))
 
-    def test_planted_record(self) -> None:
-        """A client's data that look like a record are none, since nobody knows the salt."""
+    def test_a_clients_data_are_never_taken_for_a_record(self) -> None:
+        """They may look like one, but no client knows the salt."""
         planted = encode_record(bytes(8), 3, 2, b"")
         torn = encode_record(SALT, 2, 1, planted + planted)[:-1]
         self.put(changes_name(0), self.put_changes(0, 1) + torn)
         self.assertEqual(self.recover().last, 1)
 
-    def test_leftovers(self) -> None:
-        """Files that were not finished are removed."""
+    def test_unfinished_files_are_removed(self) -> None:
+        """A snapshot that was never renamed is such a file."""
         self.put("snapshot.0000000000000001.tmp", b"half")
         self.recover()
         self.assertEqual(self.files.list(FOLDER), [])
 
 
 class DamageTests(FolderCase):
-    """What was acknowledged and cannot be read."""
+    """Acknowledged changes that cannot be read."""
 
-    def test_any_byte(self) -> None:
-        """A byte that changes in what later records, or the mark, vouch for is an error that names file and remedy."""
+    def test_a_changed_byte_is_an_error_with_its_remedy(self) -> None:
+        """Later records, or the mark, vouch for the place."""
         whole = self.put_changes(0, 1, 2, 3)
         write_mark(self.files, FOLDER, 3)
         for at in range(len(whole)):
@@ -132,16 +132,16 @@ class DamageTests(FolderCase):
             self.put(changes_name(0), whole)
         self.assertEqual(self.recover().last, 3)
 
-    def test_without_mark(self) -> None:
-        """After a loss of power the mark may be gone: later records vouch for all but the last sync's."""
+    def test_later_records_vouch_without_the_mark(self) -> None:
+        """A loss of power may take the mark; all but the last sync's records are still protected."""
         whole = self.put_changes(0, 1, 2, 3)
         first = len(encode_head(ChangeFileHead(0, SALT)))
         for at in range(first, first + len(record(1, 0))):
             self.put(changes_name(0), whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
             self.refused(changes_name(0), f"damaged at byte {first}", "--salvage")
 
-    def test_missing_files(self) -> None:
-        """A file that is gone from the start, the middle or the end is noticed."""
+    def test_a_missing_file_is_noticed(self) -> None:
+        """It may be the first, the middle or the last one."""
         for base, *zxids in ((0, 1, 2), (2, 3, 4), (4, 5, 6)):
             self.put_changes(base, *zxids)
         write_mark(self.files, FOLDER, 6)
@@ -155,15 +155,15 @@ class DamageTests(FolderCase):
             self.put(changes_name(base), content)
         self.assertEqual(self.recover().last, 6)
 
-    def test_closed_file(self) -> None:
-        """In a file that has a successor nothing is a torn tail."""
+    def test_a_file_with_a_successor_has_no_torn_tail(self) -> None:
+        """It was whole when the next one was begun."""
         whole = self.put_changes(0, 1, 2)
         self.put_changes(2, 3)
         self.put(changes_name(0), whole[:-1])
         self.refused(changes_name(0))
 
-    def test_other_format(self) -> None:
-        """Files of a later release are refused."""
+    def test_files_of_a_later_release_are_refused(self) -> None:
+        """The error names their format."""
         from logd.coord.server.storage import change_file as changefile
 
         self.patch(changefile, "FORMAT", 2)
@@ -173,16 +173,16 @@ class DamageTests(FolderCase):
 
 
 class SnapshotTests(FolderCase):
-    """Snapshots that are damaged, and what is kept beside them."""
+    """Snapshots that are damaged, and the files that are kept beside them."""
 
     def setUp(self) -> None:
-        """Three files of changes, two snapshots."""
+        """Make three files of changes."""
         super().setUp()
         for base, *zxids in ((0, 1, 2), (2, 3, 4), (4, 5)):
             self.put_changes(base, *zxids)
 
-    def test_older_stands_in(self) -> None:
-        """A damaged snapshot is set aside and reported; with the one before it and the changes nothing is lost."""
+    def test_the_older_snapshot_replaces_a_damaged_one(self) -> None:
+        """The damaged one is set aside and reported; with the changes nothing is lost."""
         write_snapshot(self.files, FOLDER, 2, [b"two"])
         write_snapshot(self.files, FOLDER, 4, [b"four"])
         self.assertNotIn(changes_name(0), self.files.list(FOLDER))
@@ -193,8 +193,8 @@ class SnapshotTests(FolderCase):
         self.assertIn(snapshot_name(4), self.reports[0])
         self.assertIn(snapshot_name(4) + ".damaged", self.files.list(FOLDER))
 
-    def test_snapshot_stands_in(self) -> None:
-        """Damaged records whose changes the snapshot has are passed over and reported, those behind it never."""
+    def test_a_snapshot_replaces_damaged_changes(self) -> None:
+        """Those that it contains are passed over and reported, those behind it never."""
         write_snapshot(self.files, FOLDER, 2, [b"two"])
         self.files.remove(f"{FOLDER}/{changes_name(2)}")
         self.files.remove(f"{FOLDER}/{changes_name(4)}")
@@ -212,16 +212,16 @@ class SnapshotTests(FolderCase):
             else:
                 self.refused(changes_name(0))
 
-    def test_none_stands_in(self) -> None:
-        """When both are damaged, that is an error which names the newest."""
+    def test_two_damaged_snapshots_are_an_error(self) -> None:
+        """The error names the newest of them."""
         write_snapshot(self.files, FOLDER, 2, [b"two"])
         write_snapshot(self.files, FOLDER, 4, [b"four"])
         for zxid in (2, 4):
             self.put(snapshot_name(zxid), b"x")
         self.refused(snapshot_name(4))
 
-    def test_any_byte(self) -> None:
-        """No changed byte of a snapshot is taken for sound, nor a piece that is missing."""
+    def test_no_changed_byte_of_a_snapshot_passes(self) -> None:
+        """A missing piece is noticed too."""
         write_snapshot(self.files, FOLDER, 2, [b"one", b"one", b"two"])
         path = f"{FOLDER}/{snapshot_name(2)}"
         content = self.files.open_for_reading(path).read_at(0, 1000)
@@ -232,8 +232,8 @@ class SnapshotTests(FolderCase):
         self.put(snapshot_name(2), cut)
         self.assertEqual(self.recover().snapshot_zxid, 0)
 
-    def test_lasting_before_older_go(self) -> None:
-        """Nothing is removed before what replaces it lasts: whatever a loss of power leaves can be recovered."""
+    def test_older_files_go_when_newer_ones_last(self) -> None:
+        """A loss of power at any moment leaves a tree that can be recovered."""
         for seed in range(40):
             self.files = MemoryFiles(Random(seed))
             self.files.make_directory(FOLDER)
@@ -247,10 +247,10 @@ class SnapshotTests(FolderCase):
 
 
 class JournalTests(FolderCase):
-    """Group commit, and what a disk that fails does."""
+    """Group commit, and disks that fail."""
 
     def setUp(self) -> None:
-        """A journal over an empty folder."""
+        """Start a journal over an empty folder."""
         super().setUp()
         self.clock, self.threads = Clock(), Threads()
         self.flushed: list[int] = []
@@ -260,11 +260,11 @@ class JournalTests(FolderCase):
         self.journal.start(self.flushed.append, self.failures.append)
 
     def append(self, zxid: int) -> None:
-        """One more change."""
+        """Append one more change."""
         self.journal.append(Change(zxid, 0, 1, (NodeMade(f"/{zxid}", b"", (), False),)))
 
-    def test_group_commit(self) -> None:
-        """Changes of one turn share a sync; those that come during a sync share the next."""
+    def test_changes_of_one_turn_share_a_sync(self) -> None:
+        """Those that come during a sync share the next."""
         self.append(1)
         self.append(2)
         self.assertEqual(self.threads.works, [])
@@ -276,8 +276,8 @@ class JournalTests(FolderCase):
         self.threads.settle()
         self.assertEqual((self.flushed, self.journal.syncs), ([2, 4], 2))
 
-    def test_long_turn(self) -> None:
-        """The disk does not wait for the end of a turn that brings many changes; the rest shares the next sync."""
+    def test_a_long_turn_does_not_hold_up_the_disk(self) -> None:
+        """The first change is written before the turn ends; the rest shares the next sync."""
         for zxid in range(1, 101):
             self.append(zxid)
         self.assertEqual(len(self.threads.works), 1)
@@ -285,8 +285,8 @@ class JournalTests(FolderCase):
         self.clock.advance(0)
         self.assertEqual((self.flushed[-1], self.journal.syncs, self.threads.works), (100, 2, []))
 
-    def test_failed_sync(self) -> None:
-        """A failed sync is the last word: nothing is tried again, and nothing more is flushed."""
+    def test_a_failed_sync_ends_the_journal(self) -> None:
+        """Nothing is tried again, and nothing more is flushed: the kernel may have dropped the pages."""
         self.files.errors["sync_data"] = [OSError(5, "input/output error")]
         self.append(1)
         self.clock.advance(0)
@@ -299,12 +299,12 @@ class JournalTests(FolderCase):
         self.assertIn("look at that disk", str(self.failures[0]))
 
     def turn(self, seconds: float = 0.0) -> None:
-        """Let time pass, and the disk do what it has to."""
+        """Let time pass, and the disk's work be done."""
         self.clock.advance(seconds)
         self.threads.settle()
 
-    def test_full_disk(self) -> None:
-        """What a full disk refuses is cut back and kept once there is room, in order, without a failure."""
+    def test_changes_wait_for_a_full_disk(self) -> None:
+        """The torn one is cut back, and all are kept in order once there is room, without a failure."""
         self.append(1)
         self.turn()
         told: list[bool] = []
@@ -324,8 +324,8 @@ class JournalTests(FolderCase):
         self.assertEqual((self.flushed, self.failures, told), ([1, 3], [], [True, False]))
         self.assertEqual([zxid for zxid, _ in self.recover().changes], [1, 2, 3])
 
-    def test_full_before_the_first_change(self) -> None:
-        """A file that could not be made, then not filled, begins with its head once there is room."""
+    def test_a_file_made_late_begins_with_its_head(self) -> None:
+        """It is written once there is room, after a failed creation and a failed write."""
         self.files.errors["create"] = [OSError(28, "no space left on device")]
         self.append(1)
         self.turn()
@@ -338,7 +338,7 @@ class JournalTests(FolderCase):
         self.assertEqual((self.flushed, self.failures), ([1, 2], []))
         self.assertEqual([zxid for zxid, _ in self.recover().changes], [1, 2])
 
-    def test_not_cut_at_once(self) -> None:
+    def test_a_torn_change_is_cut_when_the_disk_allows_it(self) -> None:
         """A disk that refuses to cut, too, leaves nothing between two changes."""
         self.append(1)
         self.turn()
@@ -349,8 +349,8 @@ class JournalTests(FolderCase):
         self.assertEqual((self.flushed, self.failures), ([1, 2], []))
         self.assertEqual([zxid for zxid, _ in self.recover().changes], [1, 2])
 
-    def test_closed_while_full(self) -> None:
-        """A full disk does not keep a journal from being closed: nobody was told of what it refused."""
+    def test_a_journal_of_a_full_disk_can_be_closed(self) -> None:
+        """No client was told of the changes that it refused."""
         self.files.room = 0
         self.append(1)
         self.turn()
@@ -359,8 +359,8 @@ class JournalTests(FolderCase):
         self.journal.close()
         self.assertEqual((idle, self.clock.getDelayedCalls()), ([True], []))
 
-    def test_locked(self) -> None:
-        """Two processes cannot have one folder; the error says what to do."""
+    def test_a_folder_belongs_to_one_process(self) -> None:
+        """The error says what to do."""
         first, second = (Storage(self.disk, 1 << 20, lambda text, **fields: None) for _ in range(2))
         first.open()
         error = self.assertRaises(DataDirectoryError, second.open)

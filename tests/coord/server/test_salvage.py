@@ -1,4 +1,4 @@
-"""Tests of what is saved of a damaged tree: all that is sound, and nothing is lost without a word."""
+"""Tests of salvage from a damaged tree: all sound changes are kept, and every loss is named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SalvageTests(SynchronousTestCase):
     """A tree with positions, of which one record is damaged."""
 
     def setUp(self) -> None:
-        """Twenty changes, and a clean stop."""
+        """Make twenty changes, and stop cleanly."""
         self.rig = Rig()
         self.client = self.rig.client()
         for number in range(3):
@@ -50,19 +50,19 @@ class SalvageTests(SynchronousTestCase):
         file.close()
 
     def salvaged(self) -> Salvage:
-        """What is found, once it was written."""
+        """Return what was salvaged, once it is written."""
         self.assertRaises(DataDirectoryError, recover, self.rig.files, FOLDER, lambda text, **fields: None)
         found = survey(self.rig.files, FOLDER)
         write(self.rig.files, FOLDER, found)
         return found
 
     def data(self) -> dict[str, bytes]:
-        """What the tree has after a start."""
+        """Return the data of the tree's nodes after a start."""
         self.rig.start()
         return {path: node.data for path, node in self.rig.server.tree.nodes.items()}
 
-    def test_any_record(self) -> None:
-        """Whichever is damaged, the loss is named, and all that later records say is there."""
+    def test_the_loss_of_any_record_is_named(self) -> None:
+        """All that later records say is kept."""
         for zxid in range(1, self.rig.server.last_zxid + 1):
             self.setUp()
             self.flip(zxid)
@@ -75,8 +75,8 @@ class SalvageTests(SynchronousTestCase):
                     self.assertIn(f"/position{number}", " ".join(found.losses))
             self.assertTrue(self.rig.client().session is not None)
 
-    def test_goes_on(self) -> None:
-        """Sessions are kept, numbers are not used again, and a second start finds all of it."""
+    def test_a_salvaged_tree_goes_on_with_its_sessions(self) -> None:
+        """Numbers are not used again, and a second start finds all of it."""
         self.flip(8)
         last = self.rig.server.last_zxid
         self.salvaged()
@@ -89,15 +89,15 @@ class SalvageTests(SynchronousTestCase):
         self.stop()
         self.assertEqual(set(self.data()), {*self.before, "/later"})
 
-    def test_session_lost(self) -> None:
-        """Where a session's beginning is lost, its ephemeral nodes are not made: nothing would end them."""
+    def test_a_lost_session_leaves_no_ephemeral_nodes(self) -> None:
+        """Nothing would ever end them."""
         self.flip(1)
         self.salvaged()
         self.assertNotIn("/e", self.data())
         self.assertEqual(dict(self.rig.server.tree.sessions), {})
 
-    def test_head(self) -> None:
-        """Where a file's head is damaged that is said, and the next start goes on behind all that ever was."""
+    def test_a_damaged_head_is_reported(self) -> None:
+        """The next start goes on behind all changes that ever were."""
         file = self.rig.files.open(f"{FOLDER}/{changes_name(0)}")
         file.write_at(HEAD_BYTES - 6, b"??")
         found = self.salvaged()
@@ -106,8 +106,8 @@ class SalvageTests(SynchronousTestCase):
         self.data()
         self.assertGreater(self.rig.server.last_zxid, last)
 
-    def test_power_lost(self) -> None:
-        """A loss of power at any moment leaves the damaged tree, or the saved one."""
+    def test_a_loss_of_power_loses_no_salvaged_change(self) -> None:
+        """Power is lost at any moment of the salvage; the damaged tree or the saved one is left."""
         for power in range(1, 12):
             for seed in range(10):
                 self.setUp()
@@ -125,14 +125,14 @@ class SalvageTests(SynchronousTestCase):
                     write(self.rig.files, FOLDER, again)
                 self.assertEqual(self.data(), self.before)
 
-    def test_sound(self) -> None:
-        """Of a sound folder nothing is said to be lost."""
+    def test_a_sound_folder_loses_nothing(self) -> None:
+        """An operator who runs salvage by mistake reads of no loss."""
         found = survey(self.rig.files, FOLDER)
         self.assertEqual(found.losses, [])
         self.assertEqual({path: node.data for path, node in found.tree.nodes.items()}, self.before)
 
-    def test_kept(self) -> None:
-        """The files of before are there under other names."""
+    def test_the_damaged_files_are_kept(self) -> None:
+        """They have other names, for a second attempt by hand."""
         self.flip(8)
         self.salvaged()
         names = self.rig.files.list(FOLDER)

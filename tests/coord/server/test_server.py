@@ -1,4 +1,4 @@
-"""Tests of the server on connections in memory: sessions, order, and what a disk that fails does to it."""
+"""Tests of the server on connections in memory: sessions, order, and disks that fail."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.server.storage.durable_tree import SNAPSHOT_RETRY_SECONDS
 from logd.coord.server.storage.folder import changes_name
-from logd.coord.server.storage.reopening import FIRST_SECONDS, LONGEST_SECONDS
+from logd.coord.server.storage.tree_reopening import FIRST_SECONDS, LONGEST_SECONDS
 from logd.coord.server.wire.handshake import ConnectRequest, ConnectResponse, encode_connect_request
 from logd.coord.server.wire.opcodes import Opcode
 from tests.coord.server.rig import FOLDER, RawClient, Rig, create, read, request, set_data
 
 
 def come_back(client: RawClient, password: bytes | None = None, last_zxid: int = 0) -> ConnectRequest:
-    """What a client says that has a session."""
+    """Return the connect request of a client that has a session."""
     assert client.session is not None
     return ConnectRequest(last_zxid, 10_000, client.session.session_id, password or client.session.password)
 
 
 class SessionTests(SynchronousTestCase):
-    """Beginning, coming back, ending."""
+    """Sessions that begin, are resumed, and end."""
 
     def setUp(self) -> None:
-        """A server."""
+        """Start a server."""
         self.rig = Rig()
 
-    def test_timeouts(self) -> None:
-        """A client gets the timeout it asks for, within the bounds."""
+    def test_a_client_gets_its_timeout_within_the_bounds(self) -> None:
+        """The bounds are 4 and 40 seconds here."""
         for asked, granted in ((10_000, 10_000), (1, 4_000), (1 << 30, 40_000)):
             session = self.rig.client(ConnectRequest(0, asked)).session
             assert session is not None
             self.assertEqual((session.timeout_ms, len(session.password)), (granted, 16))
 
-    def test_granted_once_lasting(self) -> None:
-        """A client hears of its session when it is on the disk, and not before."""
+    def test_a_session_is_granted_once_it_is_on_the_disk(self) -> None:
+        """A crash must not take back a session that a client knows."""
         client = self.rig.connect()
         client.send(encode_connect_request(ConnectRequest(0, 10_000)))
         self.rig.clock.advance(0)
@@ -43,8 +43,8 @@ class SessionTests(SynchronousTestCase):
         self.rig.settle()
         self.assertNotEqual(client.transport.value(), b"")
 
-    def test_come_back(self) -> None:
-        """With its password a client comes back to its session and ephemerals, also after a restart."""
+    def test_a_client_comes_back_with_its_password(self) -> None:
+        """It finds its session and ephemeral nodes again, also after a restart."""
         first = self.rig.client()
         self.rig.ask(first, Opcode.CREATE, create("/e", flags=1))
         first.lose()
@@ -56,8 +56,8 @@ class SessionTests(SynchronousTestCase):
         self.assertEqual(again.session, first.session)
         self.assertEqual(self.rig.ask(again, Opcode.EXISTS, read("/e"))[2], 0)
 
-    def test_refused(self) -> None:
-        """A wrong password, or a session that is over, is answered with none, and the connection is closed."""
+    def test_a_wrong_password_gets_no_session(self) -> None:
+        """A session that is over is refused in the same way, and the connection is closed."""
         first = self.rig.client()
         wrong = self.rig.client(come_back(first, bytes(16)))
         self.assertEqual((wrong.session, wrong.closed), (ConnectResponse(), True))
@@ -65,20 +65,20 @@ class SessionTests(SynchronousTestCase):
         late = self.rig.client(come_back(first))
         self.assertEqual((late.session, late.closed), (ConnectResponse(), True))
 
-    def test_moved(self) -> None:
-        """A session has one connection: the older one is closed."""
+    def test_a_session_has_one_connection(self) -> None:
+        """The older one is closed."""
         first = self.rig.client()
         second = self.rig.client(come_back(first))
         self.assertTrue(first.closed)
         self.assertEqual(self.rig.ask(second, Opcode.SYNC, pack(">i1s", 1, b"/"))[2], 0)
 
-    def test_client_from_the_future(self) -> None:
-        """A client that has seen more than there is here is sent away: here it would go back in time."""
+    def test_a_client_that_has_seen_more_is_sent_away(self) -> None:
+        """It would go back in time on this server."""
         client = self.rig.client(ConnectRequest(1 << 40, 10_000))
         self.assertEqual((client.session, client.closed), (None, True))
 
-    def test_expiry(self) -> None:
-        """A session that is not heard of ends with its ephemerals; one that pings lives."""
+    def test_a_silent_session_expires_with_its_nodes(self) -> None:
+        """A session that pings lives on and is told of the end of those nodes."""
         silent, watcher = self.rig.client(ConnectRequest(0, 4_000)), self.rig.client(ConnectRequest(0, 4_000))
         self.rig.ask(silent, Opcode.CREATE, create("/e", flags=1))
         self.assertEqual(self.rig.ask(watcher, Opcode.EXISTS, read("/e", True))[2], 0)
@@ -89,24 +89,24 @@ class SessionTests(SynchronousTestCase):
         self.assertIn((-1, 4, 0), [answer[:3] for answer in watcher.answers])
         self.assertEqual(self.rig.ask(watcher, Opcode.EXISTS, read("/e"))[2], -101)
 
-    def test_standing_still_does_not_count(self) -> None:
-        """After a minute in which the process stood still everybody has their chance."""
+    def test_a_standstill_expires_no_session(self) -> None:
+        """Each client has its chance after a minute in which the process did not run."""
         client = self.rig.client(ConnectRequest(0, 4_000))
         self.rig.clock.advance(60)
         self.rig.clock.advance(0)
         self.assertEqual(self.rig.ask(client, Opcode.PING, xid=-2)[0], -2)
         self.assertFalse(client.closed)
 
-    def test_lost_while_opening(self) -> None:
-        """A session that nobody was told of ends at once."""
+    def test_a_session_that_no_client_knows_ends_at_once(self) -> None:
+        """Its connection was lost before it was granted."""
         client = self.rig.connect()
         client.send(encode_connect_request(ConnectRequest(0, 10_000)))
         client.lose()
         self.rig.settle()
         self.assertEqual(len(self.rig.server.tree.sessions), 0)
 
-    def test_authentication(self) -> None:
-        """A digest is taken; a scheme that is not known is refused, and the connection closed."""
+    def test_a_digest_is_taken_and_another_scheme_refused(self) -> None:
+        """The connection is closed then."""
         client = self.rig.client()
         digest = pack(">ii6si3s", 0, 6, b"digest", 3, b"u:p")
         self.assertEqual(self.rig.ask(client, Opcode.AUTH, digest, -4)[:3], (-4, 0, 0))
@@ -115,15 +115,15 @@ class SessionTests(SynchronousTestCase):
 
 
 class OrderTests(SynchronousTestCase):
-    """What is told when."""
+    """The order of answers and events."""
 
     def setUp(self) -> None:
-        """A server, and two clients."""
+        """Start a server, and connect two clients."""
         self.rig = Rig()
         self.first, self.second = self.rig.client(), self.rig.client()
 
-    def test_answered_once_lasting(self) -> None:
-        """No answer leaves before the change is on the disk, nor one that shows it to somebody else."""
+    def test_a_change_is_answered_once_it_is_on_the_disk(self) -> None:
+        """It is not shown to another client before that either."""
         self.first.send(request(1, Opcode.CREATE, create("/a")))
         self.second.send(request(1, Opcode.EXISTS, read("/a")))
         self.rig.clock.advance(0)
@@ -131,8 +131,8 @@ class OrderTests(SynchronousTestCase):
         self.rig.settle()
         self.assertEqual([self.first.receive()[0][2], self.second.receive()[0][2]], [0, 0])
 
-    def test_event_before_data(self) -> None:
-        """A watch's event comes before any answer that shows what it tells of."""
+    def test_an_event_comes_before_the_data(self) -> None:
+        """Any answer that shows the change comes behind the event."""
         self.rig.ask(self.first, Opcode.CREATE, create("/a", b"old"))
         self.rig.ask(self.second, Opcode.GET_DATA, read("/a", True))
         self.first.send(request(2, Opcode.SET_DATA, set_data("/a", b"new")))
@@ -141,15 +141,15 @@ class OrderTests(SynchronousTestCase):
         event, answer = self.second.receive()
         self.assertEqual((event[:3], answer[0], answer[3][:7]), ((-1, 4, 0), 2, pack(">i3s", 3, b"new")))
 
-    def test_requests_in_order(self) -> None:
-        """Answers come in the order of the requests, those that are refused too."""
+    def test_answers_come_in_the_order_of_requests(self) -> None:
+        """Requests that are refused are answered in their turn too."""
         frames = [request(1, Opcode.CREATE, create("/a")), request(2, 999), request(3, Opcode.EXISTS, read("/a"))]
         self.first.send(b"".join(frames))
         self.rig.settle()
         self.assertEqual([(xid, error) for xid, _, error, _ in self.first.receive()], [(1, 0), (2, -6), (3, 0)])
 
-    def test_close(self) -> None:
-        """The end of a session is answered behind what was asked before, then the connection closes."""
+    def test_the_end_of_a_session_is_answered_last(self) -> None:
+        """The connection closes behind it."""
         self.first.send(request(1, Opcode.CREATE, create("/a")) + request(2, Opcode.CLOSE_SESSION))
         self.rig.settle()
         self.assertEqual([answer[0] for answer in self.first.receive()], [1, 2])
@@ -159,8 +159,8 @@ class OrderTests(SynchronousTestCase):
 class FailureTests(SynchronousTestCase):
     """A disk that fails."""
 
-    def test_full_disk(self) -> None:
-        """Whoever changes something waits, also for a new session; with room all are answered, by the same sessions."""
+    def test_clients_wait_for_a_full_disk(self) -> None:
+        """New sessions wait too; with room all are answered, in the same sessions."""
         rig = Rig()
         client = rig.client()
         rig.files.room = 0
@@ -177,8 +177,8 @@ class FailureTests(SynchronousTestCase):
         self.assertEqual((client.receive()[0][2], newcomer.session is not None), (0, True))
         self.assertEqual((rig.server.problem, rig.failures), (None, []))
 
-    def test_failed_sync(self) -> None:
-        """Nobody is told of a change that may not last; all connections close, and the tree is recovered and served."""
+    def test_a_failed_sync_closes_connections_and_recovers(self) -> None:
+        """No client is told of a change that may not last; the tree is served again once the disk is well."""
         rig = Rig()
         client, other = rig.client(), rig.client()
         rig.ask(client, Opcode.CREATE, create("/e", flags=1))
@@ -199,8 +199,8 @@ class FailureTests(SynchronousTestCase):
         self.assertEqual(again.session.session_id, client.session.session_id)
         self.assertEqual(rig.ask(again, Opcode.EXISTS, read("/e"))[2], 0)
 
-    def test_damaged_meanwhile(self) -> None:
-        """What cannot be recovered is said, and served once a person has mended it, without a new start."""
+    def test_a_tree_that_cannot_be_recovered_is_served_once_mended(self) -> None:
+        """It needs no new start, and the problem is reported until then."""
         rig = Rig()
         client = rig.client()
         rig.ask(client, Opcode.CREATE, create("/a"))
@@ -217,8 +217,8 @@ class FailureTests(SynchronousTestCase):
         rig.pass_time(LONGEST_SECONDS)
         self.assertEqual(rig.ask(rig.client(come_back(client)), Opcode.EXISTS, read("/a"))[2], 0)
 
-    def test_stopped_while_it_fails(self) -> None:
-        """A stop ends the attempts, and one that is under way lets go of the folder."""
+    def test_a_stop_ends_the_attempts_to_recover(self) -> None:
+        """One that is under way lets go of the folder."""
         for works in (False, True):
             rig = Rig()
             rig.files.errors["sync_data"] = [OSError(5, "input/output error")]
@@ -231,8 +231,8 @@ class FailureTests(SynchronousTestCase):
             self.successResultOf(stopped)
             self.assertEqual((rig.clock.getDelayedCalls(), rig.files.locks), ([], {}))
 
-    def test_snapshot_refused(self) -> None:
-        """A snapshot for which there is no room is tried again in a minute, and leaves nothing behind meanwhile."""
+    def test_a_snapshot_without_room_is_tried_again(self) -> None:
+        """The next attempt comes in a minute, and nothing is left behind meanwhile."""
         rig = Rig(snapshot_bytes=300)
         client = rig.client()
         rig.files.errors["rename"] = [OSError(28, "no space left on device")]
@@ -249,8 +249,8 @@ class FailureTests(SynchronousTestCase):
         self.assertEqual((rig.server.storage.snapshots, rig.server.storage.snapshot_error), (1, None))
         self.assertEqual([name for name in rig.files.list(FOLDER) if name.endswith(".tmp")], [])
 
-    def test_stop(self) -> None:
-        """A stop leaves sessions and nodes to the next start, and lets go of the folder."""
+    def test_a_stop_keeps_sessions_and_nodes(self) -> None:
+        """The next start finds them, and the folder is free for it."""
         rig = Rig()
         client = rig.client()
         rig.ask(client, Opcode.CREATE, create("/e", flags=1))
@@ -267,11 +267,11 @@ class FailureTests(SynchronousTestCase):
         self.assertEqual(rig.ask(rig.client(come_back(client)), Opcode.EXISTS, read("/e"))[2], 0)
 
 
-class WordTests(SynchronousTestCase):
-    """Four-letter words."""
+class FourLetterWordTests(SynchronousTestCase):
+    """The four-letter words of ZooKeeper's operators."""
 
-    def test_words(self) -> None:
-        """Each is answered in ZooKeeper's form; an unknown one says so."""
+    def test_each_word_is_answered_in_zookeepers_form(self) -> None:
+        """An unknown one is told so."""
         rig = Rig()
         client = rig.client()
         rig.ask(client, Opcode.CREATE, create("/e", flags=1))

@@ -1,4 +1,4 @@
-"""A coordination tree as plainly as one can say it: slow, without access lists, and written without looking at ours."""
+"""A plain model of the coordination tree: slow, without access lists, and written without looking at ours."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Model:
         self.nodes = {
             path: Entry(b"", 0, 0, 0, 0, 0, 0) for path in ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
         }
-        # What every tree begins with was never made.
+        # The first nodes of a tree were never made.
         self.nodes["/"].list_changes = -1
         self.nodes["/zookeeper"].list_changes = -2
         self.zxid = 0
@@ -52,14 +52,14 @@ class Model:
         self.watches: set[tuple[int, str, str]] = set()
 
     def children(self, path: str) -> set[str]:
-        """The names of a node's children."""
+        """Return the names of a node's children."""
         prefix = "/" if path == "/" else path + "/"
         return {each[len(prefix) :] for each in self.nodes if each.startswith(prefix) and each != "/"} - {
             each[len(prefix) :] for each in self.nodes if each.startswith(prefix) and "/" in each[len(prefix) :]
         }
 
     def stat(self, path: str) -> Stat:
-        """What the node's Stat should be."""
+        """Return the Stat that the node should have."""
         each = self.nodes[path]
         return Stat(
             created_zxid=each.zxid,

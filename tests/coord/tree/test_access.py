@@ -1,4 +1,4 @@
-"""Tests of logd.coord.tree.access, and of what the tree does with access lists."""
+"""Tests of logd.coord.tree.access, and of the tree's answers under access lists."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ BOB = digest_identity(b"bob:secret")
 class DigestTests(SynchronousTestCase):
     """The scheme digest."""
 
-    def test_vector(self) -> None:
-        """The example of ZooKeeper's documentation of its DigestAuthenticationProvider."""
+    def test_a_digest_is_that_of_zookeepers_documentation(self) -> None:
+        """The vector is the example of its DigestAuthenticationProvider."""
         self.assertEqual(digest_identity(b"super:test"), Identity("digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="))
 
-    def test_secret(self) -> None:
-        """An identity does not show itself in a log."""
+    def test_an_identity_does_not_show_itself_in_a_log(self) -> None:
+        """More people may read a log than may read the node."""
         self.assertNotIn("alice", repr(ALICE))
 
 
 class AccessTests(SynchronousTestCase):
-    """Who may do what."""
+    """Requests of clients with and without permission."""
 
     def setUp(self) -> None:
-        """A session."""
+        """Open a session."""
         self.tree = Tree()
         self.session = self.tree.open_session(1_000, b"", 0).zxid
 
     def ask(self, request: Request, *identities: Identity) -> Any:
-        """What is answered to somebody."""
+        """Return the answer to a client of these identities."""
         return self.tree.execute(self.session, identities, request, 0).answer
 
     def make(self, *acl: Acl, who: tuple[Identity, ...] = (ALICE,)) -> Any:
         """Make a node with that list."""
         return self.ask(Create("/n", acl=acl), *who)
 
-    def test_permissions(self) -> None:
-        """Each request needs its permission: of the node, or of the parent for making and removing."""
+    def test_each_request_needs_its_permission(self) -> None:
+        """Making and removing need that of the parent, all else that of the node."""
         requests: dict[Request, Permission] = {
             GetData("/n"): Permission.READ,
             GetChildren("/n"): Permission.READ,
@@ -86,22 +86,22 @@ class AccessTests(SynchronousTestCase):
                 self.assertIsInstance(self.ask(request, BOB), NoAuth, (request, granted))
                 self.assertEqual(not isinstance(self.ask(request, BOB, ALICE), NoAuth), allowed, (request, granted))
 
-    def test_auth(self) -> None:
-        """ "auth" stands for everybody as whom the client has authenticated, not for its address."""
+    def test_auth_stands_for_every_identity_of_the_client(self) -> None:
+        """Its address does not count, and a client with nothing else is refused."""
         address = Identity("ip", "10.0.0.1")
         self.make(Acl(31, "auth", ""), who=(address, ALICE, BOB))
         self.assertEqual(self.tree.nodes["/n"].acl, (Acl(31, "digest", ALICE.id), Acl(31, "digest", BOB.id)))
         self.assertIsInstance(self.ask(Create("/m", acl=(Acl(31, "auth", ""),)), address), InvalidAcl)
 
-    def test_addresses(self) -> None:
-        """The scheme ip names an address or a network."""
+    def test_an_address_list_allows_a_network(self) -> None:
+        """Addresses outside it, and those of the other family, are shut out."""
         self.make(Acl(31, "ip", "10.1.0.0/16"))
         self.assertIsInstance(self.ask(GetData("/n"), Identity("ip", "10.2.0.1")), NoAuth)
         self.assertIsInstance(self.ask(GetData("/n"), Identity("ip", "::1")), NoAuth)
         self.assertNotIsInstance(self.ask(GetData("/n"), Identity("ip", "10.1.200.1")), NoAuth)
 
-    def test_invalid(self) -> None:
-        """Lists that name nobody are refused, in making a node and in changing its list."""
+    def test_a_list_that_names_no_one_is_refused(self) -> None:
+        """It is refused in making a node and in changing its list."""
         self.make(*OPEN_ACL)
         for acl in (
             (),
@@ -115,15 +115,15 @@ class AccessTests(SynchronousTestCase):
             self.assertIsInstance(self.ask(Create("/m", acl=acl)), InvalidAcl)
             self.assertIsInstance(self.ask(SetAcl("/n", acl)), InvalidAcl)
 
-    def test_long_lists(self) -> None:
-        """A list has a bounded number of rows, since all of them are looked at for each request."""
+    def test_a_list_has_a_bounded_number_of_rows(self) -> None:
+        """All of them are looked at for each request."""
         rows = tuple(Acl(31, "digest", f"{number}:hash") for number in range(129))
         self.assertIsInstance(self.ask(Create("/n", acl=rows)), InvalidAcl)
         self.assertIsInstance(self.ask(Create("/n", acl=rows[1:])), Created)
         self.assertIsInstance(self.ask(SetAcl("/n", rows), Identity("digest", "7:hash")), InvalidAcl)
 
-    def test_many_identities(self) -> None:
-        """What "auth" makes of a small request is bounded, in one list and over a multi: nothing of it is done."""
+    def test_many_identities_make_no_unbounded_list(self) -> None:
+        """A small request could otherwise fill the memory; nothing of it is done."""
         many = tuple(Identity("digest", f"{number}:{'h' * 28}") for number in range(100))
         rows = tuple(Acl(number, "auth", "") for number in range(1, 1_000))
         self.assertIsInstance(self.ask(Create("/n", acl=rows), *many), InvalidAcl)
@@ -135,13 +135,13 @@ class AccessTests(SynchronousTestCase):
         self.assertEqual(len(self.tree.nodes), 4)
         self.assertIsInstance(self.ask(Multi(creates[:10]), *many), tuple)
 
-    def test_repetitions(self) -> None:
-        """A row that is there twice is kept once."""
+    def test_a_repeated_row_is_kept_once(self) -> None:
+        """The list is then the open one itself, shared by all nodes."""
         self.make(*OPEN_ACL, *OPEN_ACL)
         self.assertIs(self.tree.nodes["/n"].acl, OPEN_ACL)
 
-    def test_list(self) -> None:
-        """The list has a version of its own; who may not administer it does not see the hashes."""
+    def test_a_list_has_a_version_of_its_own(self) -> None:
+        """A client that may not administer the node does not see the hashes."""
         rows = Acl(31, "digest", ALICE.id), Acl(Permission.READ, "world", "anyone")
         self.assertIsInstance(self.make(*rows), Created)
         shown = self.ask(GetAcl("/n"), ALICE)

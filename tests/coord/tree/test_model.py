@@ -57,7 +57,7 @@ OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
 
 
 class TreeMachine(RuleBasedStateMachine):
-    """The tree beside the model."""
+    """The tree and the model, side by side."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,12 +68,12 @@ class TreeMachine(RuleBasedStateMachine):
         self.snapshot = TreeSnapshot()
 
     def pick(self, data: Any) -> int:
-        """One of the open sessions."""
+        """Return one of the open sessions."""
         session: int = data.draw(st.sampled_from(sorted(self.tree.sessions)))
         return session
 
     def took(self, outcome: Outcome, events: Events) -> None:
-        """The outcome's change and notifications are what they should be."""
+        """Check the outcome's change and notifications."""
         if outcome.change is not None:
             self.changes.append(outcome.change)
             assert outcome.change.zxid == outcome.zxid
@@ -85,13 +85,13 @@ class TreeMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """There is a session."""
+        """Open a first session."""
         self.open()
 
     @precondition(lambda self: len(self.tree.sessions) < 3)
     @rule()
     def open(self) -> None:
-        """A session opens; its id is new."""
+        """Open a session; its id is new."""
         outcome = self.tree.open_session(5_000, b"p" * 16, self.now)
         self.model.zxid += 1
         assert outcome.change is not None
@@ -101,7 +101,7 @@ class TreeMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.tree.sessions) > 1)
     @rule(data=st.data())
     def end(self, data: Any) -> None:
-        """A session ends."""
+        """End a session."""
         session = self.pick(data)
         outcome = self.tree.close_session(session, self.now)
         self.took(outcome, self.model.end(session, self.now))
@@ -109,7 +109,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), operation=OPERATIONS)
     def write(self, data: Any, operation: Operation) -> None:
-        """One operation alone."""
+        """Send one operation alone."""
         session = self.pick(data)
         outcome = self.tree.execute(session, (), operation, self.now)
         try:
@@ -124,7 +124,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), operations=st.lists(OPERATIONS, max_size=5))
     def write_several(self, data: Any, operations: list[Operation]) -> None:
-        """Several operations, all or none."""
+        """Send several operations, of which all or none are done."""
         session = self.pick(data)
         outcome = self.tree.execute(session, (), Multi(tuple(operations)), self.now)
         try:
@@ -143,7 +143,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), path=PATHS, kind=st.sampled_from([GetData, Exists, GetChildren]), watch=st.booleans())
     def read(self, data: Any, path: str, kind: Any, watch: bool) -> None:
-        """A read shows what is there, and leaves its watch."""
+        """Read a node, and perhaps leave a watch."""
         session = self.pick(data)
         request: Request = kind(path, watch)
         outcome = self.tree.execute(session, (), request, self.now)
@@ -165,7 +165,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), path=NEW)
     def watch_all(self, data: Any, path: str) -> None:
-        """A session leaves every watch that tells of a node."""
+        """Leave every watch that tells of a node."""
         session = self.pick(data)
         parent = path.rpartition("/")[0] or "/"
         requests: list[Any] = [GetChildren(parent, True), GetChildren(path, True), Exists(path, True)]
@@ -178,14 +178,14 @@ class TreeMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def disconnect(self, data: Any) -> None:
-        """A connection is lost, and its watches."""
+        """Lose a connection, and its watches."""
         session = self.pick(data)
         self.tree.forget_watches(session)
         self.model.forget(session)
 
     @rule(data=st.data(), path=PATHS, kind=st.sampled_from(["data", "exists", "children"]), back=st.integers(0, 6))
     def watch_again(self, data: Any, path: str, kind: str, back: int) -> None:
-        """A watch from before a reconnection fires at once if something has happened since, else it is left."""
+        """Leave a watch from before a reconnection: it fires at once if its node has changed since."""
         session = self.pick(data)
         seen = max(0, self.model.zxid - back)
         kinds: dict[str, Any] = {kind: (path,)}
@@ -206,13 +206,13 @@ class TreeMachine(RuleBasedStateMachine):
 
     @rule()
     def take_snapshot(self) -> None:
-        """A snapshot is taken; changes from now on come behind it."""
+        """Take a snapshot; later changes come behind it."""
         self.snapshot = self.tree.snapshot()
         self.changes.clear()
 
     @rule()
     def restart(self) -> None:
-        """The tree is made anew from the last snapshot and what was journalled since; watches are gone."""
+        """Make the tree anew from the last snapshot and the changes since; watches are gone."""
         before = self.tree.snapshot()
         self.tree = Tree.restore(self.snapshot, self.changes)
         assert self.tree.snapshot() == before
@@ -220,7 +220,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     @invariant()
     def agree(self) -> None:
-        """Every node is there with its Stat, every watch and nothing else."""
+        """Check that every node is there with its Stat, every watch, and nothing else."""
         assert self.tree.zxid == self.model.zxid
         assert set(self.tree.nodes) == set(self.model.nodes)
         assert self.tree.data_bytes == sum(len(node.data) for node in self.model.nodes.values())
@@ -235,10 +235,10 @@ class TreeMachine(RuleBasedStateMachine):
 
 
 class ModelTests(SynchronousTestCase):
-    """The tree and the model agree."""
+    """The tree and the model under random requests."""
 
-    def test_random_requests(self) -> None:
-        """Through random requests of several sessions, roll-backs, lost connections and restarts."""
+    def test_the_tree_agrees_with_the_model(self) -> None:
+        """The machine makes requests of several sessions, roll-backs, lost connections and restarts."""
         run_state_machine_as_test(
             TreeMachine, settings=settings(max_examples=100, stateful_step_count=50, deadline=None)
         )

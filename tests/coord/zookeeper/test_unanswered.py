@@ -1,4 +1,4 @@
-"""Tests of logd.coord.zookeeper.unanswered."""
+"""Tests of logd.coord.zookeeper.unanswered, the warning that no server answers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from logd.coord.zookeeper.unanswered import REMIND_SECONDS, UnansweredWarning
 
 
 class UnansweredWarningTests(SynchronousTestCase):
-    """UnansweredWarning, and that a person gets to see it."""
+    """The warning, on its way to the person at the terminal."""
 
     def setUp(self) -> None:
-        """No server has answered since the clock began."""
+        """Begin without an answer from any server."""
         self.clock = Clock()
         self.lines: list[str] = []
         self.addCleanup(tell_warnings(self.lines.append))
         self.warning = UnansweredWarning(self.clock, "zk:2181", lambda: 0.0)
 
-    def test_warned_and_reminded(self) -> None:
-        """It is said after three seconds, again after ten minutes, and that a server answers again."""
+    def test_silence_is_warned_of_and_reminded(self) -> None:
+        """Warnings come after three seconds and after ten minutes, and an answer is reported too."""
         self.warning.begin(10.0)
         self.clock.advance(2.9)
         self.assertEqual(self.lines, [])
@@ -32,8 +32,8 @@ class UnansweredWarningTests(SynchronousTestCase):
         self.assertEqual(said, [f"{unanswered}3", f"{unanswered}603", "the coordination tree at zk:2181 answers again"])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_nothing_said(self) -> None:
-        """A server that answers in time, or an end, makes it silent; a short session warns earlier."""
+    def test_an_answer_in_time_warns_of_nothing(self) -> None:
+        """An end does not either, and a short session warns earlier."""
         self.warning.begin(10.0)
         self.warning.answered()
         self.warning.begin(1.0)

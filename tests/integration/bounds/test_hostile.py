@@ -13,13 +13,13 @@ from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests.requests import OurRequest, encode_request
+from logd.protocol.requests.requests import NativeRequest, encode_request
 from tests.integration.peers import BrokerTestCase, Peer
 
 ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "3")) * 100
 
 SET = MessageSet([Message(b"sound"), Message(b"keyed", key=b"k", timestamp=5)]).encode()
-REQUESTS: tuple[LegacyRequest | OurRequest, ...] = (
+REQUESTS: tuple[LegacyRequest | NativeRequest, ...] = (
     Produce("hostile", 0, SET),
     MultiProduce((Produce("hostile", -1, SET), Produce("t", 0, SET))),
     Fetch("t", 0, 0, 1000),
@@ -33,10 +33,10 @@ REQUESTS: tuple[LegacyRequest | OurRequest, ...] = (
 
 
 class HostileTests(BrokerTestCase):
-    """What comes is not what should."""
+    """A broker whose port gets noise instead of requests."""
 
-    def test_random_bytes(self) -> None:
-        """The broker lives, answers the other client after each, keeps its logs sound and its memory small."""
+    def test_the_broker_survives_random_bytes(self) -> None:
+        """Another client is answered all along, memory stays bounded, nothing is logged as a bug, logs stay sound."""
         seed = random.Random(20110612)
         served = self.connect()
         kept = MessageSet([Message(b"kept")]).encode()
@@ -60,7 +60,7 @@ class HostileTests(BrokerTestCase):
         self.assertEqual(self.connect().ask(Fetch("kept", 0, 0, 1000)).message_set, kept)
 
     def bytes_for(self, seed: random.Random) -> bytes:
-        """Noise, noise in a frame, or requests of which some bytes are others."""
+        """Return noise, noise in a frame, or requests of which some bytes were changed."""
         kind = seed.randrange(4)
         if kind == 0:
             return seed.randbytes(seed.randrange(1, 300))

@@ -1,4 +1,4 @@
-"""One random life of a data directory: appends, rolls, flushes, retention, full disks, crashes, recoveries."""
+"""Live one random life of a data directory: appends, rolls, flushes, retention, full disks, crashes and recoveries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
 from tests.log.crashes.shadow import Broken, Shadow, check
 from tests.log.entries import plain, timed, wrapped
-from tests.log.losing import Loss, adopt_gaps, everything, lose, repair
+from tests.log.losses import Loss, adopt_gaps, everything, lose, repair
 from tests.log.threads import Threads
 
 ROOT = "/data"
@@ -27,7 +27,7 @@ ROOT = "/data"
 
 @define(eq=False)
 class History:
-    """Drives one store over one disk from one seed."""
+    """One store over one disk, driven by one seed."""
 
     seed: int
     skipped: frozenset[str] = frozenset()
@@ -38,7 +38,7 @@ class History:
     store: LogStore = field(init=False)
     settings: LogSettings = field(init=False)
     shadows: dict[tuple[str, int], Shadow] = field(factory=dict)
-    #: topics.json as it was last known to be written, and as it may be besides.
+    #: The topics that topics.json was last known to have, and those of a write that may have been lost.
     topics: set[str] = field(factory=set)
     topics_tried: set[str] | None = None
     reports: list[str] = field(factory=list)
@@ -46,7 +46,7 @@ class History:
     #: Partitions that are being deleted.
     leaving: set[tuple[str, int]] = field(factory=set)
     crashes: int = 0
-    #: The segment that is lost between two lives, and how many were.
+    #: The segment that is lost between two lives, and the number of losses so far.
     loss: Loss | None = None
     losses: int = 0
 
@@ -100,7 +100,7 @@ class History:
                 self._crash()
         self._crash()
 
-    # What can happen
+    # Events
 
     def _log(self) -> PartitionLog | None:
         topic, partition = self.random.choice([("a", 0), ("a", 1), ("b-c", 0)])
@@ -142,7 +142,7 @@ class History:
             shadow.refused_at = log.end
             return
         except PartitionOffline:
-            # Which it was, or became by this append: then what was written of it may be found at the next start.
+            # It was offline, or became so by this append: then bytes that it wrote may be found at the next start.
             shadow.may_differ = could_differ or not was_offline
             if not was_offline:
                 shadow.refused_at = log.end
@@ -180,7 +180,7 @@ class History:
         self.topics, self.topics_tried = new, None
 
     def _fail_appends(self) -> None:
-        """The next append fails half-way, and perhaps cannot be taken back."""
+        """Let the next append fail half-way, and perhaps let its removal fail too."""
         for call in ("append", "truncate")[: self.random.randint(1, 2)]:
             self.files.errors[call] = [OSError(errno.EIO, "input/output error")]
 
@@ -234,7 +234,7 @@ class History:
                 self._reopen()
                 self._observe()
             except PowerLoss:
-                continue  # during recovery
+                continue  # the power went during the recovery
             self.files.power = None
             return
 
@@ -248,7 +248,7 @@ class History:
                 self.loss = lose(self.files, self.random, join(ROOT, folder_name(*key)), shadow.visible)
 
     def _open(self) -> None:
-        """Open the store, and live through what is lost."""
+        """Open the store; where bytes were lost, check that it notices, and have them repaired."""
         loss, self.loss = self.loss, None
         if loss is None:
             self.store.open()
@@ -273,7 +273,7 @@ class History:
         adopt_gaps(self.shadows[log.topic, log.partition], again.start, self._read(again), loss)
         self.reports.clear()
 
-    # What has to hold
+    # Invariants
 
     def _reopen(self) -> None:
         self.store = LogStore(
@@ -308,7 +308,7 @@ class History:
             self._check_boundaries(log, shadow)
 
     def _adopt(self, shadow: Shadow, log: PartitionLog, content: bytes) -> None:
-        """Take over what is behind the visible end."""
+        """Take over the entries that are behind the visible end."""
         shadow.content[log.start :] = bytes(max(0, log.start - len(shadow.content))) + content
         shadow.entries = [at for at in shadow.entries if at < log.start]
         at = log.start
@@ -337,7 +337,7 @@ class History:
                 check(found == expected, "a wrong boundary", offset, found, expected)
 
     def _observe(self) -> None:
-        """Compare every log with its shadow, and what is visible with what the disk surely has."""
+        """Compare every log with its shadow, and its visible bytes with those that the disk has for certain."""
         for log in self.store.logs():
             if log.offline is not None:
                 continue

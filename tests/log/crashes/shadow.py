@@ -1,4 +1,4 @@
-"""The log that a partition has to hold, kept beside it by a random life."""
+"""Keep the log that a partition has to hold beside it, during a random life."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from attrs import define, field
 
 
 class Broken(AssertionError):
-    """An invariant does not hold."""
+    """An invariant that does not hold."""
 
 
 @define(eq=False)
 class Shadow:
-    """What a partition has to hold: every byte ever appended at its offset, cut where a crash cut the log."""
+    """The bytes that a partition has to hold: every byte ever appended, cut where a crash cut the log."""
 
     content: bytearray = field(factory=bytearray)
     entries: list[int] = field(factory=list)
     start: int = 0
     visible: int = 0
-    #: Up to where it was looked up that the disk has it.
+    #: The end of the bytes that were found on the disk.
     durable: int = 0
     #: An append failed: a part of it may come back behind the visible end when its removal was not synced.
     may_differ: bool = False
-    #: Like it, but past the next start: where an append was refused. What was written of it may come back until a
-    #: later append there is flushed.
+    #: The position of a refused append, also past the next start. Its bytes may come back until a later append there
+    #: is flushed.
     refused_at: int = -1
 
     def cut(self, end: int) -> None:
@@ -32,6 +32,6 @@ class Shadow:
 
 
 def check(holds: bool, text: str, *values: object) -> None:
-    """Raise Broken unless it holds."""
+    """Raise Broken unless ``holds`` is true."""
     if not holds:
         raise Broken(text + " " + " ".join(map(repr, values)))

@@ -1,4 +1,4 @@
-"""Random lives on a disk that loses, tears and reorders what was not synced."""
+"""Tests of random lives on a disk that loses, tears and reorders bytes that were not synced."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from logd.errors import LogdError
 from tests.log.crashes.history import History
 from tests.log.crashes.shadow import Broken
 
-#: More of them: LOGD_HISTORIES=10000 python -m twisted.trial tests.log.crashes.test_crashes
+#: The number of lives; more of them: LOGD_HISTORIES=10000 python -m twisted.trial tests.log.crashes.test_crashes
 HISTORIES = int(os.environ.get("LOGD_HISTORIES", "200"))
 #: The seed of the first one.
 FIRST = int(os.environ.get("LOGD_HISTORY_START", "0"))
 STEPS = 200
-#: Found only in some thousand histories; a test of its own holds each (in test_recovery, test_retention, test_store,
-#: test_lost_segments, test_truncation_crashes).
+#: Syncs whose absence shows only in some thousand lives; each has a test of its own (in test_recovery, test_retention,
+#: test_log_store, test_lost_segments, test_truncation_crashes).
 RARE = {
     "data in index.index.cut",
     "directory in store.opening.recover_again",
     "directory in recovery.recovery._drop_expired",
-    "data in upkeep._leave_to_mark",
+    "data in checkpoints_and_expiry._leave_to_mark",
     "directory in disk.folders.remove_leftovers",
     "directory in damage.repair.remove_index",
-    "directory in upkeep.do_upkeep",
+    "directory in checkpoints_and_expiry.do_upkeep",
 }
 
 
 class HistoryTests(SynchronousTestCase):
-    """The invariants, and that they can fail."""
+    """The invariants of the log, and that each sync is needed for them."""
 
-    def test_histories(self) -> None:
-        """Whatever happens: what was visible is there and unchanged, ids never move, no unsynced byte was visible."""
+    def test_random_lives_keep_every_invariant(self) -> None:
+        """Visible bytes stay unchanged, ids never move, and no byte is visible before its sync."""
         crashes = losses = 0
         for seed in range(FIRST, FIRST + HISTORIES):
             history = History(seed)
@@ -43,7 +43,7 @@ class HistoryTests(SynchronousTestCase):
         self.assertGreater(losses, HISTORIES // 10)
 
     def test_every_sync_is_needed(self) -> None:
-        """With any one kind of sync taken out of the code some history goes wrong."""
+        """Some life fails without it, so no sync is idle, and the invariants do find its absence."""
         sites: set[str] = set()
         for seed in range(60):
             history = History(seed)

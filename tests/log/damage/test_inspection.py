@@ -1,4 +1,4 @@
-"""Tests of logd.log.damage.inspection, datadirectory and records: what is said of folders, indexes and segments."""
+"""Tests of logd.log.damage.inspection, data_directory and records: remarks on folders, indexes and segments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOLDER = join(ROOT, "t-0")
 
 
 class Racing:
-    """A disk on which something happens just before one call."""
+    """A disk on which something else happens just before one call."""
 
     def __init__(self, files: MemoryFiles, call: str, path: str, then: Callable[[], None]) -> None:
         self.files, self.call, self.path, self.then = files, call, path, then
@@ -54,7 +54,7 @@ class InspectionTestCase(SynchronousTestCase):
     """A data directory with one partition in four segments of three entries or fewer, stopped cleanly."""
 
     def setUp(self) -> None:
-        """Fill it."""
+        """Fill the partition, and write topics.json."""
         self.rig = Rig(SMALL)
         self.rig.filled(*[plain(b"eleven more")] * 10)
         self.rig.stop()
@@ -66,7 +66,7 @@ class InspectionTestCase(SynchronousTestCase):
         return self.rig.files
 
     def remarks(self, path: str = ROOT) -> list[Remark]:
-        """Everything that is said, but of damaged entries."""
+        """Return all remarks, but those about damaged entries."""
         contents = read_contents(self.files, path)
         found = list(contents.remarks)
         for place in contents.segments:
@@ -77,7 +77,7 @@ class InspectionTestCase(SynchronousTestCase):
         return found
 
     def damages(self, path: str = ROOT) -> list[tuple[int, int, DamageKind]]:
-        """Offset, size and kind of each damage."""
+        """Return offset, size and kind of each damage."""
         found = []
         for place in read_contents(self.files, path).segments:
             with SegmentInspection.open(self.files, place, CHECKSUMS) as inspection:
@@ -87,14 +87,14 @@ class InspectionTestCase(SynchronousTestCase):
         return found
 
     def assert_missing(self, start: int, end: int) -> None:
-        """The log's first segments are missing, and it is said which."""
+        """Check that the log's first segments are missing, and that the reason names the file and the bytes."""
         (missing,) = read_contents(self.files, ROOT).missing
         reason = f"{self.rig.path(start)} is missing: bytes {start} to {end} are lost"
         self.assertEqual(missing.damage, Damage(0, end - start, DamageKind.MISSING, reason))
         self.assertEqual((missing.place.start, missing.place.folder), (start, FOLDER))
 
     def assert_remark(self, name: str, words: str, wrong: bool) -> None:
-        """There is one remark, and it is so."""
+        """Check that there is this one remark."""
         (remark,) = self.remarks()
         self.assertEqual((remark.path, remark.wrong), (join(ROOT, name), wrong))
         self.assertIn(words, remark.text)
@@ -108,17 +108,17 @@ class InspectionTestCase(SynchronousTestCase):
 
 
 class DirectoryTests(InspectionTestCase):
-    """What is in the folders."""
+    """The contents of the folders."""
 
-    def test_sound(self) -> None:
-        """Of a directory that is sound there is nothing to say, and no file is left open."""
+    def test_a_sound_directory_has_no_remark(self) -> None:
+        """No file is left open either."""
         before = self.files.open_handles
         self.assertEqual((self.remarks(), self.damages()), ([], []))
         self.assertEqual(len(read_contents(self.files, ROOT).segments), 4)
         self.assertEqual(self.files.open_handles, before)
 
-    def test_parts(self) -> None:
-        """A partition's folder and a segment can be looked at alone, and know their data directory."""
+    def test_a_folder_or_segment_can_be_inspected_alone(self) -> None:
+        """Each knows its data directory."""
         self.files.remove(join(FOLDER, segment_name(120)))
         for path, starts in ((FOLDER, [0, 60, 180]), (join(FOLDER, segment_name(60)), [60])):
             contents = read_contents(self.files, path)
@@ -127,8 +127,8 @@ class DirectoryTests(InspectionTestCase):
         for path in (join(FOLDER, "checkpoint"), "/"):
             self.assertRaises(DataDirectoryError, read_contents, self.files, path)
 
-    def test_foreign(self) -> None:
-        """Files that are not logd's are named, and are no harm; what a start gave up is."""
+    def test_foreign_files_are_named_as_harmless(self) -> None:
+        """A segment that a start has put aside is harm, for it held messages."""
         for path, wrong in (
             ("lost+found", False),
             ("t-0/notes.txt", False),
@@ -141,13 +141,13 @@ class DirectoryTests(InspectionTestCase):
             self.assertEqual((remark.path, remark.wrong), (join(ROOT, path), wrong))
             self.files.remove(join(ROOT, path))
 
-    def test_meta(self) -> None:
-        """Damaged files of the directory are harm."""
+    def test_a_damaged_meta_is_harm(self) -> None:
+        """A broker may not start with it."""
         self.make(join(ROOT, "meta"), b"{}")
         self.assert_remark("meta", "damaged", True)
 
-    def test_topics(self) -> None:
-        """topics.json is held against the folders; a damaged one is harm."""
+    def test_topics_json_must_match_the_folders(self) -> None:
+        """A folder that is missing is harm, one without a topic is not."""
         self.make(join(ROOT, "topics.json"), b"[")
         self.assert_remark("topics.json", "damaged", True)
         TopicsFile(self.files, ROOT).write({"t": TopicEntry("u", {0: (0,), 1: (0,)})})
@@ -157,15 +157,15 @@ class DirectoryTests(InspectionTestCase):
         TopicsFile(self.files, ROOT).write({})
         self.assert_remark("t-0", "no topic", False)
 
-    def test_checkpoint(self) -> None:
-        """A damaged checkpoint is harm, a missing one is worth knowing."""
+    def test_a_damaged_checkpoint_is_harm(self) -> None:
+        """A missing one is worth a remark only."""
         self.files._inode(join(FOLDER, "checkpoint")).data[20] ^= 1
         self.assert_remark("t-0/checkpoint", "damaged", True)
         self.files.remove(join(FOLDER, "checkpoint"))
         self.assert_remark("t-0/checkpoint", "missing", False)
 
-    def test_lost_start(self) -> None:
-        """Segments that are missing at the log's start are harm; what retention let go and has not removed is none."""
+    def test_a_missing_first_segment_is_harm(self) -> None:
+        """Segments that retention has expired and not yet removed are none."""
         self.files.remove(self.rig.path(0))
         self.files.remove(join(FOLDER, index_name(0)))
         self.assert_missing(0, 60)
@@ -173,8 +173,8 @@ class DirectoryTests(InspectionTestCase):
         self.rig.data(60)[20] ^= 1
         self.assertEqual((self.remarks(), self.damages()), ([], []))
 
-    def test_lost_in_the_middle(self) -> None:
-        """Segments that are missing in the middle, or short, are harm; the damage names the file."""
+    def test_a_hole_in_the_log_is_harm(self) -> None:
+        """Missing and short segments are told apart, and named by their files."""
         self.files.remove(self.rig.path(60))
         del self.rig.data(120)[20:]
         self.assertEqual(self.damages(), [(60, 60, DamageKind.SHORT), (140, 40, DamageKind.SHORT)])
@@ -182,8 +182,8 @@ class DirectoryTests(InspectionTestCase):
         self.assertIn(f"{self.rig.path(60)} is missing", losses[0])
         self.assertIn(f"{self.rig.path(120)} has lost its end", losses[1])
 
-    def test_a_removal_meanwhile(self) -> None:
-        """What retention removes while it is looked at is no loss."""
+    def test_retention_may_remove_segments_meanwhile(self) -> None:
+        """It races the inspection, which must not take that for a loss."""
         for call, path in (("list", FOLDER), ("size", self.rig.path(0))):
             self.setUp()
 
@@ -194,8 +194,8 @@ class DirectoryTests(InspectionTestCase):
             places = read_places(Racing(self.files, call, path, retention), FOLDER)  # type: ignore[arg-type]
             self.assertEqual((places.has_losses, places.segments[0].start), (False, 60))
 
-    def test_all_gone(self) -> None:
-        """So are all segments."""
+    def test_a_log_without_segments_is_harm(self) -> None:
+        """The checkpoint tells how much was there."""
         for start in (0, 60, 120, 180):
             self.files.remove(self.rig.path(start))
             self.files.remove(join(FOLDER, index_name(start)))
@@ -203,35 +203,35 @@ class DirectoryTests(InspectionTestCase):
 
 
 class IndexTests(InspectionTestCase):
-    """What is said of indexes."""
+    """Remarks on indexes."""
 
-    def test_missing(self) -> None:
-        """An index that is missing is worth knowing."""
+    def test_a_missing_index_is_harmless(self) -> None:
+        """A broker makes it again."""
         self.files.remove(join(FOLDER, index_name(60)))
         self.assert_remark(f"t-0/{index_name(60)}", "missing", False)
 
-    def test_damaged(self) -> None:
-        """One whose checksum does not hold is harm."""
+    def test_a_damaged_index_is_harm(self) -> None:
+        """Its checksum does not hold."""
         self.files._inode(join(FOLDER, index_name(60))).data[40] ^= 1
         self.assert_remark(f"t-0/{index_name(60)}", "damaged", True)
 
-    def test_of_other_entries(self) -> None:
-        """One that says that entries begin where none does is harm, and names the id."""
+    def test_an_index_of_other_entries_is_harm(self) -> None:
+        """It would lead readers into the middle of an entry; the remark names the id."""
         self.rig.data(60)[:] = plain(b"x" * 51)
         self.assert_remark(f"t-0/{index_name(60)}", "an entry begins at 80", True)
 
-    def test_half(self) -> None:
-        """One that does not reach the segment's end is worth knowing: a crash leaves it."""
+    def test_an_incomplete_index_is_harmless(self) -> None:
+        """A crash leaves it so."""
         data = self.files._inode(join(FOLDER, index_name(60))).data
         del data[16:]
         self.assert_remark(f"t-0/{index_name(60)}", "does not reach", False)
 
 
 class SegmentTests(InspectionTestCase):
-    """Where damage lies."""
+    """The places of damage."""
 
-    def test_closed(self) -> None:
-        """In a closed segment all has to be sound, up to where the next begins."""
+    def test_a_closed_segment_must_be_sound_to_its_end(self) -> None:
+        """It ends where the next one begins."""
         self.rig.data(60)[-1] ^= 1
         del self.rig.data(120)[40:]
         self.rig.data(0).append(0)
@@ -239,14 +239,14 @@ class SegmentTests(InspectionTestCase):
             self.damages(), [(60, 1, DamageKind.EXCESS), (100, 20, DamageKind.PAYLOAD), (160, 20, DamageKind.SHORT)]
         )
 
-    def test_missing_segment(self) -> None:
-        """The place of a segment that is gone is a gap at the end of the one before it."""
+    def test_a_missing_segment_shows_in_the_one_before(self) -> None:
+        """Its place becomes a gap at that segment's end."""
         self.files.remove(self.rig.path(60))
         self.files.remove(join(FOLDER, index_name(60)))
         self.assertEqual(self.damages(), [(60, 60, DamageKind.SHORT)])
 
-    def test_flushed_end(self) -> None:
-        """In the last one all has to be that is behind neither checkpoint nor mark."""
+    def test_flushed_bytes_must_be_sound(self) -> None:
+        """Checkpoint or mark vouch for them; behind both, damage is a torn tail."""
         self.rig.data(180)[-1] ^= 1
         self.assertEqual(self.damages(), [(180, 20, DamageKind.PAYLOAD)])
         self.files.remove(join(FOLDER, "checkpoint"))
@@ -256,17 +256,17 @@ class SegmentTests(InspectionTestCase):
         self.files.remove(join(FOLDER, "mark"))
         self.assertEqual(self.damages(), [(180, 20, DamageKind.TAIL)])
 
-    def test_short_last(self) -> None:
-        """A last segment that is shorter than what was flushed lacks the rest."""
+    def test_a_short_last_segment_is_damage(self) -> None:
+        """It was flushed further than it reaches now."""
         del self.rig.data(180)[7:]
         self.assertEqual(self.damages(), [(180, 20, DamageKind.SHORT)])
 
 
 class RecordTests(SynchronousTestCase):
-    """The entries as ``logd dump`` shows them."""
+    """The entries, as ``logd dump`` shows them."""
 
     def setUp(self) -> None:
-        """A segment with one of everything."""
+        """Make a segment with an entry of each kind."""
         self.rig = Rig(LogSettings(index_bytes=1))
         wrapper = MessageSet([Message(b"w1"), Message(b"w2", key=b"k")], "zstd").encode()
         self.sets = [plain(b"one"), timed(b"two", 77), wrapper, gap(30), plain(b"\xff\xfe"), plain(b"last" * 30)]
@@ -275,12 +275,12 @@ class RecordTests(SynchronousTestCase):
         (self.place,) = read_contents(self.rig.files, self.rig.path()).segments
 
     def rows(self, start: int = 0, expand: bool = False) -> list[tuple[object, ...]]:
-        """Some columns."""
+        """Return some columns of the records."""
         records = read_records(self.rig.files, self.place, start, expand, 10)
         return [(r.id, r.next_position, r.magic, r.codec, r.timestamp, r.payload, bool(r.problem)) for r in records]
 
-    def test_all(self) -> None:
-        """Each entry once, with its place, and no more of its payload than asked for."""
+    def test_each_entry_is_shown_once(self) -> None:
+        """It comes with its place, and with no more of its payload than asked for."""
         ends = [sum(map(len, self.sets[:number])) for number in range(7)]
         contents = [
             (0, "none", None, b"one", False),
@@ -295,15 +295,15 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual(self.rows(13), expected[2:])
         self.assertEqual(self.rows(ends[6]), [])
 
-    def test_expand(self) -> None:
-        """The messages of a wrapper come behind it, at their places."""
+    def test_a_wrappers_messages_follow_it(self) -> None:
+        """They have the places at which consumers see them."""
         inside = [row for row in self.rows(expand=True) if row[5] in (b"w1", b"w2")]
         start = len(self.sets[0] + self.sets[1])
         end = start + len(self.sets[2])
         self.assertEqual([row[:2] for row in inside], [(start, end - 1), (end - 1, end)])
 
-    def test_too_large_to_expand(self) -> None:
-        """A wrapper of more messages than a reader opens is sound, and said to be too large."""
+    def test_an_oversized_wrapper_is_sound(self) -> None:
+        """It has more messages than a reader opens, and the record says so."""
         self.rig = Rig(LogSettings(index_bytes=1))
         self.rig.filled(encode_wrapper("gzip", plain(b"") * 1_000_001), plain(b"one"))
         self.rig.stop()
@@ -312,13 +312,13 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual((first.problem, second.payload), ("", b"one"))
         self.assertIn("max_decompressed_messages", json.loads(first.to_json())["unopened"])
 
-    def test_damaged(self) -> None:
-        """What is not sound is shown as such, and what follows it too."""
+    def test_a_damaged_entry_shows_its_problem(self) -> None:
+        """The entries behind it are shown as usual."""
         self.rig.data()[2] ^= 1
         self.assertEqual([row[-1] for row in self.rows()], [True, False, False, False, False, False])
 
-    def test_json(self) -> None:
-        """Bytes that are no text are in base64, in a field that says so."""
+    def test_binary_payloads_are_in_base64(self) -> None:
+        """Their field has a name of its own, so that text is never mistaken."""
         records = [json.loads(r.to_json()) for r in read_records(self.rig.files, self.place, 0, False, 100)]
         self.assertEqual((records[0]["payload"], records[0]["crc_ok"]), ("one", True))
         self.assertEqual(records[4]["payload_base64"], "//4=")

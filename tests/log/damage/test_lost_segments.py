@@ -1,4 +1,4 @@
-"""Tests of logd.log.damage.folder_repair where segments are missing or short: gaps take the place of what is lost."""
+"""Tests of logd.log.damage.folder_repair over missing and short segments: gaps take the place of lost bytes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FOLDER = f"{ROOT}/t-0"
 
 
 class LostSegmentTests(SynchronousTestCase):
-    """Gaps in the place of segments that are missing or short, in a whole partition's folder."""
+    """A partition's folder that has lost whole segments, or their ends."""
 
     def killed(self) -> Rig:
-        """Segments 0-60, 60-120, 120-160, all flushed; the broker was killed."""
+        """Return a killed broker's disk with segments 0-60, 60-120 and 120-160, all flushed."""
         rig = Rig(LogSettings(segment_bytes=50, index_bytes=1))
         rig.filled(*[ENTRY] * 8)
         rig.store.write_checkpoints()
@@ -32,7 +32,7 @@ class LostSegmentTests(SynchronousTestCase):
         return rig
 
     def check(self, rig: Rig, *lost: tuple[int, int, DamageKind]) -> None:
-        """Repair; then the log is served as a whole, with gaps where bytes are lost, and ids go on."""
+        """Repair, and check that the log is served whole, with gaps in place of lost bytes, and that ids go on."""
         rig.files.sync_directory(FOLDER)  # what was removed stays so when the power goes
         found = repair_folder(rig.files, FOLDER, dry_run=True, cut=False)
         self.assertFalse(found.is_sound)
@@ -55,21 +55,21 @@ class LostSegmentTests(SynchronousTestCase):
         self.assertEqual([log.find_boundary(start + size - 1) for start, size, _ in lost], [each[0] for each in lost])
         self.assertEqual(log.append([ENTRY], 1, -1), 160)
 
-    def test_in_the_middle(self) -> None:
-        """The segment before is lengthened by a gap."""
+    def test_a_gap_lengthens_the_segment_before(self) -> None:
+        """No file has to be made for it."""
         rig = self.killed()
         rig.files.remove(rig.path(60))
         self.check(rig, (60, 60, DamageKind.SHORT))
 
-    def test_short(self) -> None:
-        """So it is where a segment has lost its end, in the middle or at the log's end."""
+    def test_a_gap_replaces_a_lost_end(self) -> None:
+        """The segment is in the middle, or the last of the log."""
         rig = self.killed()
         del rig.data(60)[45:]
         del rig.data(120)[20:]
         self.check(rig, (100, 20, DamageKind.SHORT), (140, 20, DamageKind.SHORT))
 
-    def test_the_first(self) -> None:
-        """In front of the first segment that is left a segment of a gap is made, as old as that one."""
+    def test_a_gap_replaces_the_first_segments(self) -> None:
+        """It is a segment of its own, and as old as the next one, for retention."""
         rig = self.killed()
         rig.files.remove(rig.path(0))
         rig.files.remove(rig.path(60))
@@ -77,29 +77,29 @@ class LostSegmentTests(SynchronousTestCase):
         self.check(rig, (0, 120, DamageKind.MISSING))
         self.assertEqual(rig.files.modified(rig.path(0)), 77.0)
 
-    def test_the_first_without_a_checkpoint(self) -> None:
-        """So it is where the mark alone tells that there was one; `verify` says so before."""
+    def test_the_mark_alone_shows_the_loss(self) -> None:
+        """`logd verify` reports it before a repair."""
         rig = self.killed()
         rig.files.remove(f"{FOLDER}/checkpoint")
         rig.files.remove(rig.path(0))
         self.assertTrue(read_places(rig.files, FOLDER).has_losses)
         self.check(rig, (0, 60, DamageKind.MISSING))
 
-    def test_the_last(self) -> None:
-        """A last segment that is missing is a gap at the end of the one before."""
+    def test_a_gap_replaces_the_last_segment(self) -> None:
+        """It lengthens the one before."""
         rig = self.killed()
         rig.files.remove(rig.path(120))
         self.check(rig, (120, 40, DamageKind.SHORT))
 
-    def test_all(self) -> None:
-        """Where no segment is left one of a gap is made, from the log's start to its end."""
+    def test_a_gap_replaces_the_whole_log(self) -> None:
+        """It is one segment, from the log's start to its end."""
         rig = self.killed()
         for start in (0, 60, 120):
             rig.files.remove(rig.path(start))
         self.check(rig, (0, 160, DamageKind.MISSING))
 
-    def test_put_back_later(self) -> None:
-        """A file that is found after its gap was made takes the gap's place again at the next start."""
+    def test_a_file_put_back_replaces_its_gap(self) -> None:
+        """It is found after the repair, and the next start takes it."""
         rig = self.killed()
         content = bytes(rig.data(60))
         rig.files.remove(rig.path(60))
@@ -112,8 +112,8 @@ class LostSegmentTests(SynchronousTestCase):
         rig.open()
         self.assertEqual(rig.content(rig.log()), ENTRY * 9)
 
-    def test_the_index_does_not_come_back(self) -> None:
-        """An index whose entries lie in a gap stays away when the power goes behind the repair."""
+    def test_an_index_inside_a_gap_stays_away(self) -> None:
+        """A loss of power after the repair could bring its name back."""
         for seed in range(8):
             rig = self.killed()
             del rig.data(60)[20:]
@@ -124,8 +124,8 @@ class LostSegmentTests(SynchronousTestCase):
             rig.kill(power_lost=True)
             self.assertFalse(rig.files.exists(rig.path(60).replace(".log", ".index")))
 
-    def test_power(self) -> None:
-        """Whenever the power goes during a repair, another one finishes it."""
+    def test_a_repair_survives_power_loss(self) -> None:
+        """Another repair finishes it, at whichever change the power went."""
         for power in range(1, 12):
             for lost in ((60,), (0,), (0, 60, 120)):
                 rig = self.killed()

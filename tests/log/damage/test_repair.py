@@ -1,4 +1,4 @@
-"""Tests of logd.log.damage.repair and of what finds the damage: what is sound stays, what is made up never comes."""
+"""Tests of logd.log.damage.repair over damaged entries: sound entries stay, and none are made up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logd.log.damage.kinds import Damage, DamageKind
 from logd.log.damage.repair import HOLE_BYTES
 from logd.protocol import loops
 from logd.testing.memory.files import PowerLoss
-from tests.log.damaging import FOLDER, DamagedSegment, is_gap
+from tests.log.damaged_segments import FOLDER, DamagedSegment, is_gap
 from tests.log.entries import gap, plain, timed, wrapped
 
 SEEDS = st.integers(0, 1 << 32)
@@ -22,10 +22,10 @@ MOST_CHANGES = 40
 
 
 class RandomDamageTests(SynchronousTestCase):
-    """Segments of random entries, with an index and without, payloads and gaps full of what looks like entries."""
+    """Random segments, with and without an index, whose payloads and gaps are full of bytes that look like entries."""
 
     def check(self, segment: DamagedSegment, damaged: set[int]) -> None:
-        """Repair; then everything is sound, and readers get every entry that was, at its place."""
+        """Repair, and check that all is sound and readers get each undamaged entry at its place."""
         segment.repair()
         self.assertEqual(segment.harm(damaged), "")
         self.assertEqual(segment.look(), [])
@@ -35,8 +35,8 @@ class RandomDamageTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=300)
     @given(SEEDS)
-    def test_lengths(self, seed: int) -> None:
-        """A damaged length, whatever it says, costs that entry alone."""
+    def test_a_damaged_length_costs_one_entry(self, seed: int) -> None:
+        """Its value may point anywhere, even at another entry."""
         random = Random(seed)
         segment = DamagedSegment.random(random)
         number = random.randrange(len(segment.entries))
@@ -45,8 +45,8 @@ class RandomDamageTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=300)
     @given(SEEDS)
-    def test_bits(self, seed: int) -> None:
-        """A flipped bit anywhere costs the entry that it is in, at most."""
+    def test_a_flipped_bit_costs_one_entry_at_most(self, seed: int) -> None:
+        """It may be in the length, the magic, the checksum or the payload."""
         random = Random(seed)
         segment = DamagedSegment.random(random)
         number = random.randrange(len(segment.entries))
@@ -57,8 +57,8 @@ class RandomDamageTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=200)
     @given(SEEDS)
-    def test_far_apart(self, seed: int) -> None:
-        """Several damages with sound entries between them cost no other entry."""
+    def test_separate_damages_cost_their_entries_alone(self, seed: int) -> None:
+        """There are sound entries between them."""
         random = Random(seed)
         segment = DamagedSegment.random(random)
         damaged = set(range(random.randrange(3), len(segment.entries), 3))
@@ -69,8 +69,8 @@ class RandomDamageTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=200)
     @given(SEEDS)
-    def test_anything(self, seed: int) -> None:
-        """Whatever is written over it: afterwards all is sound, nothing moves, and what is before the damage stays."""
+    def test_any_overwrite_leaves_a_sound_log(self, seed: int) -> None:
+        """Nothing moves, and entries before the damage stay."""
         random = Random(seed)
         segment = DamagedSegment.random(random)
         first = random.randrange(segment.ends[-1])
@@ -88,8 +88,8 @@ class RandomDamageTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=100)
     @given(SEEDS)
-    def test_lasting(self, seed: int) -> None:
-        """What a repair has done survives a loss of power right behind it."""
+    def test_a_repair_lasts(self, seed: int) -> None:
+        """The power goes right behind it."""
         random = Random(seed)
         segment = DamagedSegment.random(random)
         segment.damage_length(0, random)
@@ -99,8 +99,8 @@ class RandomDamageTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=100)
     @given(SEEDS)
-    def test_short(self, seed: int) -> None:
-        """A file that lost its end is as long as before; what is left of it stays, the rest is a gap."""
+    def test_a_lost_end_becomes_a_gap(self, seed: int) -> None:
+        """The file has its former length again."""
         random = Random(seed)
         segment = DamagedSegment.random(random)
         size = random.randrange(segment.ends[-1])
@@ -110,10 +110,10 @@ class RandomDamageTests(SynchronousTestCase):
 
 
 class KnownDamageTests(SynchronousTestCase):
-    """One thing at a time."""
+    """One kind of damage at a time."""
 
-    def test_payload(self) -> None:
-        """A damaged payload becomes a gap of its size."""
+    def test_a_damaged_payload_becomes_a_gap(self) -> None:
+        """It has the size of the entry, and keeps the bytes behind its head."""
         segment = DamagedSegment([plain(b"one"), plain(b"two"), plain(b"three")])
         segment.data[12 + 10] ^= 1
         self.assertEqual(segment.look(), [Damage(12, 12, DamageKind.PAYLOAD, "checksum mismatch")])
@@ -121,8 +121,8 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual([each[:9] for each in segment.found().values()][1], gap(12)[:9])
         self.assertEqual(segment.data[21:24], b"two"[:1] + bytes([b"w"[0] ^ 1]) + b"o")
 
-    def test_too_short_for_a_gap(self) -> None:
-        """What looks like an entry but leaves no room for another before the end was none: one gap of both."""
+    def test_a_gap_has_room_for_its_head(self) -> None:
+        """An apparent entry that would leave less was none, and is part of the gap."""
         segment = DamagedSegment([plain(b"first"), plain(b"x" * 30)])
         segment.data[14:49] = plain(b"y" * 26)
         self.assertEqual(len(segment.data), segment.ends[-1])
@@ -130,24 +130,24 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual(segment.look(), [])
         self.assertEqual({at: is_gap(each) for at, each in segment.found().items()}, {0: False, 14: True})
 
-    def test_planted(self) -> None:
-        """The length that happens to point at an entry inside of the payload is not believed: the checksum knows."""
+    def test_a_planted_entry_is_not_believed(self) -> None:
+        """The damaged length points at it, inside the payload, but the checksum differs."""
         planted = plain(b"") * 3
         segment = DamagedSegment([plain(planted), plain(b"next")])
         segment.data[3] = 5  # now it ends where the planted entries begin
         segment.repair()
         self.assertEqual({at: is_gap(each) for at, each in segment.found().items()}, {0: True, 36: False})
 
-    def test_longer(self) -> None:
-        """The length that happens to point at a later entry does not take those between with it."""
+    def test_a_longer_length_swallows_no_entry(self) -> None:
+        """It happens to point at the start of a later one."""
         entries = [plain(b"x" * 55) for _ in range(4)]  # 64 bytes each: one bit makes it 128
         segment = DamagedSegment(entries)
         segment.data[3] ^= 64
         segment.repair()
         self.assertEqual(sorted(segment.found()), [0, 64, 128, 192])
 
-    def test_removed(self) -> None:
-        """What was removed does not come back when the gap over it is damaged."""
+    def test_a_removed_message_never_comes_back(self) -> None:
+        """Its bytes are still inside the gap that is damaged."""
         removed = plain(b"removed") * 3
         for at, bit in ((3, 1), (2, 8), (4, 1), (5, 1), (8, 128)):
             segment = DamagedSegment([plain(b"a"), gap(9 + len(removed))[:9] + removed, plain(b"b")])
@@ -155,15 +155,15 @@ class KnownDamageTests(SynchronousTestCase):
             segment.repair()
             self.assertEqual([is_gap(each) for each in segment.found().values()], [False, True, False], (at, bit))
 
-    def test_empty_payload_or_none(self) -> None:
-        """Right behind a head that is all gone, what looks like entries may be a payload, and is not kept."""
+    def test_bytes_behind_a_lost_head_are_doubtful(self) -> None:
+        """They look like entries, but may be its payload."""
         segment = DamagedSegment([plain(plain(b"planted") * 2), plain(b"next")])
         segment.data[:9] = bytes(9)
         segment.repair()
         self.assertTrue(all(is_gap(each) for each in segment.found().values()))
 
-    def test_index_vouches(self) -> None:
-        """With nothing else to go by, entries go on at the next boundary of the index."""
+    def test_the_index_tells_where_entries_go_on(self) -> None:
+        """Nothing else does, behind a head that is lost."""
         for indexed in (True, False):
             segment = DamagedSegment([plain(plain(b"planted") * 2), plain(b"next"), plain(b"last")])
             if indexed:
@@ -174,8 +174,8 @@ class KnownDamageTests(SynchronousTestCase):
                 [is_gap(each) for each in segment.found().values()], [True, False, False][: 1 + 2 * indexed]
             )
 
-    def test_wrong_index(self) -> None:
-        """An index that says that entries begin where none does is believed no more, and nothing is lost for it."""
+    def test_a_wrong_index_loses_no_entry(self) -> None:
+        """Once it is found wrong, it is not believed any more."""
         segment = DamagedSegment([plain(b"number %d" % number) for number in range(10)])
         segment.write_index(1, shift=2)
         segment.data[100] ^= 1
@@ -184,16 +184,16 @@ class KnownDamageTests(SynchronousTestCase):
         segment.repair()
         self.assertEqual(sum(a != b for a, b in zip(before, segment.data, strict=True)) <= 9, True)
 
-    def test_index_wrong_further_on(self) -> None:
-        """Entries do not go on where an index says so if none is there."""
+    def test_the_index_is_believed_with_its_entry(self) -> None:
+        """Entries do not go on where it says so and none is."""
         segment = DamagedSegment([plain(b"number %d" % number) for number in range(10)])
         segment.write_index(1, shift=2, shift_from=6)
         segment.data[5 * 17 : 5 * 17 + 9] = b"\xff" * 9
         segment.repair()
         self.assertEqual([is_gap(each) for each in segment.found().values()], [number == 5 for number in range(10)])
 
-    def test_no_room_for_a_gap(self) -> None:
-        """Where what was taken for entries ends too near to a vouched place, they were none."""
+    def test_an_apparent_entry_needs_room_behind_it(self) -> None:
+        """It ends too near to a vouched place, so it was none."""
         segment = DamagedSegment([plain(plain(b"planted") + b"junk!"), plain(b"next")])
         segment.write_index(1)
         segment.data[3] = 5  # it would end where the planted entry begins, and its checksum cannot tell
@@ -201,8 +201,8 @@ class KnownDamageTests(SynchronousTestCase):
         segment.repair()
         self.assertEqual([is_gap(each) for each in segment.found().values()], [True, False])
 
-    def test_wrong_end(self) -> None:
-        """A sound entry over the place where the next segment should begin is left alone; that place is wrong."""
+    def test_a_sound_entry_is_never_cut(self) -> None:
+        """The place where the next segment should begin is wrong instead."""
         segment = DamagedSegment([plain(b"one"), plain(b"two")])
         segment.place = SegmentPlace(FOLDER, 0, 20, True)
         before = bytes(segment.data)
@@ -211,24 +211,24 @@ class KnownDamageTests(SynchronousTestCase):
         segment.repair(cut=True)
         self.assertEqual(segment.data, before)
 
-    def test_magic(self) -> None:
-        """A magic that became 2 leaves the checksum right, but not the fields: consumers would stumble over it."""
+    def test_a_wrong_magic_is_damage(self) -> None:
+        """The checksum holds, but the fields make no sense, and consumers would fail at them."""
         segment = DamagedSegment([plain(b"a message in words"), plain(b"next")])
         segment.data[4] = 2
         self.assertEqual([damage.kind for damage in segment.look()], [DamageKind.PAYLOAD])
         segment.repair()
         self.assertIsNone(loops.decode_set(bytes(segment.data)).error)
 
-    def test_excess(self) -> None:
-        """What is behind the place where the next segment begins is cut."""
+    def test_bytes_beyond_a_segment_are_cut(self) -> None:
+        """The next segment has the same positions."""
         segment = DamagedSegment([plain(b"one")])
         segment.data.extend(plain(b"two"))
         self.assertEqual([damage.kind for damage in segment.look()], [DamageKind.EXCESS])
         segment.repair()
         self.assertEqual(segment.data, plain(b"one"))
 
-    def test_tail(self) -> None:
-        """What is not known to be flushed is no harm, and left alone."""
+    def test_an_unflushed_tail_is_left_alone(self) -> None:
+        """It was never promised, and the next start cuts it."""
         segment = DamagedSegment([plain(b"one"), plain(b"two")])
         segment.place = SegmentPlace(FOLDER, 0, 12, False)
         segment.data[20] ^= 1
@@ -239,8 +239,8 @@ class KnownDamageTests(SynchronousTestCase):
         segment.repair(cut=True)
         self.assertEqual(segment.data, before)
 
-    def test_a_sound_wrapper_that_cannot_be_opened(self) -> None:
-        """An entry whose checksum holds is kept in a file of its own before a gap takes its place; others are not."""
+    def test_a_sound_entry_is_kept_aside(self) -> None:
+        """Its codec may be known elsewhere; it has a file of its own before a gap takes its place."""
         sealed = wrapped(b"no codec of ours can open this", 1)
         segment = DamagedSegment([plain(b"one"), sealed, plain(b"two"), plain(b"three"), plain(b"four")])
         three = 12 + len(sealed) + 12
@@ -258,8 +258,8 @@ class KnownDamageTests(SynchronousTestCase):
         remarks = [remark for remark in read_places(segment.files, FOLDER).remarks if remark.path == kept]
         self.assertEqual([("kept for a person" in remark.text, remark.wrong) for remark in remarks], [(True, False)])
 
-    def test_nothing_vouches(self) -> None:
-        """Where nothing says how far entries are known, a damage that hides what follows is cut only when told to."""
+    def test_an_unvouched_tail_is_cut_on_request(self) -> None:
+        """It may hide entries, or be torn; only an operator can decide."""
         segment = DamagedSegment([plain(b"one"), wrapped(b"0123456789"), timed(b"two", 3)])
         segment.place = SegmentPlace(FOLDER, 0, None, False)
         segment.data[12:24] = b"\0\0\0\1" + b"\1" * 8
@@ -271,16 +271,16 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual(segment.repair(cut=True).cut_bytes, len(before) - 12)
         self.assertEqual(segment.data, plain(b"one"))
 
-    def test_a_large_segment_in_blocks(self) -> None:
-        """Entries larger than what is read at a time are checked and mended as others are."""
+    def test_large_entries_are_repaired_too(self) -> None:
+        """They are larger than the blocks in which a segment is read."""
         large = plain(b"0123456789abcdef" * (3 << 16))
         segment = DamagedSegment([plain(b"a"), large, plain(b"b"), large, plain(b"c")])
         segment.data[2 << 20] ^= 1
         segment.repair()
         self.assertEqual([is_gap(each) for each in segment.found().values()], [False, True, False, False, False])
 
-    def test_time_and_hole(self) -> None:
-        """The time of last change stays, and the blocks under a large gap are given back; under a small one not."""
+    def test_a_repair_keeps_the_segments_age(self) -> None:
+        """The blocks under a large gap are given back to the disk, but not under a small one."""
         segment = DamagedSegment([plain(b"x" * HOLE_BYTES * 2), plain(b"small")])
         now = [100.0]
         segment.files.now = lambda: now[0]
@@ -294,10 +294,10 @@ class KnownDamageTests(SynchronousTestCase):
 
 
 class CrashTests(SynchronousTestCase):
-    """The power goes in the middle of a repair, at each change that it makes."""
+    """A loss of power at each change that a repair makes."""
 
     def crash(self, seed: int, damaged: int, changes: int) -> bool:
-        """Repair until the power goes, then again; whether it went."""
+        """Repair until the power goes, then again; return True if it went."""
         random = Random(seed)
         segment = DamagedSegment.random(random, 12)
         numbers = set(random.sample(range(0, len(segment.entries), 2), min(damaged, (len(segment.entries) + 1) // 2)))
@@ -320,8 +320,8 @@ class CrashTests(SynchronousTestCase):
         self.assertEqual(segment.look(), [], (seed, changes))
         return crashed
 
-    def test_every_change(self) -> None:
-        """A second repair finishes what the first began, and nothing that was sound is lost."""
+    def test_a_second_repair_finishes_the_first(self) -> None:
+        """It loses nothing that was sound."""
         for seed in range(60):
             for changes in range(1, MOST_CHANGES):
                 if not self.crash(seed, 1 + seed % 4, changes):
@@ -329,8 +329,8 @@ class CrashTests(SynchronousTestCase):
             else:
                 self.fail("the power always goes")
 
-    def test_large(self) -> None:
-        """So it is when a hole is punched."""
+    def test_a_hole_is_punched_safely(self) -> None:
+        """The power goes around the call that gives the blocks back."""
         for changes in range(1, 8):
             for seed in range(10):
                 segment = DamagedSegment([plain(b"a"), plain(plain(b"planted") * 5000), plain(b"b")])

@@ -1,8 +1,8 @@
-"""Every call to the disk fails once, each in its turn, with a full disk's error and with a broken one's.
+"""Tests in which every call to the disk fails once, each in its turn, with a full disk's error and a broken one's.
 
 One life is lived again and again: appends, rolls, flushes, checkpoints, topics, retention, a clean stop and starts.
-Each time another call fails. Whatever it is, nothing that was visible is lost, ids stay, other partitions go on, and a
-start on the mended disk serves everything.
+Each time another call fails. No visible byte is lost, ids stay, other partitions go on, and a start on the mended disk
+serves everything.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
 
 SETTINGS = LogSettings(segment_bytes=50, index_bytes=1, retention_bytes=100, retention_ms=-1)
-#: What needs room; the other calls do not say that there is none.
+#: Calls that need room; no other call fails with ENOSPC.
 NEED_ROOM = {"append", "write_at", "create", "make_directory", "rename", "lock"}
 
 
 def full(call: str, path: str) -> OSError | None:
-    """A full disk."""
+    """Return the error of a full disk, for calls that need room."""
     return OSError(errno.ENOSPC, "No space left on device", path) if call in NEED_ROOM else None
 
 
 def broken(call: str, path: str) -> OSError | None:
-    """A disk that fails, whatever it is asked."""
+    """Return the error of a broken disk, for any call."""
     return OSError(errno.EIO, "Input/output error", path)
 
 
 @define(eq=False)
 class Life:
-    """What is done to the disk, and what has to be true in the end."""
+    """The work that is done on a disk, and the state that it has to leave."""
 
     rig: Rig
-    #: By topic: what was appended, and up to where it was visible.
+    #: By topic: the bytes appended, and the visible end.
     appended: dict[str, bytes] = field(factory=lambda: {"t": b"", "u": b""})
     visible: dict[str, int] = field(factory=lambda: {"t": 0, "u": 0})
     start: dict[str, int] = field(factory=lambda: {"t": 0, "u": 0})
@@ -50,7 +50,7 @@ class Life:
     serial: int = 0
 
     def live(self) -> None:
-        """Go through it once."""
+        """Go through the life once."""
         for _ in range(3):
             for _ in range(4):
                 self.append("t")
@@ -64,7 +64,7 @@ class Life:
             self.write_topics()
 
     def append(self, topic: str) -> None:
-        """Append one message; when that fails, no harm is done."""
+        """Append one message; a failure must do no harm."""
         self.serial += 1
         entry = plain(b"%d of %s" % (self.serial, topic.encode()))
         try:
@@ -77,7 +77,7 @@ class Life:
         self.appended[topic] += entry
 
     def write_topics(self) -> None:
-        """Replace topics.json; after an error the old one has to be there."""
+        """Replace topics.json; after an error it has to be the old one or the new one."""
         new = {f"topic{self.serial}"}
         try:
             TopicsFile(self.rig.files, ROOT).write({name: TopicEntry("u", {0: (0,)}) for name in new})
@@ -91,7 +91,7 @@ class Life:
         self.topics = new
 
     def note(self) -> None:
-        """Remember what consumers can see."""
+        """Note the ends that consumers see."""
         for topic in self.appended:
             log = self.rig.store.log(topic, 0)
             if log is not None and log.offline is None:
@@ -99,7 +99,7 @@ class Life:
                 self.visible[topic], self.start[topic] = log.visible_end, log.start
 
     def check(self, log: PartitionLog) -> None:
-        """All that was visible is there, but what retention let go (which a crash may undo)."""
+        """Check that all visible bytes are there, but those that retention removed, which a crash may undo."""
         assert log.offline is None, log.offline
         assert log.end >= self.visible[log.topic], (log.end, self.visible)
         assert log.start <= self.start[log.topic], (log.start, self.start)
@@ -108,7 +108,7 @@ class Life:
 
 
 class EachCallTests(SynchronousTestCase):
-    """One call fails."""
+    """Lives in each of which one call fails."""
 
     def each(self, fail_with: Callable[[str, str], OSError | None]) -> list[tuple[Life, str]]:
         """Live once for each call that can fail; return the lives with the call that failed in each."""
@@ -138,7 +138,7 @@ class EachCallTests(SynchronousTestCase):
         return lives
 
     def restart(self, life: Life, power_lost: bool) -> None:
-        """Kill and start again, on a disk that works; all is served."""
+        """Kill the broker, start it on a disk that works, and check that all is served."""
         rig = life.rig
         rig.files.fail_at = 0
         rig.kill(power_lost)
@@ -149,8 +149,8 @@ class EachCallTests(SynchronousTestCase):
             self.assertEqual(log.append([plain(b"more")], 1, -1), end)
         rig.threads.settle()
 
-    def test_full(self) -> None:
-        """A full disk costs at most the append, topic or checkpoint that met it; it may be tried again at once."""
+    def test_a_full_disk_costs_one_operation_at_most(self) -> None:
+        """It may be tried again at once, and no partition goes offline."""
         lives = self.each(full)
         self.assertGreater(len(lives), 60)
         for life, call in lives:
@@ -164,15 +164,15 @@ class EachCallTests(SynchronousTestCase):
                 self.assertEqual(log.visible_end, log.end, call)
                 life.check(log)
 
-    def test_full_and_killed(self) -> None:
-        """So it is when the process, or the power, goes after that."""
+    def test_a_restart_follows_a_full_disk(self) -> None:
+        """The process is killed after it, or the power goes."""
         for power_lost in (False, True):
             for life, call in self.each(full):
                 life.rig.files.random.seed(call)
                 self.restart(life, power_lost)
 
-    def test_broken(self) -> None:
-        """A broken disk takes at most the partition that it was asked for; its reason names what is to be done."""
+    def test_a_broken_disk_costs_one_partition_at_most(self) -> None:
+        """The reason names its folder and says what to do."""
         lives = self.each(broken)
         self.assertGreater(len(lives), 100)
         offline = set()
@@ -193,15 +193,15 @@ class EachCallTests(SynchronousTestCase):
         # Reads, checkpoints, indexes and removals do not do it.
         self.assertEqual(offline, {"append", "create", "open", "sync_data", "sync_directory"})
 
-    def test_broken_and_killed(self) -> None:
-        """A start on the mended disk serves everything that was visible, whatever had failed before."""
+    def test_a_mended_disk_serves_everything(self) -> None:
+        """The broker was killed on the broken one."""
         for power_lost in (False, True):
             for life, call in self.each(broken):
                 life.rig.files.random.seed(call)
                 self.restart(life, power_lost)
 
-    def test_starts(self) -> None:
-        """A start during which one call fails says so, or serves all but one partition; the next one serves all."""
+    def test_a_start_survives_a_failing_call(self) -> None:
+        """It is refused with a reason, or lacks one partition; the next start serves all."""
         for clean in (True, False):
             number = 0
             survived = False

@@ -16,22 +16,22 @@ from tests.log.threads import Threads
 
 
 class LocalFilesTests(SynchronousTestCase):
-    """Every operation on real files."""
+    """Each operation, on real files."""
 
     def setUp(self) -> None:
-        """A folder of its own."""
+        """Make an empty folder."""
         self.folder = os.path.abspath(self.mktemp())
         self.files = LocalFiles()
         self.files.make_directory(self.folder)
         self.path = self.folder + "/file"
 
     def content(self) -> bytes:
-        """What the file has."""
+        """Return the file's bytes."""
         with open(self.path, "rb") as file:
             return file.read()
 
-    def test_interfaces(self) -> None:
-        """The real ones and the doubles provide what they say."""
+    def test_files_and_their_doubles_provide_the_interfaces(self) -> None:
+        """A test over the doubles says nothing otherwise."""
         for files in (self.files, MemoryFiles()):
             verifyObject(IFileOperations, files)
         memory = MemoryFiles()
@@ -41,8 +41,8 @@ class LocalFilesTests(SynchronousTestCase):
         verifyObject(IFile, file)
         verifyObject(IThreads, Threads())
 
-    def test_modes(self) -> None:
-        """Messages are for their owner and its group: nothing that is made can be read by everybody."""
+    def test_files_are_private_to_owner_and_group(self) -> None:
+        """Messages may be confidential, whatever the umask."""
         self.patch_umask(0)
         self.files.open(self.path, create=True).close()
         self.files.make_directory(self.folder + "/inside")
@@ -55,7 +55,7 @@ class LocalFilesTests(SynchronousTestCase):
         self.addCleanup(os.umask, os.umask(mask))
 
     def test_a_link_is_not_locked(self) -> None:
-        """A link in the place of the file to lock is refused, and its target is left as it is."""
+        """Its target would be opened, and could be another program's file."""
         target = self.folder + "/target"
         with open(target, "w") as file:
             file.write("somebody's")
@@ -65,8 +65,8 @@ class LocalFilesTests(SynchronousTestCase):
         with open(target) as file:
             self.assertEqual(file.read(), "somebody's")
 
-    def test_a_directory_of_another_owner(self) -> None:
-        """Nothing is locked or made in it, and the error names both users."""
+    def test_another_users_directory_is_refused(self) -> None:
+        """Nothing is made or locked in it; the error names both users."""
         if os.geteuid():
             raise SkipTest("to give a directory away needs root")
         os.chown(self.folder, 4711, -1)
@@ -74,8 +74,8 @@ class LocalFilesTests(SynchronousTestCase):
         self.assertIn("user 4711 owns it, and this process runs as user 0", str(refused))
         self.assertEqual(os.listdir(self.folder), [])
 
-    def test_append(self) -> None:
-        """Appends of one buffer, of several, and of more than one system call takes follow one another."""
+    def test_appends_follow_one_another(self) -> None:
+        """Those of one buffer, of several, and of more than one system call takes."""
         file = self.files.open(self.path, create=True)
         self.addCleanup(file.close)
         many = [bytes([number % 256]) * (number % 7) for number in range(3000)]
@@ -85,8 +85,8 @@ class LocalFilesTests(SynchronousTestCase):
         self.assertEqual(self.content(), b"onetwothree" + b"".join(many))
         self.assertEqual(file.size(), len(self.content()))
 
-    def test_append_after_reopening_truncating_and_overwriting(self) -> None:
-        """An append goes to the end as it then is."""
+    def test_an_append_goes_to_the_current_end(self) -> None:
+        """The file was opened again, cut and written to before."""
         file = self.files.open(self.path, create=True)
         file.append([b"0123456789"])
         file.close()
@@ -99,8 +99,8 @@ class LocalFilesTests(SynchronousTestCase):
         file.append([b"d"])
         self.assertEqual(self.content(), b"01XY456789ad")
 
-    def test_read(self) -> None:
-        """Reads give what is there, fewer bytes only at the end; the cache has what was just written."""
+    def test_reads_return_the_bytes_there_are(self) -> None:
+        """They are fewer at the end only, and the cache has those just written."""
         file = self.files.open(self.path, create=True)
         self.addCleanup(file.close)
         file.append([b"0123456789"])
@@ -111,8 +111,8 @@ class LocalFilesTests(SynchronousTestCase):
         file.drop_cache()
         self.assertEqual(file.read_at(0, 10), b"0123456789")
 
-    def test_punch_hole(self) -> None:
-        """A hole reads as zeros, or as before where holes are not supported; the size stays."""
+    def test_a_hole_reads_as_zeros(self) -> None:
+        """A disk without holes keeps the bytes; the size stays in any case."""
         file = self.files.open(self.path, create=True)
         self.addCleanup(file.close)
         file.append([b"x" * 20_000])
@@ -121,32 +121,32 @@ class LocalFilesTests(SynchronousTestCase):
         self.assertEqual(file.size(), 20_000)
         self.assertEqual((file.read_at(0, 4096), file.read_at(12_288, 10)), (b"x" * 4096, b"x" * 10))
 
-    def test_create_is_exclusive(self) -> None:
-        """A file that is there is not made again, and one that is not there is not opened."""
+    def test_creating_needs_a_new_name(self) -> None:
+        """And opening needs one that is there."""
         with self.assertRaises(FileNotFoundError):
             self.files.open(self.path)
         self.files.open(self.path, create=True).close()
         with self.assertRaises(FileExistsError):
             self.files.open(self.path, create=True)
 
-    def test_reading_alone(self) -> None:
-        """A file opened for reading takes no append."""
+    def test_a_file_for_reading_takes_no_append(self) -> None:
+        """A reader cannot change a segment by mistake."""
         self.files.open(self.path, create=True).close()
         file = self.files.open_for_reading(self.path)
         self.addCleanup(file.close)
         with self.assertRaises(OSError):
             file.append([b"x"])
 
-    def test_lock(self) -> None:
-        """A lock is had once at a time, and ends with its file."""
+    def test_a_lock_has_one_holder(self) -> None:
+        """It ends with its file."""
         lock = self.files.lock(self.path)
         with self.assertRaises(BlockingIOError):
             self.files.lock(self.path)
         lock.close()
         self.files.lock(self.path).close()
 
-    def test_names(self) -> None:
-        """Names are made, listed, renamed over others, removed; times are set."""
+    def test_names_and_times_can_be_changed(self) -> None:
+        """They are made, listed, renamed over others and removed."""
         self.files.open(self.path, create=True).close()
         self.files.make_directory(self.folder + "/sub")
         self.assertEqual(self.files.list(self.folder), ["file", "sub"])

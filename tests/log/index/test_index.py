@@ -1,4 +1,4 @@
-"""Tests of logd.log.index.index, indexfile and indexsearch."""
+"""Tests of logd.log.index.index, index_file and index_search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH = "/index"
 
 
 def made(count: int, files: MemoryFiles | None = None) -> tuple[ActiveIndex, list[Boundary]]:
-    """An index of ``count`` boundaries, ten bytes and three milliseconds apart, and the boundaries."""
+    """Return an index of ``count`` boundaries, ten bytes and three milliseconds apart, and the boundaries."""
     index = ActiveIndex(files or MemoryFiles(), PATH, 0)
     boundaries = [Boundary(10 * number, 3 * number, number - 1) for number in range(count)]
     for boundary in boundaries:
@@ -27,17 +27,17 @@ def made(count: int, files: MemoryFiles | None = None) -> tuple[ActiveIndex, lis
 
 
 def is_at_or_before(position: int, boundary: Boundary) -> bool:
-    """What searches by position ask."""
+    """Tell if a boundary is at or before a position, as searches by position ask."""
     return boundary.position <= position
 
 
 def at_or_before(index: ActiveIndex, position: int) -> Boundary | None:
-    """The last boundary up to ``position``."""
+    """Return the last boundary up to ``position``."""
     return split_index(index.files, PATH, 0, partial(is_at_or_before, position), index.tail, index.chunks)[0]
 
 
 class SearchTests(SynchronousTestCase):
-    """Searching tail and file."""
+    """Searches in the tail and in the file."""
 
     def check(self, index: ActiveIndex, boundaries: list[Boundary], closed: bool) -> None:
         """Compare every split with the list's."""
@@ -50,15 +50,15 @@ class SearchTests(SynchronousTestCase):
             found = split_index(index.files, PATH, 0, holds, tail, chunks)
             self.assertEqual(found, expected, position)
 
-    def test_while_it_grows(self) -> None:
-        """Boundaries are found whether they are in the tail or in chunks of the file."""
+    def test_a_growing_index_finds_every_boundary(self) -> None:
+        """It may be in the tail, or in a chunk of the file."""
         for count in (1, 2, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1, 3 * CHUNK):
             index, boundaries = made(count)
             self.assertLessEqual(len(index.tail), CHUNK)
             self.check(index, boundaries, closed=False)
 
-    def test_when_finished(self) -> None:
-        """All of them, and the end, are found in the file alone."""
+    def test_a_finished_index_is_searched_in_its_file(self) -> None:
+        """The end of the segment is its last boundary."""
         for count in (1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 7):
             index, boundaries = made(count)
             index.finish(10 * count, 3 * count, count)
@@ -66,18 +66,18 @@ class SearchTests(SynchronousTestCase):
             self.check(index, boundaries, closed=True)
             self.assertEqual(last_boundary(index.files, PATH, 0), boundaries[-1])
 
-    def test_a_clock_set_back(self) -> None:
-        """Append times never go down, whatever the clock does, also from one chunk to the next."""
+    def test_append_times_never_go_down(self) -> None:
+        """The clock may be set back, also between two chunks."""
         index, _ = made(CHUNK)
         index.note(10 * CHUNK, 5, 0)
         self.assertEqual(index.tail[-1].append_ms, 3 * (CHUNK - 1))
 
 
 class LoadTests(SynchronousTestCase):
-    """Reading it again."""
+    """An index that is read again after a start."""
 
-    def test_clean(self) -> None:
-        """After ``finish`` the index goes on where it was, and the file stays right."""
+    def test_a_finished_index_goes_on(self) -> None:
+        """Later boundaries join it, and the file stays right."""
         for count in (1, CHUNK - 1, CHUNK, CHUNK + 5):
             index, boundaries = made(count)
             index.finish(10 * count, 3 * count, count)
@@ -92,8 +92,8 @@ class LoadTests(SynchronousTestCase):
             found = [at_or_before(again, boundary.position) for boundary in boundaries]
             self.assertEqual(found, boundaries)
 
-    def test_only_what_is_sound(self) -> None:
-        """Boundaries past the sound end are left out, chunk by chunk, and it is said."""
+    def test_boundaries_past_the_sound_end_are_dropped(self) -> None:
+        """They point into bytes that a recovery cut; the caller learns of it."""
         index, boundaries = made(2 * CHUNK + 10)
         index.finish(10 * len(boundaries), 0, 0)
         for sound in (0, 95, 5110, 5120, 5125, 10_240, 10_300):
@@ -101,8 +101,8 @@ class LoadTests(SynchronousTestCase):
             self.assertTrue(left_out)
             self.assertEqual(again.tail[-1], boundaries[sound // 10])
 
-    def test_torn_and_wrong(self) -> None:
-        """A torn last chunk is left out; a file of which nothing is right is said to be wrong."""
+    def test_a_torn_chunk_is_dropped(self) -> None:
+        """A file of which nothing is right is an error."""
         index, boundaries = made(CHUNK + 10)
         index.finish(10 * len(boundaries), 0, 0)
         files = index.files
@@ -120,12 +120,12 @@ class LoadTests(SynchronousTestCase):
 
 
 class ChunkTests(SynchronousTestCase):
-    """The bytes."""
+    """The bytes of a chunk."""
 
     @settings(max_examples=50, deadline=None)
     @given(st.lists(st.tuples(*[st.integers(-(1 << 63), (1 << 63) - 1)] * 3), min_size=1, max_size=CHUNK), st.data())
-    def test_round_trip_and_damage(self, flat: list[tuple[int, int, int]], data: st.DataObject) -> None:
-        """A chunk is read as it was written, and any changed byte or cut is noticed."""
+    def test_a_chunk_notices_any_change(self, flat: list[tuple[int, int, int]], data: st.DataObject) -> None:
+        """It is read as it was written, or refused."""
         boundaries = [Boundary(*each) for each in flat]
         encoded = encode_chunk(boundaries)
         self.assertEqual(decode_chunk(encoded), boundaries)

@@ -1,4 +1,4 @@
-"""Data directories on a real disk with things in them that should not be so: what a start makes of each."""
+"""Tests of starts over data directories on a real disk that have something wrong in them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DamageTestCase(SynchronousTestCase):
     """Two partitions, t-0 and u-0, of eight entries each in three segments, stopped cleanly or killed."""
 
     def setUp(self) -> None:
-        """Make them."""
+        """Fill both partitions."""
         self.path = Path(os.path.abspath(self.mktemp()))
         self.folder = self.path / "t-0"
         self.reports: list[str] = []
@@ -43,7 +43,7 @@ class DamageTestCase(SynchronousTestCase):
         self.threads.settle()
 
     def new_store(self) -> LogStore:
-        """A store that is not open yet."""
+        """Return a store that is not open yet."""
         clock = Clock()
         clock.advance(1_000_000)
         return LogStore(str(self.path), LocalFiles(), clock, self.threads, SETTINGS, report=self.report)
@@ -53,7 +53,7 @@ class DamageTestCase(SynchronousTestCase):
         self.reports.append(format.format(**fields))
 
     def start(self, damage: Callable[[], object]) -> PartitionLog:
-        """Stop, do the damage, start; partition u-0 is served as ever. Return t-0."""
+        """Stop, do the damage and start; check that partition u-0 is served as ever, and return t-0."""
         self.store.flush_all(lambda: None)
         self.store.close()
         damage()
@@ -65,7 +65,7 @@ class DamageTestCase(SynchronousTestCase):
         return self.store.create("t", 0)
 
     def content(self, log: PartitionLog) -> bytes:
-        """All of a log."""
+        """Return all bytes of a log."""
         content = b""
         while (found := log.read(log.start + len(content), 1000)) is not None:
             content += found.file.read_at(found.position, found.count)
@@ -73,7 +73,7 @@ class DamageTestCase(SynchronousTestCase):
         return content
 
     def replace(self, path: Path, kind: str) -> Callable[[], None]:
-        """Put something else in the place of a file."""
+        """Return a function that puts something else in the place of a file."""
 
         def put() -> None:
             if path.is_dir():
@@ -92,7 +92,7 @@ class DamageTestCase(SynchronousTestCase):
         return put
 
     def is_offline(self, log: PartitionLog, path: Path) -> None:
-        """It is, for a reason that names the file and what to do, and answers so."""
+        """Check that the log is offline, for a reason that names the file and says what to do."""
         self.assertIn(str(path), str(log.offline))
         self.assertIn("then restart the broker", str(log.offline))
         self.assertIn(str(log.offline), "\n".join(self.reports))
@@ -106,10 +106,10 @@ class DamageTestCase(SynchronousTestCase):
 
 
 class FileTests(DamageTestCase):
-    """What stands where a file of a partition should be."""
+    """Other things in the place of a partition's files."""
 
-    def test_segments(self) -> None:
-        """A last segment that is none takes its partition offline, and nothing of it is touched."""
+    def test_an_unusable_last_segment_is_not_touched(self) -> None:
+        """Its partition is offline, and keeps its other files."""
         path = self.folder / f"{LAST}.log"
         for kind in ("folder", "loop", "dangling"):
             log = self.start(self.replace(path, kind))
@@ -117,8 +117,8 @@ class FileTests(DamageTestCase):
             self.assertEqual((self.folder / f"{0:020}.log").read_bytes(), ENTRY * 3)
             self.start(self.replace(path, "file"))  # for the next turn: that is damage of another kind
 
-    def test_mended(self) -> None:
-        """Once the file is back the next start serves all."""
+    def test_a_file_put_back_is_served(self) -> None:
+        """The next start takes the partition into service again."""
         path = self.folder / f"{LAST}.log"
         aside = self.path.parent / "aside"
 
@@ -133,14 +133,14 @@ class FileTests(DamageTestCase):
         self.is_offline(self.start(put_aside), path)
         self.assertEqual(self.content(self.start(put_back)), ENTRY * 8)
 
-    def test_a_closed_segment(self) -> None:
-        """One that cannot be looked at takes its partition offline."""
+    def test_an_unusable_closed_segment_takes_it_offline(self) -> None:
+        """Its messages would be missing without a word otherwise."""
         for kind in ("folder", "loop", "dangling"):
             path = self.folder / f"{60:020}.log"
             self.is_offline(self.start(self.replace(path, kind)), path)
 
-    def test_checkpoint(self) -> None:
-        """A checkpoint that cannot be read takes the partition offline: nothing is cut on a guess."""
+    def test_an_unreadable_checkpoint_takes_it_offline(self) -> None:
+        """Without its start nothing may be cut; one that is merely damaged counts as missing."""
         path = self.folder / "checkpoint"
         for kind in ("folder", "loop"):
             self.is_offline(self.start(self.replace(path, kind)), path)
@@ -148,13 +148,13 @@ class FileTests(DamageTestCase):
         self.assertEqual(self.content(log), ENTRY * 8)
         self.assertIn("is damaged", "\n".join(self.reports))
 
-    def test_mark(self) -> None:
-        """A mark is a hint: whatever is in its place, the partition is served."""
+    def test_a_wrong_mark_costs_nothing(self) -> None:
+        """It is only a hint."""
         for kind in ("folder", "loop", "file", "nothing"):
             self.assertEqual(self.content(self.start(self.replace(self.folder / "mark", kind))), ENTRY * 8)
 
-    def test_indexes(self) -> None:
-        """So is an index, the last segment's or another's, whatever is in its place or wrong with it."""
+    def test_a_wrong_index_is_made_again(self) -> None:
+        """It may be the last segment's or another's, and anything may be in its place."""
         for start in ("0" * 20, LAST):
             path = self.folder / f"{start}.index"
             for kind in ("folder", "loop", "dangling", "file", "nothing"):
@@ -167,8 +167,8 @@ class FileTests(DamageTestCase):
                 log = self.start(lambda path=path, size=size: path.write_bytes(b"x" * size))  # type: ignore[misc]
                 self.assertEqual([log.find_boundary(at) for at in (25, 59, 130)], [20, 40, 120])
 
-    def test_leftovers_that_are_folders(self) -> None:
-        """A folder with a temporary file's name is left alone; a partition that it hinders says so."""
+    def test_a_folder_named_like_a_leftover_stays(self) -> None:
+        """A partition that cannot write because of it says so."""
         log = self.start((self.folder / "notes.tmp").mkdir)
         self.assertEqual(self.content(log), ENTRY * 8)
         (self.folder / "checkpoint.tmp").mkdir()
@@ -177,16 +177,16 @@ class FileTests(DamageTestCase):
 
 
 class FolderTests(DamageTestCase):
-    """What stands in the data directory."""
+    """Other things in the data directory."""
 
-    def test_partitions(self) -> None:
-        """Something else in a partition's place: offline if it may be one or the topic is known, else left alone."""
+    def test_a_wrong_thing_in_a_folders_place_is_offline(self) -> None:
+        """It may be the partition, on a disk that is not there."""
         for kind in ("loop", "dangling", "file"):
             log = self.start(self.replace(self.folder, kind))
             self.is_offline(log, self.folder)
 
-    def test_foreign_names(self) -> None:
-        """Nothing else there hinders anybody, and nothing of it is changed."""
+    def test_foreign_names_are_left_alone(self) -> None:
+        """They are reported, and keep no partition from service."""
         names = ("notes.deleted", "x.deleted", "loop-0", "dangling", "pipe-0", "0", "-0", "a b-0", "t-00", "é-0")
 
         def put() -> None:
@@ -204,8 +204,8 @@ class FolderTests(DamageTestCase):
             self.assertTrue(os.path.lexists(self.path / name), name)
             self.assertIn(str(self.path / name), "\n".join(self.reports))
 
-    def test_what_is_being_deleted(self) -> None:
-        """A folder on its way out that cannot be removed is reported, and tried again."""
+    def test_a_failed_removal_is_repeated(self) -> None:
+        """It is reported, and the next start removes the folder."""
         leaving = self.path / "0a1b2c3d-0000-4000-8000-00000000abcd.deleted"
 
         def put() -> None:
@@ -217,8 +217,8 @@ class FolderTests(DamageTestCase):
         self.start((leaving / "folder").rmdir)
         self.assertFalse(leaving.exists())
 
-    def test_topics(self) -> None:
-        """A list of topics that cannot be read stops the start: partitions would get wrong settings."""
+    def test_an_unreadable_list_of_topics_stops_the_start(self) -> None:
+        """Partitions would get wrong settings."""
         path = self.path / "topics.json"
         for kind in ("folder", "loop"):
             self.replace(path, kind)()
@@ -227,16 +227,16 @@ class FolderTests(DamageTestCase):
             self.assertIn(str(path), str(error))
             self.assertIn("move it away", str(error))
 
-    def test_a_new_file_system(self) -> None:
-        """What a new file system brings with it does not make an empty data directory a damaged one."""
+    def test_a_new_file_system_counts_as_empty(self) -> None:
+        """It brings lost+found with it."""
         self.path = self.path.parent / "other"
         (self.path / "lost+found").mkdir(parents=True)
         store = self.new_store()
         store.open()
         store.close()
 
-    def test_meta(self) -> None:
-        """So does a directory that does not say whose it is, in any of two files."""
+    def test_an_unreadable_identity_stops_the_start(self) -> None:
+        """The directory might be another broker's; neither meta nor its copy can be read."""
         path = self.path / "meta"
         (self.path / "meta.copy").unlink()
         for kind in ("folder", "loop", "file"):

@@ -1,4 +1,4 @@
-"""Tests of the flush mark: what was flushed between two checkpoints is told from what a crash tore off."""
+"""Tests of the flush mark, which tells bytes flushed since the checkpoint from those that a crash tore off."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MARK = f"{FOLDER}/mark"
 
 
 class MarkTests(SynchronousTestCase):
-    """The file."""
+    """The file of the mark."""
 
-    def test_bytes(self) -> None:
-        """Its content is text of one length, whatever the number, so that it can be written over in place."""
+    def test_a_mark_is_text_of_one_length(self) -> None:
+        """So it can be written over in place, whatever its number."""
         self.assertEqual(encode_mark(160), b"logd-mark 1 00000000000000000160 9bae58ee\n")
         self.assertEqual(len(encode_mark((1 << 63) - 1)), len(encode_mark(0)))
 
-    def test_often_written(self) -> None:
-        """One that is written often opens its file once; what goes wrong with it is no matter, and may pass."""
+    def test_a_failing_mark_is_harmless(self) -> None:
+        """Its file is opened once for many writes, and an error may pass."""
         files = Rig().files
         mark = Mark(files, ROOT)
         files.errors["open"] = [OSError(errno.EIO, "input/output error")]
@@ -42,8 +42,8 @@ class MarkTests(SynchronousTestCase):
         mark.write(5)
         self.assertEqual(read_mark(files, ROOT), 5)
 
-    def test_follows_the_flush(self) -> None:
-        """It says after every sync up to where that came, and nothing of what is not flushed."""
+    def test_a_mark_follows_each_sync(self) -> None:
+        """It says nothing of bytes that are not flushed."""
         rig = Rig()
         log = rig.filled(ENTRY)
         self.assertEqual(read_mark(rig.files, FOLDER), 20)
@@ -53,8 +53,8 @@ class MarkTests(SynchronousTestCase):
         log.append([ENTRY], 1, -1)
         self.assertEqual(read_mark(rig.files, FOLDER), 40)
 
-    def test_not_after_a_failed_sync(self) -> None:
-        """A sync that failed leaves the mark where it was."""
+    def test_a_failed_sync_leaves_the_mark(self) -> None:
+        """It would vouch for bytes that the disk may not have."""
         rig = Rig()
         log = rig.filled(ENTRY)
         rig.files.fail_syncs = 1
@@ -62,8 +62,8 @@ class MarkTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(read_mark(rig.files, FOLDER), 20)
 
-    def test_damage(self) -> None:
-        """Any changed byte, and any prefix, counts as no mark."""
+    def test_a_damaged_mark_counts_as_none(self) -> None:
+        """Any changed byte, and any prefix, is noticed."""
         rig = Rig()
         rig.filled(ENTRY)
         data = rig.files._inode(MARK).data
@@ -75,8 +75,8 @@ class MarkTests(SynchronousTestCase):
             data[:] = whole[:at]
             self.assertEqual(read_mark(rig.files, FOLDER), 0, at)
 
-    def test_unreadable(self) -> None:
-        """One that cannot be read counts as none; one that cannot be written costs nothing."""
+    def test_an_unreadable_mark_counts_as_none(self) -> None:
+        """One that cannot be written does not keep messages from being flushed."""
         rig = Rig()
         log = rig.filled(ENTRY)
         rig.files.errors[f"open_for_reading {MARK}"] = [OSError(errno.EIO, "bad sector")]
@@ -86,8 +86,8 @@ class MarkTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual((log.visible_end, read_mark(rig.files, FOLDER)), (40, 20))
 
-    def test_with_the_checkpoint(self) -> None:
-        """Whichever is further on tells up to where the log was flushed; without a checkpoint its start is unknown."""
+    def test_the_later_of_mark_and_checkpoint_counts(self) -> None:
+        """Without a checkpoint the start of the log is unknown."""
         rig = Rig()
         log = rig.filled(ENTRY)
         self.assertIsNone(read_flushed(rig.files, FOLDER))
@@ -101,10 +101,10 @@ class MarkTests(SynchronousTestCase):
 
 
 class StartTests(SynchronousTestCase):
-    """What a start makes of it."""
+    """Starts that find a mark."""
 
-    def test_bit_rot_behind_the_checkpoint(self) -> None:
-        """A byte that changed in what was flushed is no torn tail: nothing is cut, and no id is given again."""
+    def test_flushed_damage_is_not_a_torn_tail(self) -> None:
+        """Nothing is cut, so that no id is given again."""
         for at in (0, 3, 12):  # a length, a length, a payload
             rig = Rig()
             log = rig.filled(ENTRY, ENTRY, ENTRY)
@@ -115,8 +115,8 @@ class StartTests(SynchronousTestCase):
             self.assertEqual((log.end, log.visible_end, len(rig.data())), (60, 60, 60))
             self.assertEqual(log.append([ENTRY], 1, -1), 60)
 
-    def test_a_torn_tail(self) -> None:
-        """Behind the mark it is one, and it is cut."""
+    def test_a_tail_behind_the_mark_is_cut(self) -> None:
+        """It was never flushed."""
         rig = Rig()
         log = rig.filled(ENTRY)
         log.append([ENTRY], 1, -1)
@@ -126,8 +126,8 @@ class StartTests(SynchronousTestCase):
         rig.open()
         self.assertEqual(rig.log().end, 20)
 
-    def test_a_killed_broker_starts_without_reading(self) -> None:
-        """After a kill only what no sync had reached is checked, however old the checkpoint."""
+    def test_a_killed_broker_reads_little_at_its_start(self) -> None:
+        """Only bytes that no sync had reached are checked, however old the checkpoint."""
         rig = Rig()
         rig.filled(*[plain(bytes(1000))] * 3000)
         rig.kill()
@@ -136,8 +136,8 @@ class StartTests(SynchronousTestCase):
         self.assertEqual(rig.log().end, 1009 * 3000)
         self.assertLess(rig.files.bytes_read, 2_500_000)  # what the index, in chunks of 2 MiB of log, did not have yet
 
-    def test_lost_bytes(self) -> None:
-        """A mark past the log's end keeps the partition offline: nothing is cut, and no id is given again."""
+    def test_a_mark_past_the_end_shows_a_loss(self) -> None:
+        """The partition is offline and nothing is cut, so that no id is given again."""
         rig = Rig()
         rig.filled(ENTRY, ENTRY, ENTRY)
         rig.kill()
@@ -146,8 +146,8 @@ class StartTests(SynchronousTestCase):
         self.assertIn("00000000000000000000.log has lost its end: bytes 45 to 60 are lost", str(rig.log().offline))
         self.assertEqual((len(rig.data()), read_mark(rig.files, FOLDER)), (45, 60))
 
-    def test_a_deleted_topic(self) -> None:
-        """A sync under way when its topic is deleted does not leave its mark in the topic made anew."""
+    def test_a_deleted_topic_leaves_no_mark(self) -> None:
+        """Its last sync ends while the topic is made anew."""
         rig = Rig()
         log = rig.filled(ENTRY)
         log.append([ENTRY], 1, -1)

@@ -1,4 +1,4 @@
-"""Tests of starts that find flushed bytes missing: no id is given twice, nothing is touched."""
+"""Tests of starts that find flushed bytes missing: no id is given twice, and no file is touched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL = LogSettings(segment_bytes=50, index_bytes=1)
 
 
 def killed(checkpoint: bool = True) -> Rig:
-    """Segments 0-60, 60-120, 120-160 of partition t-0, and another partition; the broker was killed."""
+    """Return a killed broker's disk: segments 0-60, 60-120, 120-160 of partition t-0, and another partition."""
     rig = Rig(SMALL)
     rig.filled(*[ENTRY] * 8)
     rig.log("u").append([ENTRY], 1, -1)
@@ -33,10 +33,10 @@ def killed(checkpoint: bool = True) -> Rig:
 
 
 class LossAtStartTests(SynchronousTestCase):
-    """What a start makes of flushed bytes that are in no file."""
+    """Starts that find flushed bytes in no file."""
 
     def start(self, rig: Rig, damage: Callable[[], object]) -> PartitionLog:
-        """Do the damage and start; the folder stays as it is, and the other partition is served. Return the log."""
+        """Damage and start; check that the folder is unchanged and the other partition served. Return the log."""
         damage()
         before = self.folder(rig)
         rig.reports.clear()
@@ -46,11 +46,11 @@ class LossAtStartTests(SynchronousTestCase):
         return rig.log()
 
     def folder(self, rig: Rig) -> dict[str, bytes]:
-        """What is in the folder."""
+        """Return the files of the folder, with their bytes."""
         return {name: bytes(rig.files._inode(f"{FOLDER}/{name}").data) for name in rig.files.list(FOLDER)}
 
     def is_offline(self, log: PartitionLog, *losses: LostRange, text: str) -> None:
-        """It is, with these losses, for a reason that has ``text`` in it and says what to do; nothing is answered."""
+        """Check that the log is offline for these losses, and that its reason has ``text`` and a remedy."""
         reason = log.offline
         assert isinstance(reason, BytesLost), reason
         self.assertEqual(reason.losses, losses)
@@ -59,16 +59,16 @@ class LossAtStartTests(SynchronousTestCase):
         self.assertRaises(PartitionOffline, log.append, [ENTRY], 1, -1)
         self.assertRaises(PartitionOffline, log.read, 0, 100)
 
-    def test_a_missing_segment(self) -> None:
-        """A hole in the middle: the partition is offline, and its reason names the file and the range."""
+    def test_a_missing_segment_is_named(self) -> None:
+        """The reason has its file and the lost bytes, with a checkpoint or by the mark alone."""
         for checkpoint in (True, False):
             rig = killed(checkpoint)
             log = self.start(rig, lambda rig=rig: rig.files.remove(rig.path(60)))  # type: ignore[misc]
             self.is_offline(log, LostRange(60, 120, 0), text=f"{rig.path(60)} is missing: bytes 60 to 120 are lost")
             self.assertIn(str(log.offline), rig.reports)
 
-    def test_a_short_segment(self) -> None:
-        """A rolled segment that has lost its end."""
+    def test_a_short_segment_is_named(self) -> None:
+        """It was closed, so the next one tells where it ended."""
         rig = killed()
 
         def damage() -> None:
@@ -77,8 +77,8 @@ class LossAtStartTests(SynchronousTestCase):
         log = self.start(rig, damage)
         self.is_offline(log, LostRange(90, 120, 60), text=f"{rig.path(60)} has lost its end: bytes 90 to 120 are lost")
 
-    def test_a_short_segment_without_an_index(self) -> None:
-        """With nothing that tells which of two files it was, both are named."""
+    def test_both_possible_files_are_named(self) -> None:
+        """Without an index nothing tells which of two files it was."""
         rig = killed()
 
         def damage() -> None:
@@ -89,8 +89,8 @@ class LossAtStartTests(SynchronousTestCase):
         text = f"{rig.path(100)} is missing, or {rig.path(60)} has lost its end: bytes 100 to 120 are lost"
         self.is_offline(log, LostRange(100, 120, 60), text=text)
 
-    def test_several(self) -> None:
-        """Each loss is named."""
+    def test_each_loss_is_named(self) -> None:
+        """An operator can then look for all the files at once."""
         rig = killed()
 
         def damage() -> None:
@@ -102,8 +102,8 @@ class LossAtStartTests(SynchronousTestCase):
         text = f"{rig.path(0)} has lost its end, and {rig.path(60)} is missing: bytes 20 to 120 are lost"
         self.is_offline(log, LostRange(20, 120, 0), LostRange(140, 160, 120), text=text)
 
-    def test_the_last_segment(self) -> None:
-        """The last one is missing, or short, below what the checkpoint or the mark alone vouches for."""
+    def test_a_missing_last_segment_is_noticed(self) -> None:
+        """Checkpoint or mark vouch for its bytes, whether it is missing or short."""
         for checkpoint in (True, False):
             rig = killed(checkpoint)
             log = self.start(rig, lambda rig=rig: rig.files.remove(rig.path(120)))  # type: ignore[misc]
@@ -116,8 +116,8 @@ class LossAtStartTests(SynchronousTestCase):
             log = self.start(rig, lambda rig=rig: cut(rig.data(120)))  # type: ignore[misc]
             self.is_offline(log, LostRange(145, 160, 120), text="bytes 145 to 160 are lost")
 
-    def test_the_first_segments(self) -> None:
-        """The first ones are missing, above the start that the checkpoint says."""
+    def test_missing_first_segments_are_noticed(self) -> None:
+        """The log starts before them, as the checkpoint says."""
         rig = killed()
 
         def damage() -> None:
@@ -126,8 +126,8 @@ class LossAtStartTests(SynchronousTestCase):
 
         self.is_offline(self.start(rig, damage), LostRange(0, 120, None), text=f"{rig.path(0)} is missing")
 
-    def test_the_first_segments_without_a_checkpoint(self) -> None:
-        """Retention would have left a checkpoint: so the mark, or the tree, tells that a log began at 0."""
+    def test_a_log_without_a_checkpoint_began_at_0(self) -> None:
+        """Retention would have left one, so mark or tree tell of the loss."""
         for known_end in (None, 100):
             rig = killed(checkpoint=False)
             if known_end is not None:
@@ -136,24 +136,24 @@ class LossAtStartTests(SynchronousTestCase):
             log = self.start(rig, lambda rig=rig: rig.files.remove(rig.path(0)))  # type: ignore[misc]
             self.is_offline(log, LostRange(0, 60, None), text=f"{rig.path(0)} is missing: bytes 0 to 60 are lost")
 
-    def test_the_first_segment_without_anything(self) -> None:
-        """Without checkpoint and mark it may be a crash before the first sync: the log begins with what is there."""
+    def test_an_unvouched_log_begins_where_it_can(self) -> None:
+        """Without checkpoint and mark it may be a crash before the first sync."""
         rig = killed(checkpoint=False)
         rig.files.remove(f"{FOLDER}/mark")
         rig.files.remove(rig.path(0))
         rig.open()
         self.assertEqual((rig.log().offline, rig.log().start, rig.log().end), (None, 60, 160))
 
-    def test_the_first_segment_with_a_damaged_checkpoint(self) -> None:
-        """A checkpoint was there, so retention may have removed it: the log is served from what is left."""
+    def test_a_damaged_checkpoint_allows_a_later_start(self) -> None:
+        """Retention may have removed the first segment."""
         rig = killed()
         rig.files.remove(rig.path(0))
         rig.files._inode(f"{FOLDER}/checkpoint").data[20] ^= 1
         rig.open()
         self.assertEqual((rig.log().offline, rig.log().start, rig.log().end), (None, 60, 160))
 
-    def test_all_segments(self) -> None:
-        """All of them are: with a checkpoint, or a mark alone."""
+    def test_a_log_without_segments_is_offline(self) -> None:
+        """Checkpoint or mark tell that there were some."""
         for checkpoint in (True, False):
             rig = killed(checkpoint)
 
@@ -163,8 +163,8 @@ class LossAtStartTests(SynchronousTestCase):
 
             self.is_offline(self.start(rig, damage), LostRange(0, 160, None), text="bytes 0 to 160 are lost")
 
-    def test_put_back(self) -> None:
-        """Once the file is back all is served, and ids go on where they were."""
+    def test_a_file_put_back_ends_the_loss(self) -> None:
+        """All is served, and ids go on where they were."""
         rig = killed()
         content = bytes(rig.data(60))
         self.start(rig, lambda: rig.files.remove(rig.path(60)))
@@ -176,15 +176,15 @@ class LossAtStartTests(SynchronousTestCase):
         self.assertEqual(rig.content(rig.log()), ENTRY * 8)
         self.assertEqual(rig.log().append([ENTRY], 1, -1), 160)
 
-    def test_a_torn_tail_beyond(self) -> None:
-        """What lies behind all that something vouches for is still cut, and the partition served."""
+    def test_a_torn_tail_is_cut_beside_that(self) -> None:
+        """Nothing vouches for it, so the partition is served."""
         rig = killed()
         rig.data(120).extend(b"torn")
         rig.open()
         self.assertEqual(rig.log().end, 160)
 
-    def test_retention(self) -> None:
-        """What retention has removed, or was about to, is no loss."""
+    def test_expired_segments_are_no_loss(self) -> None:
+        """Retention has removed them, or was about to."""
         rig = Rig(LogSettings(segment_bytes=50, retention_bytes=50, retention_ms=-1))
         rig.filled(*[ENTRY] * 8)
         rig.store.expire()
@@ -196,16 +196,16 @@ class LossAtStartTests(SynchronousTestCase):
 
 
 class KnownEndTests(SynchronousTestCase):
-    """What is known from outside, when a store is opened."""
+    """Ends that are known from the coordination tree when a store is opened."""
 
     def open(self, rig: Rig, known_end: int | None) -> PartitionLog:
-        """Open with a known end of t-0."""
+        """Open the store with a known end of t-0, and return the log."""
         rig.known_end = {("t", 0): known_end} if known_end is not None else {}
         rig.open()
         return rig.store.logs_of("t")[0]
 
-    def test_below(self) -> None:
-        """A log that reaches the known end is served; what lies before that end is not cut for being unsound."""
+    def test_a_log_that_reaches_its_known_end_is_served(self) -> None:
+        """Bytes before that end are not cut, though they are damaged."""
         rig = killed()
         self.assertEqual(self.open(rig, 160).offline, None)
         rig.kill()
@@ -214,16 +214,16 @@ class KnownEndTests(SynchronousTestCase):
         rig.data(120)[10] ^= 1
         self.assertEqual(self.open(rig, 160).end, 160)
 
-    def test_above(self) -> None:
-        """A log that ends below it is offline, and nothing of it is touched."""
+    def test_a_log_below_its_known_end_is_offline(self) -> None:
+        """Nothing of it is touched, not even a torn tail."""
         rig = killed()
         rig.data(120).extend(b"torn")
         log = self.open(rig, 1000)
         self.assertIn("bytes 164 to 1000 are lost", str(log.offline))
         self.assertEqual(len(rig.data(120)), 44)
 
-    def test_an_empty_folder(self) -> None:
-        """A folder without a segment is no empty log, and nothing is made in it before that is asked for."""
+    def test_an_empty_folder_is_not_an_empty_log(self) -> None:
+        """Nothing is made in it until the log is asked for."""
         rig = Rig()
         rig.kill()
         rig.files.make_directory(FOLDER)
@@ -236,20 +236,20 @@ class KnownEndTests(SynchronousTestCase):
 
 
 class FindLossesTests(SynchronousTestCase):
-    """The arithmetic."""
+    """The arithmetic of losses."""
 
-    def test_nothing(self) -> None:
-        """An empty log, and one whose first name a crash took before anything was flushed, have lost nothing."""
+    def test_an_empty_log_has_lost_nothing(self) -> None:
+        """Nor has one whose first name a crash took before any flush."""
         self.assertEqual(find_losses([], 0, 0), [])
         self.assertEqual(find_losses([], 60, 60), [])
         self.assertEqual(find_losses([(60, 20)], 0, 0), [])
 
-    def test_too_long(self) -> None:
-        """Bytes behind the next segment's start do not stand in for what is lost of that one."""
+    def test_excess_bytes_replace_no_loss(self) -> None:
+        """They stand behind the next segment's start, and have no positions."""
         self.assertEqual(find_losses([(0, 160), (60, 20), (120, 40)], 0, 160), [LostRange(80, 120, 60)])
 
-    def test_highest_end(self) -> None:
-        """The highest number that anything tells of counts; what cannot be read does not."""
+    def test_the_highest_known_end_counts(self) -> None:
+        """Sources that cannot be read are left out."""
         rig = killed()
         self.assertEqual(highest_end(rig.files, FOLDER), 160)
         for name in ("mark", "checkpoint"):

@@ -1,4 +1,4 @@
-"""Tests of logd.log.recovery.recovery: what a start makes of what a crash left."""
+"""Tests of logd.log.recovery.recovery: starts after a crash."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SMALL = LogSettings(segment_bytes=50, index_bytes=1)
 
 
 class TornTailTests(SynchronousTestCase):
-    """What lies behind the checkpoint."""
+    """Bytes behind the checkpoint."""
 
-    def test_every_prefix(self) -> None:
-        """Wherever the file ends, whole entries are kept and the rest is cut, for each kind of entry."""
+    def test_whole_entries_survive_any_cut(self) -> None:
+        """The file may end anywhere, in an entry of any kind."""
         kinds = [ENTRY, wrapped(b"set of messages"), timed(b"value", 77), plain(b""), gap(30)]
         tail = b"".join(kinds)
         ends = [20]
@@ -35,8 +35,8 @@ class TornTailTests(SynchronousTestCase):
             self.assertEqual((log.end, log.visible_end, len(rig.data())), (expected,) * 3)
             self.assertEqual(bool(rig.reports[1:]), 20 + size != expected)
 
-    def test_every_byte(self) -> None:
-        """A changed byte in the last entry cuts it, wherever it is (but within a gap, or a wrapper's attributes)."""
+    def test_a_changed_byte_cuts_the_last_entry(self) -> None:
+        """Within a gap, or a wrapper's attributes, it does not matter."""
         for kind, free in ((ENTRY, ()), (timed(b"v", 7), ()), (wrapped(b"abc"), (5,)), (gap(20), range(9, 20))):
             for at in range(len(kind)):
                 rig = Rig()
@@ -47,8 +47,8 @@ class TornTailTests(SynchronousTestCase):
                 rig.open()
                 self.assertEqual(rig.log().end, 20 + len(kind) if at in free else 20, (kind, at))
 
-    def test_a_large_entry(self) -> None:
-        """An entry larger than what is read at a time is checked as a whole."""
+    def test_a_large_entry_is_checked_whole(self) -> None:
+        """It is larger than the blocks in which the segment is read."""
         large = plain(b"0123456789abcdef" * (3 << 16))
         for damaged in (False, True):
             rig = Rig()
@@ -60,8 +60,8 @@ class TornTailTests(SynchronousTestCase):
             rig.open()
             self.assertEqual(rig.log().end, 20 if damaged else 40 + len(large))
 
-    def test_zeros(self) -> None:
-        """A file that is longer than what was written into it ends in zeros; they are cut."""
+    def test_trailing_zeros_are_cut(self) -> None:
+        """A file system may lengthen a file before it writes the bytes."""
         rig = Rig()
         rig.filled(ENTRY)
         rig.kill()
@@ -69,8 +69,8 @@ class TornTailTests(SynchronousTestCase):
         rig.open()
         self.assertEqual(rig.log().end, 20)
 
-    def test_ids_go_on(self) -> None:
-        """The next append goes where the sound entries end, and its age and times are kept."""
+    def test_ids_go_on_behind_the_sound_entries(self) -> None:
+        """The segment keeps its age, by which retention goes."""
         rig = Rig()
         rig.filled(ENTRY)
         rig.kill()
@@ -81,8 +81,8 @@ class TornTailTests(SynchronousTestCase):
         self.assertEqual(rig.log().segments(), [(0, 20, int(modified * 1000))])
         self.assertEqual(rig.log().append([ENTRY], 1, -1), 20)
 
-    def test_only_behind_the_checkpoint(self) -> None:
-        """Nothing before the checkpoint is read again: damage there is found by readers, and is not cut."""
+    def test_bytes_before_the_checkpoint_are_not_read(self) -> None:
+        """Damage there is found by readers, and never cut."""
         rig = Rig(LogSettings(index_bytes=1))
         log = rig.filled(ENTRY, ENTRY)
         rig.store.write_checkpoints()
@@ -97,8 +97,8 @@ class TornTailTests(SynchronousTestCase):
         rig.open()
         self.assertEqual(rig.log().end, 80)
 
-    def test_a_clean_stop_reads_nothing(self) -> None:
-        """After a clean stop no segment is read, however much is in it, and nothing is written."""
+    def test_a_start_after_a_clean_stop_reads_nothing(self) -> None:
+        """It writes nothing either, however large the log is."""
         rig = Rig()
         rig.filled(*[plain(bytes(1000))] * 500)
         rig.stop()
@@ -111,8 +111,8 @@ class TornTailTests(SynchronousTestCase):
         self.assertEqual(rig.files.modified(f"{ROOT}/t-0/checkpoint"), before)
         self.assertEqual(rig.reports, [])
 
-    def test_a_second_start_scans_nothing(self) -> None:
-        """A recovery leaves a checkpoint at the end, so that the next crash starts from there."""
+    def test_a_recovery_leaves_a_checkpoint(self) -> None:
+        """A broker that crashes again and again scans once."""
         rig = Rig()
         rig.filled(*[plain(bytes(1000))] * 500)
         rig.kill()
@@ -124,7 +124,7 @@ class TornTailTests(SynchronousTestCase):
         self.assertEqual(rig.log().end, 1009 * 500)
 
     def test_empty_logs_cost_no_syncs(self) -> None:
-        """A start with logs that nothing was ever written to syncs nothing for them: there may be thousands."""
+        """There may be thousands of logs that nothing was ever written to."""
         rig = Rig()
         for partition in range(3):
             rig.store.create("t", partition)
@@ -139,7 +139,7 @@ class MissingPartsTests(SynchronousTestCase):
     """Files that are short, missing or foreign."""
 
     def rig(self) -> Rig:
-        """Segments 0-60, 60-120, 120-160 with a checkpoint at 160, killed."""
+        """Return segments 0-60, 60-120, 120-160 with a checkpoint at 160, of a killed broker."""
         rig = Rig(SMALL)
         rig.filled(*[ENTRY] * 8)
         rig.store.write_checkpoints()
@@ -147,8 +147,8 @@ class MissingPartsTests(SynchronousTestCase):
         rig.kill()
         return rig
 
-    def test_a_torn_segment_that_was_never_flushed(self) -> None:
-        """Segments behind a torn one that no sync reached are removed."""
+    def test_unflushed_segments_behind_a_tear_go(self) -> None:
+        """No sync reached them, and their positions are not continuous."""
         rig = Rig(SMALL)
         log = rig.filled(ENTRY, ENTRY)
         for _ in range(6):
@@ -159,8 +159,8 @@ class MissingPartsTests(SynchronousTestCase):
         self.assertEqual(rig.log().end, 80)
         self.assertNotIn(rig.path(120).rpartition("/")[2], " ".join(rig.files.list(f"{ROOT}/t-0")))
 
-    def test_a_missing_checkpoint(self) -> None:
-        """Without a checkpoint the mark vouches for what was flushed, and damage there cuts nothing."""
+    def test_the_mark_replaces_a_missing_checkpoint(self) -> None:
+        """It vouches for flushed bytes, so damage there cuts nothing."""
         rig = self.rig()
         rig.files.remove(f"{ROOT}/t-0/checkpoint")
         rig.data(0)[15] ^= 1
@@ -169,8 +169,8 @@ class MissingPartsTests(SynchronousTestCase):
         self.assertIn("checkpoint of /data/t-0 is missing", rig.reports[0])
         self.assertIn("from the mark at 160 on", rig.reports[0])
 
-    def test_neither_checkpoint_nor_mark(self) -> None:
-        """With nothing that vouches everything is checked; segments behind what is not sound are kept aside."""
+    def test_an_unvouched_log_is_checked_whole(self) -> None:
+        """Segments behind damage are put aside, not removed."""
         rig = self.rig()
         rig.files.remove(f"{ROOT}/t-0/checkpoint")
         rig.files.remove(f"{ROOT}/t-0/mark")
@@ -180,24 +180,24 @@ class MissingPartsTests(SynchronousTestCase):
         self.assertTrue(rig.reports[0].endswith("all of it is checked"), rig.reports)
         self.assertIn("00000000000000000120.log.dropped", rig.files.list(f"{ROOT}/t-0"))
 
-    def test_a_damaged_checkpoint(self) -> None:
-        """A checkpoint that does not hold counts as missing, and is said to be damaged."""
+    def test_a_damaged_checkpoint_counts_as_missing(self) -> None:
+        """The report tells the two apart."""
         rig = self.rig()
         rig.files._inode(f"{ROOT}/t-0/checkpoint").data[20] ^= 1
         rig.open()
         self.assertEqual(rig.log().end, 160)
         self.assertIn("is damaged", rig.reports[0])
 
-    def test_a_segment_that_is_too_long(self) -> None:
-        """Bytes past the next segment's start have no ids; they are cut."""
+    def test_excess_bytes_are_cut(self) -> None:
+        """Their positions are those of the next segment."""
         rig = self.rig()
         rig.data(0).extend(b"more")
         rig.open()
         self.assertEqual(len(rig.data(0)), 60)
         self.assertEqual(rig.content(rig.log()), ENTRY * 8)
 
-    def test_foreign_names(self) -> None:
-        """Files and folders of others are left alone and reported; leftovers of ours are removed."""
+    def test_foreign_files_are_reported_and_kept(self) -> None:
+        """Leftovers of logd itself are removed."""
         rig = self.rig()
         for name in (
             "notes.txt",
@@ -232,8 +232,8 @@ class MissingPartsTests(SynchronousTestCase):
         self.assertNotIn("checkpoint.tmp", rig.files.list(f"{ROOT}/t-0"))
         self.assertEqual({deleted, "topics.json.tmp"} & set(rig.files.list(ROOT)), set())
 
-    def test_an_unreadable_partition(self) -> None:
-        """A partition whose folder cannot be read is offline with the reason; the others serve."""
+    def test_an_unreadable_folder_costs_one_partition(self) -> None:
+        """It is offline with the reason, and the others serve."""
         rig = Rig()
         rig.filled(ENTRY)
         rig.log("u").append([ENTRY], 1, -1)
@@ -245,20 +245,20 @@ class MissingPartsTests(SynchronousTestCase):
 
 
 class IndexTests(SynchronousTestCase):
-    """The index across starts."""
+    """Indexes across starts."""
 
-    def test_missing_index_of_the_last_segment(self) -> None:
-        """It is made again by a scan at the start."""
+    def test_the_last_segments_index_is_made_again(self) -> None:
+        """The start scans the segment for it."""
         rig = Rig(LogSettings(index_bytes=1))
         rig.filled(ENTRY, ENTRY, ENTRY)
         rig.stop()
         rig.files.remove(f"{ROOT}/t-0/00000000000000000000.index")
         rig.open()
         self.assertTrue(rig.log().is_boundary_known(20))
-        self.assertIn("made again", rig.reports[0])
+        self.assertIn("rebuilt", rig.reports[0])
 
-    def test_missing_or_wrong_index_of_a_closed_segment(self) -> None:
-        """It is made again when it is asked for, with the segment's time, and found the next time."""
+    def test_a_closed_segments_index_is_made_when_needed(self) -> None:
+        """It keeps the segment's time, and is found the next time."""
         for damage in ("missing", "wrong"):
             rig = Rig(SMALL)
             log = rig.filled(*[ENTRY] * 8)
@@ -273,8 +273,8 @@ class IndexTests(SynchronousTestCase):
             self.assertLess(rig.files.bytes_read, 50_000)
             self.assertEqual(log.position_at_time(int(rig.clock.seconds() * 1000)), 0)
 
-    def test_boundaries_of_what_was_cut_are_not_believed(self) -> None:
-        """An index that was written before a crash is believed only up to the checkpoint."""
+    def test_an_index_is_believed_up_to_the_checkpoint(self) -> None:
+        """It may have boundaries in bytes that a recovery cut."""
         rig = Rig(SMALL)
         rig.filled(*[ENTRY] * 4)  # the index of segment 0 is complete, segment 60 has one entry
         rig.kill()
@@ -286,7 +286,7 @@ class IndexTests(SynchronousTestCase):
         self.assertEqual([log.find_boundary(offset) for offset in range(20, 44)], [20] * 12 + [32] * 12)
 
     def test_a_cut_index_does_not_come_back(self) -> None:
-        """What was taken out of an index stays out, also when the power goes before it is written again."""
+        """A loss of power may come before the index is written again."""
         rig = Rig(SMALL)
         rig.filled(*[ENTRY] * 4)
         inode = rig.files._inode(f"{ROOT}/t-0/00000000000000000000.index")
@@ -299,7 +299,7 @@ class IndexTests(SynchronousTestCase):
         self.assertLess(len(inode.disk), 40)
 
     def test_a_full_disk_costs_the_index_only(self) -> None:
-        """An index that cannot be written is given up; appends go on, and it is made again when needed."""
+        """Appends go on, and the index is rebuilt when it is needed."""
         rig = Rig(SMALL)
         log = rig.filled(*[ENTRY] * 3)
         rig.files.errors[f"open {ROOT}/t-0/00000000000000000000.index"] = [OSError(errno.ENOSPC, "full")]
@@ -312,8 +312,8 @@ class IndexTests(SynchronousTestCase):
 class FailingTests(SynchronousTestCase):
     """A disk that fails during a recovery."""
 
-    def test_nothing_is_left_open(self) -> None:
-        """Where a new segment was made, and its name cannot be synced, the segment's file is closed."""
+    def test_a_failed_start_leaves_no_file_open(self) -> None:
+        """A new segment was made, and its name could not be synced."""
         rig = Rig()
         rig.files.make_directory(f"{ROOT}/t-0")
         before = rig.files.open_handles

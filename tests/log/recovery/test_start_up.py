@@ -1,7 +1,7 @@
-"""How long a start takes on a real disk, and how many files are open after it, with many segments and partitions.
+"""Tests of the time that a start takes on a real disk, and of the files that it keeps open.
 
-A few hundred of each; LOGD_START_SEGMENTS=10000 and LOGD_START_PARTITIONS=2000 say otherwise. The figures are in the
-test's log (_trial_temp/test.log).
+There are a few hundred segments and partitions; LOGD_START_SEGMENTS=10000 and LOGD_START_PARTITIONS=2000 set other
+numbers. The figures are in the test's log (_trial_temp/test.log).
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ PATIENCE = 20.0
 
 
 def open_descriptors() -> int:
-    """How many files this process has open."""
+    """Return the number of files that this process has open."""
     return len(os.listdir("/proc/self/fd"))
 
 
 class StartUpTests(SynchronousTestCase):
-    """Starting."""
+    """Starts over many segments and many partitions."""
 
     def setUp(self) -> None:
-        """An empty data directory."""
+        """Choose an empty data directory."""
         self.path = Path(os.path.abspath(self.mktemp()))
         self.threads = Threads()
 
     def new_store(self) -> LogStore:
-        """A store that is not open yet."""
+        """Return a store that is not open yet."""
         clock = Clock()
         clock.advance(1_000_000)
         settings = LogSettings(retention_ms=-1)
@@ -61,7 +61,7 @@ class StartUpTests(SynchronousTestCase):
         )
 
     def open(self, what: str) -> LogStore:
-        """Start, and say how long that took."""
+        """Start, and log the time that it took."""
         before = open_descriptors()
         store = self.new_store()
         began = time.perf_counter()
@@ -73,7 +73,7 @@ class StartUpTests(SynchronousTestCase):
         return store
 
     def read_all(self, log: PartitionLog) -> int:
-        """Read a little of every segment; return how many there were."""
+        """Read a little of every segment; return the number of segments."""
         for start, _, _ in log.segments():
             found = log.read(start, 100)
             assert found is not None
@@ -82,7 +82,7 @@ class StartUpTests(SynchronousTestCase):
         return len(log.segments())
 
     def fill(self, folder: str, segments: int, behind: int = 0) -> None:
-        """A partition as a broker leaves it: one entry in each segment; the checkpoint is ``behind`` entries old."""
+        """Make a partition as a broker leaves it: an entry in each segment, and a checkpoint ``behind`` entries old."""
         path = self.path / folder
         path.mkdir(parents=True)
         for number in range(segments):
@@ -97,8 +97,8 @@ class StartUpTests(SynchronousTestCase):
         store.open()
         store.close()
 
-    def test_many_segments(self) -> None:
-        """A partition of many segments, after a clean stop and after a kill; reading them all keeps few open."""
+    def test_many_segments_start_fast(self) -> None:
+        """After a clean stop and after a kill; reading them all keeps few open."""
         self.prepare()
         self.fill("t-0", SEGMENTS, behind=3)
         for how in ("killed", "stopped"):
@@ -111,8 +111,8 @@ class StartUpTests(SynchronousTestCase):
             self.assertLessEqual(open_descriptors(), before + READERS + 1)
             store.close()
 
-    def test_many_partitions(self) -> None:
-        """Many partitions; appending to all of them keeps few open, whether they are new or not."""
+    def test_many_partitions_start_fast(self) -> None:
+        """Appending to all of them keeps few open, old or new."""
         self.prepare()
         for number in range(PARTITIONS):
             self.fill(f"t-{number}", 1, behind=1)

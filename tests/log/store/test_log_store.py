@@ -1,4 +1,4 @@
-"""Tests of logd.log.store.log_store, meta and topicsfile: the data directory as a whole."""
+"""Tests of logd.log.store.log_store, meta and topics_file: the data directory as a whole."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ ENTRY = plain(b"eleven more")
 
 
 def store(files: Any, **options: Any) -> LogStore:
-    """A store over ``files``."""
+    """Return a store over ``files``."""
     return LogStore(options.pop("path", ROOT), files, Clock(), Threads(), LogSettings(), **options)
 
 
 class DirectoryTests(SynchronousTestCase):
-    """Whose directory it is."""
+    """The identity of the directory."""
 
-    def test_identity_lasts(self) -> None:
-        """A new directory gets the id that was asked for, 0 by default, and an instance; both stay."""
+    def test_a_directory_keeps_its_identity(self) -> None:
+        """It gets the id that was asked for, 0 by default, and an instance of its own."""
         for asked, given in ((None, 0), (7, 7)):
             files = MemoryFiles()
             first = store(files, broker_id=asked)
@@ -46,8 +46,8 @@ class DirectoryTests(SynchronousTestCase):
             second.open()
             self.assertEqual((second.broker_id, second.instance), (given, first.instance))
 
-    def test_another_broker(self) -> None:
-        """The directory of another broker is refused, and the text says what to do."""
+    def test_another_brokers_directory_is_refused(self) -> None:
+        """The text says with which id to start."""
         files = MemoryFiles()
         first = store(files, broker_id=1)
         first.open()
@@ -56,8 +56,8 @@ class DirectoryTests(SynchronousTestCase):
             store(files, broker_id=2).open()
         store(files, broker_id=1).open()
 
-    def test_in_use(self) -> None:
-        """A second store on a directory in use is refused, and harms nothing."""
+    def test_a_directory_in_use_is_refused(self) -> None:
+        """The store that has it goes on."""
         files = MemoryFiles()
         first = store(files)
         first.open()
@@ -65,8 +65,8 @@ class DirectoryTests(SynchronousTestCase):
             store(files).open()
         first.create("t", 0).append([ENTRY], 1, -1)
 
-    def test_another_format(self) -> None:
-        """A directory of a later release is refused."""
+    def test_a_later_format_is_refused(self) -> None:
+        """An older release would misread it."""
         files = MemoryFiles()
         store(files).open()
         files.restart(False)
@@ -75,8 +75,8 @@ class DirectoryTests(SynchronousTestCase):
         with self.assertRaisesRegex(DataDirectoryError, "/data/meta: it says format 2"):
             store(files).open()
 
-    def test_a_damaged_meta(self) -> None:
-        """A damaged meta is written again from its copy, and the copy from it; each is said."""
+    def test_a_damaged_meta_is_mended_by_its_copy(self) -> None:
+        """The copy is mended by it as well."""
         files = MemoryFiles()
         first = store(files)
         first.open()
@@ -96,8 +96,8 @@ class DirectoryTests(SynchronousTestCase):
             store(files).open()
             self.assertEqual(bytes(files._inode("/data/meta").data), whole)
 
-    def test_a_meta_of_a_former_release(self) -> None:
-        """One without a checksum is believed where there is no copy, and gets one; then the copy is believed."""
+    def test_an_older_meta_is_believed_once(self) -> None:
+        """It has no checksum; it gets a copy with one, which is believed from then on."""
         files = MemoryFiles()
         first = store(files)
         first.open()
@@ -112,8 +112,8 @@ class DirectoryTests(SynchronousTestCase):
             self.assertEqual(again.instance, first.instance)
             files.restart(False)
 
-    def test_both_metas_damaged(self) -> None:
-        """Without a sound copy nothing is guessed where there is data, and a new one is made where there is none."""
+    def test_an_identity_is_never_guessed(self) -> None:
+        """A directory without any data gets a new one."""
         for rest in (b"", b'{"format": 1, "bro', bytes(50), b"[]\n"):
             files = MemoryFiles()
             store(files).open()
@@ -128,8 +128,8 @@ class DirectoryTests(SynchronousTestCase):
             with self.assertRaisesRegex(DataDirectoryError, "/data/meta is damaged .*not guessed.*/brokers/stored"):
                 store(files).open()
 
-    def test_not_writable(self) -> None:
-        """A directory that cannot be made or used is an error that names it, and nothing stays open or locked."""
+    def test_an_unusable_directory_is_named(self) -> None:
+        """Nothing stays open or locked, so the next try can succeed."""
         for call in ("make_directory", "lock", "list", "sync_directory"):
             files = MemoryFiles()
             files.errors[call] = [PermissionError(errno.EACCES, "Permission denied")]
@@ -140,10 +140,10 @@ class DirectoryTests(SynchronousTestCase):
 
 
 class PartitionsTests(SynchronousTestCase):
-    """The partitions in it."""
+    """The partitions of the store."""
 
-    def test_create(self) -> None:
-        """A partition is made once, found by name, and there after a restart."""
+    def test_a_partition_is_made_once(self) -> None:
+        """It is found by its name, and is there after a restart."""
         rig = Rig()
         log = rig.store.create("a-b", 3)
         self.assertIs(rig.store.create("a-b", 3), log)
@@ -155,8 +155,8 @@ class PartitionsTests(SynchronousTestCase):
         rig.open()
         self.assertEqual([(each.topic, each.partition, each.end) for each in rig.store.logs()], [("a-b", 3, 20)])
 
-    def test_create_on_a_full_disk(self) -> None:
-        """Where there is no room for a new partition StorageFull says so, and the next attempt finds what is there."""
+    def test_a_full_disk_makes_no_partition(self) -> None:
+        """The next attempt goes on with anything that was made."""
         rig = Rig()
         rig.files.errors["open"] = [OSError(errno.ENOSPC, "no space")]
         with self.assertRaisesRegex(StorageFull, "no space"):
@@ -166,8 +166,8 @@ class PartitionsTests(SynchronousTestCase):
         rig.open()
         self.assertEqual(rig.content(rig.log()), ENTRY)
 
-    def test_settings_of_a_topic(self) -> None:
-        """A topic's own settings hold from the start, and after a change."""
+    def test_a_topics_own_settings_hold(self) -> None:
+        """From the start of the store on, and after a change."""
         rig = Rig()
         own = LogSettings(segment_bytes=10)
         log = rig.store.create("t", 0, own)
@@ -183,8 +183,8 @@ class PartitionsTests(SynchronousTestCase):
         log.append([ENTRY], 1, -1)
         self.assertEqual(len(log.segments()), 3)
 
-    def test_delete(self) -> None:
-        """A deleted topic is gone at once, its waiters fail, its files go on a thread; then it may be made again."""
+    def test_a_deleted_topic_is_gone_at_once(self) -> None:
+        """Waiters fail and files go on a thread; its name is free after that."""
         rig = Rig()
         log = rig.filled(ENTRY)
         rig.log("t-0").append([ENTRY], 1, -1)  # its folder is called t-0-0
@@ -203,8 +203,8 @@ class PartitionsTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(rig.log("t-0").visible_end, 20)
 
-    def test_delete_during_upkeep(self) -> None:
-        """The upkeep of a deleted partition does not reach into the one made after it."""
+    def test_upkeep_never_reaches_a_new_partition(self) -> None:
+        """It was begun for the deleted one of the same name."""
         rig = Rig()
         log = rig.filled(ENTRY, ENTRY)
         rig.store.write_checkpoints()
@@ -214,8 +214,8 @@ class PartitionsTests(SynchronousTestCase):
         self.assertIsNot(rig.log(), log)
         self.assertFalse(rig.files.exists(f"{ROOT}/t-0/checkpoint"))
 
-    def test_a_deletion_that_was_not_synced(self) -> None:
-        """What a killed broker left of a deleted partition comes back as a whole or not at all when the power goes."""
+    def test_an_interrupted_deletion_is_all_or_nothing(self) -> None:
+        """A killed broker left a part, and the power goes during the next start."""
         for power in range(1, 12):
             rig = Rig(LogSettings(segment_bytes=10))
             rig.filled(*[ENTRY] * 3)
@@ -233,8 +233,8 @@ class PartitionsTests(SynchronousTestCase):
             self.assertIn(rig.content(rig.log()), (b"", ENTRY * 3))
             self.assertNotIn("lost", " ".join(rig.reports))
 
-    def test_ten_thousand_segments(self) -> None:
-        """Few files are open however many segments there are and are read."""
+    def test_many_segments_keep_few_files_open(self) -> None:
+        """Reading all of them must not use up the descriptors."""
         rig = Rig(LogSettings(segment_bytes=1), limits={"open_files_limit": 8})
         log = rig.filled(*[ENTRY] * 1000)
         self.assertEqual(rig.content(log), ENTRY * 1000)
@@ -247,10 +247,10 @@ class PartitionsTests(SynchronousTestCase):
 
 
 class TopicsFileTests(SynchronousTestCase):
-    """topics.json."""
+    """The file topics.json."""
 
-    def test_round_trip(self) -> None:
-        """What is written is read, settings and partitions too; no file means no topics."""
+    def test_topics_are_read_as_written(self) -> None:
+        """No file means no topics."""
         files = MemoryFiles()
         files.make_directory(ROOT)
         topics = TopicsFile(files, ROOT)
@@ -261,8 +261,8 @@ class TopicsFileTests(SynchronousTestCase):
         topics.write({})
         self.assertEqual(topics.read(), {})
 
-    def test_damaged(self) -> None:
-        """Of a damaged file the records that are sound are read, and it is said that some are not."""
+    def test_a_damaged_file_is_reported(self) -> None:
+        """It must not read as one without topics."""
         for content in (b"", b"[]", b'{"a": {}, "a": {}}', b"[" * 100_000, b"\xff"):
             files = MemoryFiles()
             files.make_directory(ROOT)
@@ -270,8 +270,8 @@ class TopicsFileTests(SynchronousTestCase):
             topics = TopicsFile(files, ROOT)
             self.assertEqual((topics.read(), topics.damage != ""), ({}, True))
 
-    def test_flipped_bytes(self) -> None:
-        """A flipped byte costs two records at most, and never makes another one of a sound one."""
+    def test_a_flipped_byte_costs_two_records_at_most(self) -> None:
+        """It never turns a sound record into another one."""
         files = MemoryFiles()
         files.make_directory(ROOT)
         whole = {name: TopicEntry(f"uuid-{name}", {0: (0,)}, {"retention.ms": 5}) for name in ("a", "b", "c")}
@@ -287,8 +287,8 @@ class TopicsFileTests(SynchronousTestCase):
                 self.assertTrue(len(found) == 3 or topics.damage, position)
                 data[position] ^= bit
 
-    def test_unusable_entries(self) -> None:
-        """An entry that is none is left out with its reason, and stays in the file through every write."""
+    def test_an_unusable_entry_is_kept(self) -> None:
+        """It is left out of the topics with its reason, and survives every write."""
         files = MemoryFiles()
         files.make_directory(ROOT)
         entry = TopicEntry("u", {0: (0,)})
@@ -302,15 +302,15 @@ class TopicsFileTests(SynchronousTestCase):
 
 
 class LocalStoreTests(SynchronousTestCase):
-    """The same on a real disk."""
+    """A store on a real disk."""
 
     def run_works(self, threads: Threads, until: Callable[[], bool]) -> None:
-        """Do all work."""
+        """Do all work, and check that it had its effect."""
         threads.settle()
         self.assertTrue(until())
 
-    def test_append_stop_start_tear(self) -> None:
-        """Real files: append over many segments, stop, start, lose the process and a torn tail, start again."""
+    def test_a_store_works_on_a_real_disk(self) -> None:
+        """It appends over many segments, stops, loses its process and a torn tail, and starts again."""
         path = os.path.abspath(self.mktemp())
         threads = Threads()
         clock = Clock()

@@ -1,4 +1,4 @@
-"""Tests of what LogStore does with lost logs: partitions held offline, known ends, and logs that begin again."""
+"""Tests of lost logs in a LogStore: partitions held offline, known ends, and logs that begin again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, UnknownError
 from logd.log.disk.names import is_beginning_name, is_lost_name
 from logd.log.partition import PartitionLog
-from logd.log.recovery.beginning import JUMP, LEAST_JUMP, beginning_after
+from logd.log.recovery.lost_log_replacement import JUMP, LEAST_JUMP, beginning_after
 from logd.log.recovery.lost_segments import BytesLost
 from logd.testing.memory.files import PowerLoss
 from tests.log.entries import plain
@@ -21,7 +21,7 @@ REASON = LogdError("the disk is another")
 
 
 def reopened(rig: Rig, log: PartitionLog) -> list[BaseException | None]:
-    """Look again; return the outcome."""
+    """Look at a log again, and return the outcome."""
     outcome: list[BaseException | None] = []
     rig.store.reopen(log, lambda: True, outcome.append)
     rig.threads.settle()
@@ -29,10 +29,10 @@ def reopened(rig: Rig, log: PartitionLog) -> list[BaseException | None]:
 
 
 class HoldTests(SynchronousTestCase):
-    """Partitions kept offline."""
+    """Partitions that are held offline."""
 
-    def test_not_here(self) -> None:
-        """A partition of which nothing is here is offline, and nothing is made on the disk."""
+    def test_a_partition_may_be_held_without_files(self) -> None:
+        """Nothing is made on the disk for it."""
         rig = Rig()
         log = rig.store.hold("t", 0, REASON, 100)
         self.assertIs(rig.store.log("t", 0), log)
@@ -43,16 +43,16 @@ class HoldTests(SynchronousTestCase):
         rig.stop()
         self.assertFalse(rig.files.exists(FOLDER))
 
-    def test_here(self) -> None:
-        """One that is served goes offline, and its files stay as they are."""
+    def test_a_served_partition_can_be_held(self) -> None:
+        """It goes offline, and its files stay as they are."""
         rig = Rig()
         log = rig.filled(ENTRY)
         self.assertIs(rig.store.hold("t", 0, REASON, 100), log)
         self.assertIs(log.offline, REASON)
         self.assertEqual(bytes(rig.data()), ENTRY)
 
-    def test_put_back(self) -> None:
-        """It is served again once files are there that reach its known end, and not before."""
+    def test_files_put_back_are_served(self) -> None:
+        """They have to reach the known end, or it stays offline."""
         rig = Rig()
         rig.filled(ENTRY, ENTRY)
         rig.stop()
@@ -70,8 +70,8 @@ class HoldTests(SynchronousTestCase):
         self.assertEqual(reopened(rig, log), [None])
         self.assertEqual(rig.content(rig.log()), ENTRY * 2)
 
-    def test_older(self) -> None:
-        """Files that do not reach the known end, as those of a backup, do not do."""
+    def test_an_old_backup_is_not_served(self) -> None:
+        """Its files end before the known end."""
         rig = Rig()
         log = rig.filled(ENTRY)
         rig.store.hold("t", 0, REASON, 100)
@@ -79,8 +79,8 @@ class HoldTests(SynchronousTestCase):
         (error,) = reopened(rig, log)
         self.assertIn("bytes 20 to 100 are lost", str(error))
 
-    def test_deleted(self) -> None:
-        """Its topic can be deleted, and made again from nothing."""
+    def test_a_held_topic_can_be_deleted(self) -> None:
+        """It can be made again from nothing."""
         rig = Rig()
         rig.store.hold("t", 0, REASON, 100)
         outcome: list[BaseException | None] = []
@@ -89,8 +89,8 @@ class HoldTests(SynchronousTestCase):
         self.assertEqual(outcome, [None])
         self.assertEqual(rig.filled(ENTRY).end, 20)
 
-    def test_known_end(self) -> None:
-        """The highest of all numbers that are known of a partition."""
+    def test_the_highest_known_end_counts(self) -> None:
+        """It is that of the files, or of any hold."""
         rig = Rig()
         self.assertEqual(rig.store.known_end("t", 0), 0)
         rig.filled(ENTRY)
@@ -100,8 +100,8 @@ class HoldTests(SynchronousTestCase):
         rig.store.hold("t", 0, REASON, 100)
         self.assertEqual(rig.store.known_end("t", 0), 100)
 
-    def test_lasting(self) -> None:
-        """A new log that was made lasting is there after a loss of power, though nothing was ever in it."""
+    def test_a_new_log_lasts(self) -> None:
+        """A loss of power must not make an empty log look like a lost one."""
         for power in range(20):
             rig = Rig()
             rig.files.random.seed(power)
@@ -114,25 +114,25 @@ class HoldTests(SynchronousTestCase):
 
 
 class BeginAgainTests(SynchronousTestCase):
-    """Logs that begin again behind every id that was given."""
+    """Logs that begin again, behind every id that was given."""
 
     def begin(self, rig: Rig, position: int = JUMP) -> list[BaseException | None]:
-        """Begin t-0 again; return the outcome."""
+        """Begin t-0 again, and return the outcome."""
         outcome: list[BaseException | None] = []
         rig.store.begin_again(rig.log(), position, outcome.append)
         rig.threads.settle()
         return outcome
 
-    def test_positions(self) -> None:
-        """The first multiple of 2^40 that is at least 2^39 above."""
+    def test_a_beginning_is_a_round_position(self) -> None:
+        """It is a multiple of 2^40, at least 2^39 above the end; an end too near 2^63 is refused."""
         self.assertEqual([beginning_after(end) for end in (0, 1, LEAST_JUMP)], [JUMP] * 3)
         self.assertEqual(beginning_after(LEAST_JUMP + 1), 2 * JUMP)
         last = (1 << 63) - JUMP
         self.assertEqual(beginning_after(last - LEAST_JUMP), last)
         self.assertRaises(UnknownError, beginning_after, last - LEAST_JUMP + 1)
 
-    def test_nothing_left(self) -> None:
-        """Where nothing is left an empty log begins at the position, is served, and lasts."""
+    def test_a_log_begins_without_files(self) -> None:
+        """It is empty, served, and lasts."""
         rig = Rig()
         rig.store.hold("t", 0, REASON, 100)
         self.assertEqual(self.begin(rig), [None])
@@ -145,8 +145,8 @@ class BeginAgainTests(SynchronousTestCase):
         self.assertEqual((log.start, log.end, rig.content(log)), (JUMP, JUMP + 20, ENTRY))
         self.assertRaises(OffsetOutOfRange, log.read, 0, 100)
 
-    def test_something_left(self) -> None:
-        """What is there is kept aside, whole, under a name that says so, and no start minds it."""
+    def test_old_files_are_kept_aside(self) -> None:
+        """Their folder's name says so, and later starts leave it alone."""
         rig = Rig()
         rig.filled(ENTRY)
         rig.store.hold("t", 0, REASON, 100)
@@ -158,8 +158,8 @@ class BeginAgainTests(SynchronousTestCase):
         rig.open()
         self.assertEqual((rig.reports, len(rig.store.logs())), ([], 1))
 
-    def test_crashes(self) -> None:
-        """Wherever the power goes the old log is there, or none, or the new one; it can be done again."""
+    def test_a_beginning_survives_power_loss(self) -> None:
+        """The old log, none, or the new one is there, and it can be begun again."""
         for seed in range(3):
             for power in range(1, 40):
                 rig = Rig()
@@ -185,8 +185,8 @@ class BeginAgainTests(SynchronousTestCase):
                 kept = [name for name in rig.files.list(ROOT) if is_lost_name(name)]
                 self.assertIn(ENTRY, [bytes(rig.files._inode(f"{ROOT}/{name}/{0:020}.log").data) for name in kept])
 
-    def test_a_failing_disk(self) -> None:
-        """An error leaves it offline; the next call does it."""
+    def test_a_failed_beginning_can_be_repeated(self) -> None:
+        """The log is offline meanwhile."""
         rig = Rig()
         rig.filled(ENTRY)
         rig.store.hold("t", 0, REASON, 100)
@@ -196,8 +196,8 @@ class BeginAgainTests(SynchronousTestCase):
         self.assertIsNotNone(rig.log().offline)
         self.assertEqual(self.begin(rig), [None])
 
-    def test_again_and_again(self) -> None:
-        """A log that began again can be lost again."""
+    def test_a_log_can_begin_again_twice(self) -> None:
+        """Both former logs are kept aside."""
         rig = Rig()
         for position in (JUMP, 2 * JUMP):
             rig.filled(ENTRY)
@@ -206,8 +206,8 @@ class BeginAgainTests(SynchronousTestCase):
         self.assertEqual(rig.log().start, 2 * JUMP)
         self.assertEqual(len([name for name in rig.files.list(ROOT) if is_lost_name(name)]), 2)
 
-    def test_refused(self) -> None:
-        """Not while it is served, and not at any other position."""
+    def test_a_served_log_does_not_begin_again(self) -> None:
+        """Nor does any log at a position that is no such multiple."""
         rig = Rig()
         log = rig.filled(ENTRY)
         with self.assertRaises(ValueError):

@@ -1,4 +1,4 @@
-"""Tests of cutting the end off a log that is served."""
+"""Tests of logd.log.store.truncation: a log that is served loses its end."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ FOLLOWER = PartitionLeadership(1, 3, (1, 0), (1, 0))
 
 
 class TruncationTestCase(SynchronousTestCase):
-    """A log of ten entries in segments of 60 bytes, of which readers have seen the first."""
+    """A log of ten entries in segments of 60 bytes, of which readers have seen the first entry."""
 
     def setUp(self) -> None:
-        """Flush them, and take a checkpoint."""
+        """Fill and flush the log, and write a checkpoint."""
         self.rig = Rig(LogSettings(segment_bytes=50, index_bytes=1))
         self.follow(self.rig.filled(*[OLD] * 10))
         self.rig.store.write_checkpoints()
         self.rig.threads.settle()
 
     def follow(self, log: PartitionLog) -> PartitionLog:
-        """Make the log one that others lead, of which the first 20 bytes are visible."""
+        """Make another broker the leader of the log; its first 20 bytes are visible."""
         log.leadership, log.visible_end = FOLLOWER, 20
         return log
 
     @property
     def log(self) -> PartitionLog:
-        """The log as the store has it."""
+        """The log, as the store has it."""
         return self.rig.log()
 
     def truncate(self, position: int, stored_end: int = 0) -> list[BaseException | None]:
@@ -54,7 +54,7 @@ class TruncationTestCase(SynchronousTestCase):
         return outcomes
 
     def everything(self) -> bytes:
-        """The bytes of the log, visible or not."""
+        """Return the bytes of the log, visible or not."""
         assert self.log.offline is None
         starts = [start for start, _, _ in self.log.segments()]
         content = b"".join(bytes(self.rig.data(start)) for start in starts)
@@ -63,10 +63,10 @@ class TruncationTestCase(SynchronousTestCase):
 
 
 class TruncationTests(TruncationTestCase):
-    """What is there afterwards."""
+    """The log after a truncation."""
 
-    def test_any_boundary(self) -> None:
-        """The log ends at the position, wherever that is; what is appended follows it, and is there after a start."""
+    def test_a_log_can_end_at_any_boundary(self) -> None:
+        """New messages follow there, and are there after a start."""
         for position in range(20, 220, 20):
             self.setUp()
             self.assertEqual(self.truncate(position), [None])
@@ -85,10 +85,10 @@ class TruncationTests(TruncationTestCase):
                     self.assertEqual(lookup.find_boundary(snapshot, offset), offset // 20 * 20)
                 self.rig.kill(power_lost)
                 self.rig.open()
-            self.assertEqual([text for text in self.rig.reports if "made again" not in text], [])
+            self.assertEqual([text for text in self.rig.reports if "rebuilt" not in text], [])
 
-    def test_disk(self) -> None:
-        """Nothing vouches for what is gone: not the checkpoint, not the mark; nothing is left of it."""
+    def test_nothing_vouches_for_truncated_bytes(self) -> None:
+        """Checkpoint, mark and files end with the log, or the next start would miss bytes."""
         self.assertEqual(self.truncate(80), [None])
         self.assertEqual(read_checkpoint(self.rig.files, FOLDER), Checkpoint(0, 80))
         self.assertEqual(read_mark(self.rig.files, FOLDER), 80)
@@ -98,22 +98,22 @@ class TruncationTests(TruncationTestCase):
         self.rig.open()
         self.assertEqual((self.log.end, self.rig.reports), (80, []))
 
-    def test_nothing_to_cut(self) -> None:
-        """A cut at the end is done at once, and the log is the same."""
+    def test_a_truncation_at_the_end_does_nothing(self) -> None:
+        """The log stays the same object."""
         log = self.log
         self.assertEqual(self.truncate(200), [None])
         self.assertIs(self.log, log)
 
-    def test_unflushed(self) -> None:
-        """What waits for the disk can be cut too; nothing of it is counted any more."""
+    def test_unflushed_bytes_can_be_cut(self) -> None:
+        """They count no more against the bound on unflushed bytes."""
         for _ in range(3):
             self.log.append([NEW], 1, -1)
         self.assertEqual(self.truncate(220), [None])
         self.assertEqual(self.everything(), OLD * 10 + NEW)
         self.assertEqual((self.rig.store.unflushed_bytes, self.log.unflushed_bytes), (0, 0))
 
-    def test_retention(self) -> None:
-        """Segments that retention has let go stay gone, though no upkeep came between."""
+    def test_expired_segments_stay_gone(self) -> None:
+        """Their files were still there when the log was cut."""
         self.follow(self.log).visible_end = 120
         self.log.settings = LogSettings(segment_bytes=50, retention_bytes=60)
         self.log.expire()
@@ -122,8 +122,8 @@ class TruncationTests(TruncationTestCase):
         self.assertEqual((self.log.start, self.log.end), (60, 140))
         self.assertFalse(self.rig.files.exists(self.rig.path(0)))
 
-    def test_no_checkpoint(self) -> None:
-        """A log that has a damaged checkpoint, and one that has none, is cut as well."""
+    def test_a_log_without_a_checkpoint_can_be_cut(self) -> None:
+        """So can one whose checkpoint is damaged."""
         for damage in (b"", b"?"):
             self.setUp()
             self.rig.files._inode(f"{FOLDER}/checkpoint").data[:] = damage
@@ -134,8 +134,8 @@ class TruncationTests(TruncationTestCase):
         self.assertEqual(self.truncate(20), [None])
         self.assertEqual(self.everything(), OLD)
 
-    def test_killed(self) -> None:
-        """What was cut never comes back after a start that has found it gone, however far the cut had come."""
+    def test_truncated_bytes_never_come_back(self) -> None:
+        """A kill may come at any step; once a start has found them gone, they stay so."""
         for steps in range(1, 25):
             for seed in range(10):
                 self.setUp()
@@ -155,8 +155,8 @@ class TruncationTests(TruncationTestCase):
                 self.assertIn(content[end:], (b"", NEW), (seed, steps))
                 self.assertGreaterEqual(len(content), position)
 
-    def test_interrupted_before(self) -> None:
-        """A mark that reads as wanted, since a kill ended a cut before it was synced, is synced by the next cut."""
+    def test_a_second_truncation_syncs_the_mark(self) -> None:
+        """The mark reads as wanted already, but a kill came before its sync."""
         for seed in range(10):
             self.setUp()
             self.rig.files.random = Random(seed)
@@ -169,49 +169,49 @@ class TruncationTests(TruncationTestCase):
 
 
 class RefusedTests(TruncationTestCase):
-    """Cuts that are not made: the log is the same, and served."""
+    """Truncations that are refused: the log is the same, and served."""
 
     def refused(self, position: int, stored_end: int = 0) -> BaseException | None:
-        """Return why it was refused."""
+        """Return the error of a truncation that is refused."""
         log, before = self.log, bytes(self.rig.data(180))
         (error,) = self.truncate(position, stored_end)
         self.assertIs(self.log, log)
         self.assertEqual((log.end, log.offline, bytes(self.rig.data(180))), (200, None, before))
         return error
 
-    def test_inside_an_entry(self) -> None:
-        """A position that is no boundary is refused."""
+    def test_a_position_inside_an_entry_is_refused(self) -> None:
+        """The log would end with half an entry."""
         error = self.refused(90)
         self.assertIsInstance(error, TruncationRefused)
         self.assertIn("inside an entry", str(error))
 
-    def test_seen(self) -> None:
-        """What readers have seen stays."""
+    def test_visible_bytes_stay(self) -> None:
+        """A consumer may have committed a position behind them."""
         self.log.visible_end = 100
         self.assertIn("readers have seen it up to 100", str(self.refused(80)))
 
-    def test_stored_end(self) -> None:
-        """What the coordination tree vouches for stays, or the next start would take the log for lost."""
+    def test_a_stored_end_stays(self) -> None:
+        """The next start would take the log for a lost one."""
         error = self.refused(80, stored_end=81)
         self.assertIsInstance(error, TruncationRefused)
         self.assertIn("the coordination tree vouches for it up to 81", str(error))
         self.assertEqual(self.truncate(80, stored_end=80), [None])
 
-    def test_known_end(self) -> None:
-        """An end that was known when the store was opened counts too."""
+    def test_a_known_end_stays(self) -> None:
+        """It was known when the store was opened."""
         self.rig.stop()
         self.rig.known_end["t", 0] = 120
         self.rig.open()
         self.follow(self.log)
         self.assertIn("up to 120", str(self.refused(80)))
 
-    def test_out_of_range(self) -> None:
+    def test_a_position_outside_the_log_is_refused(self) -> None:
         """A position that is not in the log is refused."""
         self.assertIsInstance(self.refused(220), OffsetOutOfRange)
         self.assertIsInstance(self.refused(-20), OffsetOutOfRange)
 
-    def test_offline(self) -> None:
-        """A log that is offline is not cut, also when it goes offline meanwhile."""
+    def test_an_offline_log_is_not_cut(self) -> None:
+        """It may go offline while the truncation waits."""
         outcomes: list[BaseException | None] = []
         self.rig.store.truncate(self.log, 80, 0, outcomes.append)
         self.log.go_offline(OSError(errno.EIO, "input/output error"))
@@ -222,10 +222,10 @@ class RefusedTests(TruncationTestCase):
 
 
 class AroundTests(TruncationTestCase):
-    """Readers, waiters and syncs of the log that is cut."""
+    """Readers, waiters and syncs of a log that is cut."""
 
-    def test_readers(self) -> None:
-        """A range that was handed out keeps its bytes; a reader of the new log sees no file of the old one."""
+    def test_a_reader_keeps_its_bytes(self) -> None:
+        """Its range is of the old file, while readers of the new log never see that."""
         self.log.visible_end = 200
         held = self.log.read(20, 20)
         later = self.log.read(120, 20)  # its file is kept open for the next reader
@@ -243,8 +243,8 @@ class AroundTests(TruncationTestCase):
         self.rig.stop()
         self.assertEqual(self.rig.files.open_handles, 0)
 
-    def test_waiters(self) -> None:
-        """Whoever waits for a position is told to look again."""
+    def test_a_waiter_is_told_to_try_again(self) -> None:
+        """Its position may not be reached any more."""
         listener = Listener()
         self.log.wait_visible(200, listener)
         self.assertEqual(self.truncate(60), [None])
@@ -252,8 +252,8 @@ class AroundTests(TruncationTestCase):
         self.assertIsInstance(error, PartitionOffline)
         self.assertIn("try again soon", str(error))
 
-    def test_sync_under_way(self) -> None:
-        """A cut waits for the sync that is under way, and what it brings is cut as well."""
+    def test_a_truncation_waits_for_the_sync(self) -> None:
+        """The bytes that it brings are cut as well."""
         self.log.append([NEW], 1, -1)
         (held,) = self.rig.threads.works
         self.rig.threads.works.clear()
@@ -267,8 +267,8 @@ class AroundTests(TruncationTestCase):
         self.assertEqual(self.everything(), OLD * 5)
         self.assertEqual(read_mark(self.rig.files, FOLDER), 100)
 
-    def test_failing_disk(self) -> None:
-        """A disk that fails half-way leaves the partition offline with the reason; a start ends it at an entry."""
+    def test_a_failed_truncation_takes_it_offline(self) -> None:
+        """The next start ends the log at an entry."""
         for call in ("sync_data", "truncate", "remove", "sync_directory", "list"):
             self.setUp()
             self.rig.files.errors[call] = [OSError(errno.EIO, "input/output error")]

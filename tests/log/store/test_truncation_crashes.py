@@ -1,4 +1,4 @@
-"""Random lives of a follower's log on a disk that loses power: appends, flushes, checkpoints, truncations, crashes."""
+"""Tests of random lives of a follower's log on a disk that loses power, with truncations among them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FOLLOWER = PartitionLeadership(1, 3, (1, 0), (1, 0))
 
 @define(eq=False)
 class FollowerLife:
-    """One log and the bytes that it has to hold. Entries are never equal, so that no old one passes for a new one."""
+    """One log, and the bytes that it has to hold. No two entries are equal, so no old one passes for a new one."""
 
     seed: int
     skipped: frozenset[str] = frozenset()
@@ -43,11 +43,11 @@ class FollowerLife:
     content: bytearray = field(factory=bytearray)
     boundaries: list[int] = field(factory=list)
     start: int = 0
-    #: Up to where the content has to survive anything.
+    #: The end of the content that has to survive any crash.
     durable: int = 0
-    #: Where the truncation under way cuts.
+    #: The position of the truncation under way.
     cutting: int | None = None
-    #: How many truncations came to their end.
+    #: The number of truncations that were finished.
     cuts: int = 0
     crashes: int = 0
     number: int = 0
@@ -89,17 +89,17 @@ class FollowerLife:
 
     @property
     def log(self) -> PartitionLog:
-        """The log as the store has it."""
+        """The log, as the store has it."""
         return self.store.create("t", 0, self.settings)
 
-    # What can happen
+    # Events
 
     def _append(self) -> None:
         log = self.log
         if log.offline is None:
             self.number += 1
             entry = plain(b"%d " % self.number + bytes(self.random.randint(0, 20)))
-            # Behind the durable end a crash may leave it whether or not the call returns.
+            # Behind the durable end a crash may leave the entry, whether the call returns or not.
             self.boundaries.append(len(self.content))
             self.content += entry
             check(log.append([entry], 1, -1) == self.boundaries[-1], "an append is not at the end", log.end)
@@ -120,7 +120,7 @@ class FollowerLife:
         if log.offline is not None or self.cutting is not None or not self.boundaries:
             return
         position = self.random.choice(self.boundaries[-8:])
-        # From here on what lies behind the position may go at any time.
+        # From here on the bytes behind the position may go at any time.
         self.cutting, self.durable = position, min(self.durable, position)
 
         def done(error: BaseException | None) -> None:
@@ -148,11 +148,11 @@ class FollowerLife:
                 self._open()
                 self._observe()
             except PowerLoss:
-                continue  # during recovery
+                continue  # the power went during the recovery
             self.files.power = None
             return
 
-    # What has to hold
+    # Invariants
 
     def _open(self) -> None:
         self.store = LogStore("/data", self.files, self.clock, self.threads, self.settings, open_files_limit=2)
@@ -181,7 +181,7 @@ class FollowerLife:
         self._observe()
 
     def _observe(self) -> None:
-        """What the log calls flushed is on the disk, and is what was appended last at these positions."""
+        """Check that flushed bytes are on the disk, and are those that were appended last at their positions."""
         log = self.log
         if log.offline is not None or self.cutting is not None:
             return
@@ -200,10 +200,10 @@ class FollowerLife:
 
 
 class TruncationCrashTests(SynchronousTestCase):
-    """The invariants, and that they can fail."""
+    """The invariants of truncation, and that each sync is needed for them."""
 
-    def test_lives(self) -> None:
-        """A truncated log ends at its position, and after any crash at an entry that is not before that."""
+    def test_random_lives_keep_every_invariant(self) -> None:
+        """A truncated log ends at its position; after a crash it ends at an entry not before that."""
         cuts = crashes = 0
         for seed in range(FIRST, FIRST + HISTORIES):
             life = FollowerLife(seed)
@@ -213,7 +213,7 @@ class TruncationCrashTests(SynchronousTestCase):
         self.assertGreater(crashes, HISTORIES)
 
     def test_every_sync_is_needed(self) -> None:
-        """With any one sync of a truncation taken out some life goes wrong."""
+        """Some life fails without it, so no sync is idle, and the invariants do find its absence."""
         sites: set[str] = set()
         for seed in range(30):
             life = FollowerLife(seed)

@@ -1,4 +1,4 @@
-"""Tests of segment files that vanish, or are cut short, under a running broker: an error, never a short success."""
+"""Tests of segment files that vanish, or are cut short, under a running broker: an error, never a short answer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SMALL = LogSettings(segment_bytes=50, index_bytes=1)
 
 
 class ReadTests(SynchronousTestCase):
-    """What readers get."""
+    """Readers of such files."""
 
-    def test_missing(self) -> None:
-        """A segment that is gone is an error that names it, said once in the broker's log; the others are served."""
+    def test_a_missing_segment_is_an_error(self) -> None:
+        """It is named, and reported once; the other segments are served."""
         rig = Rig(SMALL)
         log = rig.filled(*[ENTRY] * 8)
         rig.files.remove(rig.path(60))
@@ -33,8 +33,8 @@ class ReadTests(SynchronousTestCase):
             self.assertEqual(found.count, count)
             found.close()
 
-    def test_short(self) -> None:
-        """So is one that is shorter than it was."""
+    def test_a_short_segment_is_an_error(self) -> None:
+        """Its readers' connections would end again and again otherwise."""
         rig = Rig(SMALL)
         log = rig.filled(*[ENTRY] * 8)
         del rig.data(60)[50:]
@@ -42,8 +42,8 @@ class ReadTests(SynchronousTestCase):
         self.assertIn("the file has 50 bytes, though 60 were written", str(error))
         self.assertEqual(rig.files.open_handles, 2)  # the last segment's, and the lock
 
-    def test_looked_up(self) -> None:
-        """Looking for a boundary or a time there is an error, and not as if retention had removed it."""
+    def test_a_lookup_in_a_missing_segment_fails(self) -> None:
+        """It must not look as if retention had removed the segment."""
         rig = Rig(SMALL)
         log = rig.filled(*[ENTRY] * 8)
         rig.files.remove(rig.path(60))
@@ -51,8 +51,8 @@ class ReadTests(SynchronousTestCase):
         for look in (lambda: log.find_boundary(85), lambda: log.position_at_time(1 << 50)):
             self.assertIn(rig.path(60), str(self.assertRaises(UnknownError, look)))
 
-    def test_local(self) -> None:
-        """A file of a real disk knows whether it has a name, and its length."""
+    def test_a_local_file_notices_its_removal(self) -> None:
+        """And that it has become shorter."""
         path = self.mktemp()
         file = LocalFiles().open(path, create=True)
         self.addCleanup(file.close)
@@ -64,10 +64,10 @@ class ReadTests(SynchronousTestCase):
 
 
 class AppendTests(SynchronousTestCase):
-    """The segment that is appended to."""
+    """A log whose last segment is removed."""
 
-    def test_removed(self) -> None:
-        """Nothing is acknowledged that the next start would not find: the partition goes offline and names the file."""
+    def test_appends_to_a_removed_file_are_not_acknowledged(self) -> None:
+        """The next start would not find them; the partition goes offline."""
         rig = Rig(SMALL)
         log = rig.filled(ENTRY)
         rig.files.remove(rig.path(0))
@@ -80,10 +80,10 @@ class AppendTests(SynchronousTestCase):
 
 
 class FileWatchTests(SynchronousTestCase):
-    """The look at all files."""
+    """The regular look at all files."""
 
     def setUp(self) -> None:
-        """Two partitions, one in three segments, whose files are all open."""
+        """Fill two partitions, one of them in three segments, and open all files."""
         self.rig = Rig(SMALL)
         self.log = self.rig.filled(*[ENTRY] * 8)
         self.rig.log("u").append([ENTRY], 1, -1)
@@ -93,17 +93,17 @@ class FileWatchTests(SynchronousTestCase):
         self.watch = FileWatch(self.rig.files, self.rig.threads, self.rig.store.logs)
 
     def look(self) -> None:
-        """Let it look."""
+        """Look once, and let it end."""
         self.watch.look()
         self.rig.threads.settle()
 
-    def test_nothing(self) -> None:
-        """Of what is whole there is nothing to say."""
+    def test_a_look_at_whole_files_reports_nothing(self) -> None:
+        """It is repeated for as long as the broker runs."""
         self.look()
         self.assertEqual((self.log.loss, self.rig.reports), ("", []))
 
-    def test_missing_and_short(self) -> None:
-        """What is gone is noted and reported once, although open files hide it; put back, it is forgotten."""
+    def test_missing_bytes_are_reported_once(self) -> None:
+        """Open files would hide them; once put back, they are forgotten."""
         content = bytes(self.rig.data(60))
         self.rig.files.remove(self.rig.path(60))
         for _ in range(2):
@@ -120,14 +120,14 @@ class FileWatchTests(SynchronousTestCase):
         self.look()
         self.assertIn("bytes 30 to 60 are lost", self.log.loss)
 
-    def test_the_last(self) -> None:
-        """Where the file is gone to which the log appends the partition goes offline, though all of it was flushed."""
+    def test_a_missing_last_segment_takes_it_offline(self) -> None:
+        """Later appends would go into a file without a name."""
         self.rig.files.remove(self.rig.path(120))
         self.look()
         self.assertIn(f"{self.rig.path(120)} was removed", str(self.log.offline))
 
-    def test_retention_meanwhile(self) -> None:
-        """What retention removes while it looks is no loss; nor is what is deleted."""
+    def test_expired_segments_are_no_loss(self) -> None:
+        """Retention or a deletion removes them during the look."""
         self.watch.look()
         self.watch.look()
         self.log.configure(LogSettings(segment_bytes=50, retention_bytes=0, retention_ms=-1))
@@ -142,8 +142,8 @@ class FileWatchTests(SynchronousTestCase):
         self.rig.threads.settle()
         self.assertEqual(self.log.loss, "")
 
-    def test_retention_of_all_meanwhile(self) -> None:
-        """Nor is a log offline of which retention has removed all, the last segment too, while it was looked at."""
+    def test_an_expired_log_stays_online(self) -> None:
+        """Retention removes even its last segment during the look."""
         self.watch.look()
         self.log.configure(LogSettings(segment_bytes=50, retention_ms=1))
         self.rig.clock.advance(3600)

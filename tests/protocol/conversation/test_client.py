@@ -10,20 +10,20 @@ from logd.errors import InvalidRequest, MessageTooLarge
 from logd.protocol.conversation import client as client_conversation
 from logd.protocol.conversation.client import FIRST_CORRELATION_ID, ClientConversation
 from logd.protocol.conversation.server import ServerConversation
-from logd.protocol.requests.administration import DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import DeleteTopic, DeleteTopicResponse
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
 from logd.protocol.requests.metadata import Metadata, MetadataResponse
 from logd.protocol.requests.produce_ack import ProduceAck
-from logd.protocol.requests.requests import OurRequest, Request
+from logd.protocol.requests.requests import NativeRequest, Request
 from logd.protocol.requests.responses import Response, encode_legacy_response, encode_response
 from tests.protocol.wire import joined
 
 FETCH = Fetch("t", 0, 0, 100)
 OFFSETS = Offsets("t", 0, -1, 1)
 WAIT = FetchWait(1, 1, 1, ())
-PIPELINE: list[LegacyRequest | OurRequest] = [
+PIPELINE: list[LegacyRequest | NativeRequest] = [
     FETCH,
     WAIT,
     Produce("t", 0, b"x"),

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.legacy_requests import LegacyRequest, MultiProduce, Produce
 from logd.protocol.requests.metadata import Metadata
-from logd.protocol.requests.requests import OurRequest, Request, encode_request
+from logd.protocol.requests.requests import NativeRequest, Request, encode_request
 from tests.protocol.strategies import legacy_requests, our_requests
 
 REQUESTS = legacy_requests | our_requests
@@ -28,7 +28,7 @@ class HostileRequestTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=100)
     @given(REQUESTS)
-    def test_every_prefix(self, request: LegacyRequest | OurRequest) -> None:
+    def test_every_prefix(self, request: LegacyRequest | NativeRequest) -> None:
         """A prefix of a request is waited for; once whole it is there."""
         frame = b"".join(encode_request(request))
         for stop in range(len(frame)):
@@ -38,7 +38,7 @@ class HostileRequestTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=60)
     @given(REQUESTS)
-    def test_cut_inside_its_frame(self, request: LegacyRequest | OurRequest) -> None:
+    def test_cut_inside_its_frame(self, request: LegacyRequest | NativeRequest) -> None:
         """A request whose frame is well formed but shorter or longer than its fields is a violation."""
         body = b"".join(encode_request(request))[4:]
         for stop in range(1, len(body)):
@@ -51,7 +51,7 @@ class HostileRequestTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=300)
     @given(REQUESTS, st.data())
-    def test_single_byte(self, request: LegacyRequest | OurRequest, data: st.DataObject) -> None:
+    def test_single_byte(self, request: LegacyRequest | NativeRequest, data: st.DataObject) -> None:
         """Any change of any byte gives requests, a violation, or a wait for more: nothing is raised."""
         frame = b"".join(encode_request(request))
         at = data.draw(st.integers(0, len(frame) - 1))

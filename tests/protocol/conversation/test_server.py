@@ -12,15 +12,15 @@ from zope.interface.verify import verifyObject
 from logd.protocol.conversation.framed import FramedConversation
 from logd.protocol.conversation.interfaces import IConversation
 from logd.protocol.conversation.legacy import LegacyConversation
-from logd.protocol.conversation.ours import OurConversation
+from logd.protocol.conversation.native import NativeConversation
 from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Piece
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, LegacyResponse, OffsetsResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
-from logd.protocol.requests.requests import OurRequest, Request, Unsupported, encode_request
-from logd.protocol.requests.responses import ErrorResponse, OurResponse, encode_legacy_response, encode_response
+from logd.protocol.requests.requests import NativeRequest, Request, Unsupported, encode_request
+from logd.protocol.requests.responses import ErrorResponse, NativeResponse, encode_legacy_response, encode_response
 from tests.net.doubles import BytesFile, Range
 from tests.protocol.strategies import legacy_requests, our_requests
 
@@ -53,12 +53,12 @@ class ServerConversationTests(SynchronousTestCase):
 
     def test_interface(self) -> None:
         """It is a conversation, and so is each of the two that it is made of."""
-        for conversation in (ServerConversation(), LegacyConversation(), OurConversation()):
+        for conversation in (ServerConversation(), LegacyConversation(), NativeConversation()):
             self.assertTrue(verifyObject(IConversation, conversation))
 
     @settings(deadline=None, max_examples=100)
     @given(st.lists(legacy_requests | our_requests, max_size=5), st.integers(1, 60))
-    def test_chunks_do_not_matter(self, requests: list[LegacyRequest | OurRequest], size: int) -> None:
+    def test_chunks_do_not_matter(self, requests: list[LegacyRequest | NativeRequest], size: int) -> None:
         """The same requests come out wherever the stream is cut."""
         stream = framed(*requests)
         server = ServerConversation()
@@ -109,7 +109,7 @@ class ServerConversationTests(SynchronousTestCase):
     def test_answered_once(self) -> None:
         """A second answer to a request is a mistake."""
         server, (first, second) = asked(FETCH, WAIT)
-        answers: list[tuple[Any, LegacyResponse | OurResponse]] = [
+        answers: list[tuple[Any, LegacyResponse | NativeResponse]] = [
             (first, FetchResponse(0)),
             (second, ErrorResponse(1, "")),
         ]
@@ -144,7 +144,7 @@ class OneKindTests(SynchronousTestCase):
         """A request of the other kind is a violation: what came before it counts, what comes after it does not."""
         kinds: list[tuple[FramedConversation, Request, Request]] = [
             (LegacyConversation(), FETCH, WAIT),
-            (OurConversation(), WAIT, FETCH),
+            (NativeConversation(), WAIT, FETCH),
         ]
         for conversation, known, other in kinds:
             received = conversation.receive_data(framed(known, other, known))

@@ -12,7 +12,7 @@ from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.requests import (
     MAX_ITEMS,
-    OurRequest,
+    NativeRequest,
     Request,
     Unsupported,
     decode_request,
@@ -32,7 +32,7 @@ VECTORS: dict[str, LegacyRequest] = {
 }
 
 
-def framed(request: LegacyRequest | OurRequest) -> bytes:
+def framed(request: LegacyRequest | NativeRequest) -> bytes:
     """Return the request's frame in one piece."""
     return b"".join(encode_request(request))
 
@@ -55,7 +55,7 @@ class RequestTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=200)
     @given(legacy_requests | our_requests)
-    def test_round_trip(self, request: LegacyRequest | OurRequest) -> None:
+    def test_round_trip(self, request: LegacyRequest | NativeRequest) -> None:
         """Every request comes back equal and of its own type, from bytes and from a memoryview."""
         frame = framed(request)
         for data in (frame, memoryview(frame)):

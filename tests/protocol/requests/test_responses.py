@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ProtocolViolation
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import (
+    CreateTopic,
+    CreateTopicResponse,
+    DeleteTopic,
+    DeleteTopicResponse,
+)
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Reader, size_of
@@ -21,10 +26,10 @@ from logd.protocol.requests.legacy_responses import (
 from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
-from logd.protocol.requests.requests import OurRequest
+from logd.protocol.requests.requests import NativeRequest
 from logd.protocol.requests.responses import (
     ErrorResponse,
-    OurResponse,
+    NativeResponse,
     encode_legacy_response,
     encode_response,
     read_legacy_response,
@@ -63,7 +68,7 @@ _parts = st.builds(FetchedPart, texts, int32s, int16s, int64s, int64s, int64s, s
 _broker_lists = st.lists(_brokers, max_size=3).map(tuple)
 _topic_lists = st.lists(_topics, max_size=2).map(tuple)
 _codes = int16s.filter(lambda code: code != 0)
-EXCHANGES: st.SearchStrategy[tuple[OurRequest, OurResponse]] = st.one_of(
+EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
     st.tuples(
         st.just(Metadata(None)),
         st.builds(
@@ -129,9 +134,9 @@ EXCHANGES: st.SearchStrategy[tuple[OurRequest, OurResponse]] = st.one_of(
 )
 
 
-def read_ours(request: OurRequest, frame: bytes) -> OurResponse:
+def read_native(request: NativeRequest, frame: bytes) -> NativeResponse:
     """Read a whole frame of ours."""
-    response: OurResponse = read_response(request, Reader(frame, 8, len(frame)))
+    response: NativeResponse = read_response(request, Reader(frame, 8, len(frame)))
     return response
 
 
@@ -178,24 +183,24 @@ class LegacyResponseTests(SynchronousTestCase):
             self.assertRaises(ProtocolViolation, read_legacy_response, request, Reader(body, 0, len(body)))
 
 
-class OurResponseTests(SynchronousTestCase):
+class NativeResponseTests(SynchronousTestCase):
     """The responses of ours."""
 
     @settings(deadline=None, max_examples=200)
     @given(EXCHANGES, int32s)
-    def test_round_trip(self, exchange: tuple[OurRequest, OurResponse], correlation_id: int) -> None:
+    def test_round_trip(self, exchange: tuple[NativeRequest, NativeResponse], correlation_id: int) -> None:
         """Every response comes back equal and of its own type, behind its size and correlation id."""
         request, response = exchange
         frame = joined(encode_response(response, correlation_id))
         self.assertEqual(
             frame[:8], (len(frame) - 4).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True)
         )
-        again = read_ours(request, frame)
+        again = read_native(request, frame)
         self.assertEqual((type(again), again), (type(response), response))
 
     @settings(deadline=None, max_examples=60)
     @given(EXCHANGES, st.data())
-    def test_any_change(self, exchange: tuple[OurRequest, OurResponse], data: st.DataObject) -> None:
+    def test_any_change(self, exchange: tuple[NativeRequest, NativeResponse], data: st.DataObject) -> None:
         """A prefix, or another byte anywhere, gives a response or a violation and nothing else."""
         request, response = exchange
         frame = joined(encode_response(response, 1))
@@ -203,7 +208,7 @@ class OurResponseTests(SynchronousTestCase):
         changed = frame[:at] + data.draw(st.binary(max_size=2)) + frame[at + 1 :]
         for damaged in (changed, frame[:at]):
             try:
-                read_ours(request, damaged)
+                read_native(request, damaged)
             except ProtocolViolation:
                 continue
 
@@ -223,6 +228,6 @@ class OurResponseTests(SynchronousTestCase):
     def test_long_text_is_shortened(self) -> None:
         """A text for people never makes a response fail."""
         frame = joined(encode_response(ErrorResponse(-1, "é" * 40_000), 1))
-        response = read_ours(Metadata(None), frame)
+        response = read_native(Metadata(None), frame)
         assert isinstance(response, ErrorResponse)
         self.assertLess(len(response.text), 1100)

@@ -15,7 +15,7 @@ from logd.coord.registries import topics
 from logd.coord.registries.brokers import BrokerInfo
 from logd.errors import CorruptMessage
 from logd.interfaces import IFileOperations
-from logd.log import upkeep
+from logd.log import checkpoints_and_expiry
 from logd.log.flusher import FlushState
 from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
 from logd.protocol.loops import checking
@@ -86,11 +86,11 @@ def remove_before_the_checkpoint() -> AbstractContextManager[Any]:
     def remove_first(files: IFileOperations, folder: str, checkpoint: Checkpoint, expired: Iterable[int]) -> None:
         expired = list(expired)
         for start in expired:
-            upkeep._remove(files, folder, start)
+            checkpoints_and_expiry._remove(files, folder, start)
         if not expired:
             write_checkpoint(files, folder, checkpoint)
 
-    return mock.patch.object(upkeep, "do_upkeep", remove_first)
+    return mock.patch.object(checkpoints_and_expiry, "do_upkeep", remove_first)
 
 
 #: All of them, by their names.

@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 from unittest import mock
 
-from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from attrs import evolve
+
+from logd.client.consumer.fetching.partition_fetch import OutOfRange, PartitionFetch
+from logd.client.consumer.group.group_stream_state import GroupStreamState
 from logd.client.consumer.group.reader import Group
-from logd.client.consumer.group.stream_state import GroupStreamState
 from logd.coord.errors import CoordinationError
 from logd.coord.groups import registry_view as view
 from logd.coord.groups.assignment import share_of
@@ -192,8 +194,8 @@ def skip_what_is_left() -> AbstractContextManager[Any]:
     """Where retention has removed a position, reading goes on at the end of the log."""
     jump = PartitionFetch._jump
 
-    def to_the_end(fetch: PartitionFetch, why: str, log_start: int, visible_end: int) -> None:
-        jump(fetch, why, visible_end, visible_end)
+    def to_the_end(fetch: PartitionFetch, gone: OutOfRange) -> None:
+        jump(fetch, evolve(gone, log_start=gone.visible_end))
 
     return mock.patch.object(PartitionFetch, "_jump", to_the_end)
 
@@ -202,8 +204,8 @@ def skip_silently() -> AbstractContextManager[Any]:
     """What retention has removed before it was handled is passed by without being counted."""
     jump = PartitionFetch._jump
 
-    def uncounted(fetch: PartitionFetch, why: str, log_start: int, visible_end: int) -> None:
-        jump(fetch, why, log_start, visible_end)
+    def uncounted(fetch: PartitionFetch, gone: OutOfRange) -> None:
+        jump(fetch, gone)
         fetch.losses.jumps = 0
 
     return mock.patch.object(PartitionFetch, "_jump", uncounted)

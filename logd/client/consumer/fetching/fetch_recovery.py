@@ -72,18 +72,16 @@ class FetchRecovery:
         if not cluster.settings.discover:
             return True
         view = cluster.known(fetch.topic)
-        if view is None and fetch.start is not None and not fetch.fixed:
+        if view is None and fetch.start is not None and not fetch.identity.fixed:
             return True  # locating the start reads the metadata
-        if view is None or fetch.doubted:
-            fetch.doubted = False
+        if view is None or fetch.identity.doubted:
+            fetch.identity.doubted = False
             self._begin(entry, self._recover(entry, at_once=True))
             return False
         if cluster.clock.seconds() - view.read_at > cluster.settings.metadata_age:
             cluster.refresh(fetch.topic)
-        if fetch.uuid is None:
-            fetch.uuid = view.uuid
-        if fetch.uuid != view.uuid:
-            self._begin(entry, self._recover(entry) if fetch.fixed else self._go_over(entry, view))
+        if not fetch.identity.matches(view.uuid):
+            self._begin(entry, self._recover(entry) if fetch.identity.fixed else self._go_over(entry, view))
             return False
         return True
 
@@ -144,7 +142,7 @@ class FetchRecovery:
                 entry.held_up = False
                 self.failed(entry, error)
                 return
-            if fetch.uuid != view.uuid:
+            if fetch.identity.uuid != view.uuid:
                 fetch.answered(want)
                 entry.held_up = False
                 self._look_at(entry)
@@ -173,7 +171,7 @@ class FetchRecovery:
             fetch.made_again(log.uuid, log.log_start, log.visible_end)
             entry.arrived(fetch)
         else:
-            fetch.uuid = log.uuid  # meanwhile the application has said where to continue
+            fetch.identity.uuid = log.uuid  # meanwhile the application has said where to continue
         entry.held_up = False
         self._look_at(entry)
 
@@ -188,7 +186,7 @@ class FetchRecovery:
                     fetch.found(found)
                     entry.arrived(fetch)
             elif fetch.start is not None:
-                uuid = fetch.uuid if fetch.fixed else None
+                uuid = fetch.identity.uuid if fetch.identity.fixed else None
                 position = await locate_start(self._cluster, fetch.topic, fetch.partition, fetch.start, uuid)
                 if fetch.generation == generation:
                     fetch.seek(position)

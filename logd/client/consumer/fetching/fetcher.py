@@ -13,7 +13,7 @@ from logd.client.cluster.link import BrokerLink, ClientConnection
 from logd.client.consumer.fetching.fetch_plan import FetchEntry, FetchPlan, longest_wait
 from logd.client.consumer.fetching.fetch_recovery import FetchRecovery
 from logd.client.consumer.fetching.fetch_window import Wanted
-from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from logd.client.consumer.fetching.partition_fetch import FetchState, PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.errors import ClientClosed, OffsetOutOfRange, WireError, error_for_code
 from logd.interfaces import Timer
@@ -113,9 +113,9 @@ class Fetcher:
     def _planned(self, entry: FetchEntry) -> BrokerLink | None:
         """Queue an entry that wants bytes in the plan of its leader; return the link to that broker."""
         fetch = entry.fetch
-        if fetch not in self._entries or entry.held_up or fetch.error is not None:
+        if fetch not in self._entries or entry.held_up or fetch.state is FetchState.FAILED:
             return None
-        if fetch.start is not None or fetch.lost_at is not None:
+        if fetch.state in (FetchState.LOCATING, FetchState.SEARCHING):
             self._recovery.locate(entry)
             return None
         if fetch.wanted(self.share) is None or not self._recovery.is_of_its_topic(entry):

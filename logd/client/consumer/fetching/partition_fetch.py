@@ -7,19 +7,52 @@ counted.
 
 from __future__ import annotations
 
+from enum import Enum
+
+from attrs import frozen
+
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
 from logd.client.consumer.fetching.damage_policy import DamagePolicy, Remedy
+from logd.client.consumer.fetching.entry_decoder import EntryDecoder
 from logd.client.consumer.fetching.fetch_window import FetchWindow, Wanted
-from logd.client.consumer.fetching.held_bytes import HeldBytes
 from logd.client.consumer.fetching.losses import PartitionLosses
+from logd.client.consumer.fetching.topic_identity import TopicIdentity
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position, Time
 from logd.errors import CorruptMessage, OffsetOutOfRange, WrapperTooLarge
 from logd.protocol import loops
 from logd.protocol.message import Message
 
-#: Bytes of messages made from a wrapper at a time.
-SLICE_BYTES = 1 << 20
+
+class FetchState(Enum):
+    """The states of a partition fetch. Only while FETCHING it wants bytes."""
+
+    FETCHING = "fetching"
+    #: The start is not a position yet.
+    LOCATING = "locating"
+    #: An entry is damaged, and the position at which the log goes on behind it is not known yet.
+    SEARCHING = "searching"
+    #: The next position is not in the log: the bytes held come first, then ``on_out_of_range`` decides.
+    USING_UP = "using up"
+    #: Nothing more comes, for the reason in ``error``, until ``seek``.
+    FAILED = "failed"
+
+
+@frozen
+class OutOfRange:
+    """The answer that a position is not in the log: a text that says so, and the log's ends."""
+
+    reason: str
+    log_start: int
+    visible_end: int
+
+
+@frozen
+class DamagedEntry:
+    """A damaged entry behind which the log has to be found again."""
+
+    position: int
+    reason: str
 
 
 class PartitionFetch:
@@ -36,49 +69,54 @@ class PartitionFetch:
         settings: ConsumerSettings,
         uuid: str | None = None,
     ) -> None:
-        """Begin at ``start``. ``uuid`` is that of the topic meant, if the caller knows it (see ``fixed``)."""
+        """Begin at ``start``. ``uuid`` is that of the topic meant, if the caller knows it (see TopicIdentity)."""
         self.topic = topic
         self.partition = partition
         #: The start, until it is known as a position; then None.
         self.start: str | Position | Time | None = start
-        #: The uuid of the topic that positions belong to; None until it is known. If it is ``fixed``, another topic of
-        #: that name is not read; else reading continues in that one, as behind a position that is gone.
-        self.uuid = uuid
-        self.fixed = uuid is not None
-        #: True when damage was seen since the metadata was read: the log may be that of another topic.
-        self.doubted = False
+        self.identity = TopicIdentity.given(uuid)
         #: The end of the visible log by the last answer; -1 before the first.
         self.visible_end = -1
         #: The error after which nothing more comes, or None.
         self.error: Exception | None = None
-        #: Position of a damaged entry behind which the log has to be found again, or None.
-        self.lost_at: int | None = None
         #: The parts of the log that were passed without being delivered.
         self.losses = PartitionLosses(topic, partition)
         self._settings = settings
         self._window = FetchWindow()
-        self._held = HeldBytes()
+        self._decoder = EntryDecoder(topic, partition, settings)
+        self._held = self._decoder.held
         self._damage_policy = DamagePolicy(settings)
-        #: Messages before this position, which may be inside the entry at hand, are not wanted.
-        self._begin_at = -1
-        #: The wrapper at the beginning of the held data, until it is decoded completely.
-        self._opened: loops.OpenEntry | None = None
-        #: A description of the damage at ``lost_at``.
-        self._damage = ""
+        #: The damage behind which the log is searched for, while there is one.
+        self._damage: DamagedEntry | None = None
         #: The position of an empty batch that is to report skipped damage or a jump.
         self._passed_from: int | None = None
-        #: The reason why the position to fetch next is not in the log, and the log's ends, until the held bytes are
-        #: used up.
-        self._gone: tuple[str, int, int] | None = None
+        #: The answer that the position to fetch next is not in the log, until the held bytes are used up.
+        self._gone: OutOfRange | None = None
         if isinstance(start, Position):
             self.seek(start.value)
+
+    @property
+    def state(self) -> FetchState:
+        """Return the state; where several reasons hold fetching up, the one that has to end first."""
+        if self.error is not None:
+            return FetchState.FAILED
+        if self.start is not None:
+            return FetchState.LOCATING
+        if self._damage is not None:
+            return FetchState.SEARCHING
+        return FetchState.FETCHING if self._gone is None else FetchState.USING_UP
+
+    @property
+    def lost_at(self) -> int | None:
+        """Return the position of the damaged entry behind which the log has to be found again, or None."""
+        return None if self._damage is None else self._damage.position
 
     @property
     def position(self) -> int:
         """Return the position of the next message that ``next_batch`` will give; -1 while it is not known."""
         if self.start is not None:
             return -1
-        return max(self._held.position, self._begin_at)
+        return self._decoder.position
 
     @property
     def buffered(self) -> int:
@@ -93,7 +131,7 @@ class PartitionFetch:
     @property
     def unfinished(self) -> bool:
         """Return whether a wrapper is being read: ``next_batch`` decodes a bounded part, and may give no messages."""
-        return self._opened is not None
+        return self._decoder.unfinished
 
     def seek(self, position: int) -> None:
         """Drop the bytes held and continue at ``position``, which may be inside an entry or a wrapper."""
@@ -101,7 +139,7 @@ class PartitionFetch:
         self.error = None
         self._damage_policy.forget()
         self._restart(position, exact=False)
-        self._begin_at = position
+        self._decoder.begin_at(position)
 
     def wanted(self, share: int) -> Wanted | None:
         """Return the next fetch with at most ``share`` bytes held; None while there is enough or no way on.
@@ -110,7 +148,7 @@ class PartitionFetch:
         the client reads: the first will be full, unless a segment ends in it. In that case the second piece is fetched
         again from its true beginning.
         """
-        if self.start is not None or self.error is not None or self.lost_at is not None or self._gone is not None:
+        if self.state is not FetchState.FETCHING:
             return None
         most = min(self._settings.fetch_bytes, share)
         held = self._held
@@ -142,29 +180,30 @@ class PartitionFetch:
         """Continue as ``on_out_of_range`` says, after the bytes held: the requested position is not in the log."""
         if not self.answered(wanted) or wanted.offset != self._window.at:
             return
-        self._gone = f"{wanted.offset} is not in the log, which is {log_start} to {visible_end}", log_start, visible_end
+        reason = f"{wanted.offset} is not in the log, which is {log_start} to {visible_end}"
+        self._gone = OutOfRange(reason, log_start, visible_end)
         if not self._held.size:  # else the bytes held come first
-            self._jump(*self._gone)
+            self._jump(self._gone)
 
     def made_again(self, uuid: str, log_start: int, visible_end: int) -> None:
         """Continue as ``on_out_of_range`` says: the topic was deleted and created again, which makes another log."""
-        self.uuid = uuid
+        self.identity.uuid = uuid
         if self.start is None:  # else nothing was read yet
             what = f"the topic was deleted and created again, and position {self.position} belonged to the former one"
-            self._jump(what, log_start, visible_end)
+            self._jump(OutOfRange(what, log_start, visible_end))
 
-    def _jump(self, why: str, log_start: int, visible_end: int) -> None:
+    def _jump(self, gone: OutOfRange) -> None:
         policy = self._settings.on_out_of_range
-        if policy == "fail" or log_start < 0:
-            what = f"topic {self.topic!r}, partition {self.partition}: {why}"
+        if policy == "fail" or gone.log_start < 0:
+            what = f"topic {self.topic!r}, partition {self.partition}: {gone.reason}"
             self.error = OffsetOutOfRange(
                 f"{what}: an unknown number of messages is lost; seek() says where to continue"
             )
             return
-        start, position = self.position, log_start if policy == "earliest" else visible_end
+        start, position = self.position, gone.log_start if policy == "earliest" else gone.visible_end
         self.seek(position)
         self._passed_from = position
-        self.losses.jump(start, position, why)
+        self.losses.jump(start, position, gone.reason)
 
     def next_batch(self, limit: int) -> MessageBatch | None:
         """Decode up to ``limit`` further messages of the bytes held.
@@ -175,28 +214,15 @@ class PartitionFetch:
         if self._passed_from is not None:
             start, self._passed_from = self._passed_from, None
             return self._batch([], start)
-        held = self._held
-        while self.error is None and self.lost_at is None:
+        held, decoder = self._held, self._decoder
+        while self.error is None and self._damage is None:
             if not held and not held.more():
                 return self._held_used_up()
-            data, at, position = held.data, held.at, held.position
-            decoded = loops.decode_set(
-                data,
-                position,
-                begin=at,
-                start_at=self._begin_at,
-                topic=self.topic,
-                partition=self.partition,
-                limit=limit,
-                limit_bytes=max(len(data), SLICE_BYTES),
-                max_decompressed=self._settings.max_decompressed,
-                max_decompressed_messages=self._settings.max_decompressed_messages,
-                opened=self._opened,
-            )
+            at, position = held.at, held.position
+            decoded = decoder.decode(limit)
             messages = decoded.messages
-            self._opened = decoded.opened
             if decoded.consumed > at or decoded.opened is not None:
-                start = self.position
+                start = decoder.position
                 self._decoded(decoded, position)
                 if messages or decoded.gaps:
                     return self._batch(messages, start)
@@ -219,38 +245,29 @@ class PartitionFetch:
     def _decoded(self, decoded: loops.Decoded, position: int) -> None:
         """Continue behind the entries decoded from the data at ``position``, or inside the open wrapper."""
         held = self._held
-        behind = position + decoded.consumed - held.at
-        if decoded.opened is not None:
-            self._begin_at = max(self._begin_at, decoded.position)
-        else:
-            behind = decoded.position
-            if behind >= self._begin_at:
-                self._begin_at = -1
+        end = held.end
+        behind = self._decoder.advance(decoded)
         if decoded.gaps:
             self.losses.gap(position, behind, decoded.gaps, decoded.gap_bytes)
-        end = held.end
-        held.use(decoded.consumed, behind)
         if not held and decoded.position > end:  # the bytes ended inside a gap
             self._restart(decoded.position, exact=True)
 
     def next_raw(self) -> RawChunk | None:
         """Return the next bytes held, as they came."""
-        taken = self._held.take()
+        taken = self._decoder.take()
         if taken is None:
             self._held_used_up()
             return None
-        self._opened = None
-        self._begin_at = -1
         position, data = taken
         return RawChunk(self.topic, self.partition, position, data, self.visible_end, self.losses.take())
 
     def found(self, position: int) -> None:
-        """Continue at ``position``, at which the log goes on behind the damage at ``lost_at``."""
-        damaged_at, self.lost_at = self.lost_at, None
-        if damaged_at is not None:
-            self.losses.damage(damaged_at, position, self._damage)
+        """Continue at ``position``, at which the log goes on behind the damage."""
+        damage = self._damage
+        if damage is not None:
+            self.losses.damage(damage.position, position, damage.reason)
             self._restart(position, exact=True)
-            self._passed_from = damaged_at
+            self._passed_from = damage.position
 
     def close(self) -> None:
         """Log the losses that are not logged yet, since nothing more is read."""
@@ -260,7 +277,7 @@ class PartitionFetch:
         """Jump if the log has no more of what was being read; return a batch that reports the jump."""
         if self._gone is None:
             return None
-        self._jump(*self._gone)
+        self._jump(self._gone)
         start, self._passed_from = self._passed_from, None
         return None if start is None else self._batch([], start)
 
@@ -273,9 +290,8 @@ class PartitionFetch:
     def _restart(self, position: int, *, exact: bool) -> None:
         """Drop the bytes held and void the fetches in flight; the next fetch is from ``position``."""
         self._window.restart(position, exact=exact)
-        self.lost_at = self._passed_from = self._gone = None
-        self._held.clear(position)
-        self._opened = None
+        self._damage = self._passed_from = self._gone = None
+        self._decoder.restart(position)
 
     def _damaged(self, error: CorruptMessage, end: int) -> None:
         """Fetch a damaged entry again, and in the end fail or skip it, as the settings say."""
@@ -283,7 +299,7 @@ class PartitionFetch:
         position = held.position
         remedy = self._damage_policy.remedy(position)
         if remedy is Remedy.FETCH_AGAIN:
-            self.doubted = True
+            self.identity.doubted = True
             self._restart(position, exact=True)
         elif remedy is Remedy.FAIL:
             self.error = CorruptMessage(f"topic {self.topic!r}, partition {self.partition}: {error.reason}", position)
@@ -291,15 +307,8 @@ class PartitionFetch:
             self.losses.damage(position, end, error.reason)
             held.skip(end)
         else:
-            self._damage = error.reason
-            self.lost_at = position
+            self._damage = DamagedEntry(position, error.reason)
 
     def _follows(self, end: int) -> bool:
         """Return whether the visible log ends at ``end``, or an undamaged entry begins there."""
-        if end == self.visible_end:
-            return True
-        held = self._held
-        decoded = loops.decode_set(held.data, end, begin=held.at + end - held.position, limit=1)
-        if decoded.opened is not None or isinstance(decoded.error, WrapperTooLarge):
-            return True
-        return end < decoded.position <= held.end
+        return end == self.visible_end or self._decoder.is_entry_at(end)

@@ -15,8 +15,8 @@ from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.position_lookup import locate_start
 from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from logd.client.consumer.group.group_stream_state import GroupStreamState
 from logd.client.consumer.group.settings import GroupSettings
-from logd.client.consumer.group.stream_state import GroupStreamState
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position, Starts, start_for
 from logd.coord.errors import CoordinationError
@@ -272,7 +272,7 @@ class Group:
                         fetch.topic,
                         fetch.partition,
                         fetch.start,
-                        fetch.uuid,
+                        fetch.identity.uuid,
                     )
                     if starts != self._starts:
                         return

@@ -1,4 +1,4 @@
-"""Tests of gathering sets for logs."""
+"""Tests of logd.broker.requests.appender: sets of several requests become one write for each log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from logd.errors import StorageFull
 
 @define(eq=False)
 class PlayedLog:
-    """Notes appends; those whose numbers are in ``fails`` fail."""
+    """A log that notes its appends; those whose numbers are in ``fails`` fail."""
 
     fails: Sequence[int] = ()
     settings: LogSettings = field(factory=lambda: LogSettings(segment_bytes=10))
@@ -36,21 +36,21 @@ class PlayedLog:
 
 
 class AppenderTests(SynchronousTestCase):
-    """Sets of one read, log by log."""
+    """The sets of one read, log by log."""
 
     def setUp(self) -> None:
-        """Nothing gathered."""
+        """Make an appender without any sets."""
         self.counters = Counters()
         self.appender = Appender(self.counters)
         self.told: list[object] = []
 
     def add(self, log: PlayedLog, *sets: bytes) -> None:
-        """Add sets and ask what becomes of them."""
+        """Add sets, and note their ids or their error."""
         for each in sets:
             self.appender.add_told(log, each, 1, -1, lambda *ids: self.told.append(ids), self.told.append)
 
-    def test_gathered(self) -> None:
-        """Sets of a log go in one write, in order, with their messages and the newest of their times."""
+    def test_sets_of_a_log_become_one_write(self) -> None:
+        """They keep their order; messages and newest times are added up for the write."""
         one, two = PlayedLog(), PlayedLog()
         self.appender.add(one, b"a", 2, 5)
         self.appender.add(two, b"b", 1, -1)
@@ -62,8 +62,8 @@ class AppenderTests(SynchronousTestCase):
         self.assertEqual(self.appender.append(), [])
         self.assertEqual(len(one.appends), 1)
 
-    def test_told(self) -> None:
-        """Who asks is told the ids of its own set, whatever stands between."""
+    def test_each_sender_gets_its_own_ids(self) -> None:
+        """Sets of other senders stand between them in the write."""
         log = PlayedLog(end=3)
         self.add(log, b"aa")
         self.appender.add(log, b"b", 1, -1)
@@ -71,8 +71,8 @@ class AppenderTests(SynchronousTestCase):
         self.appender.append()
         self.assertEqual(self.told, [(3, 5), (6, 9)])
 
-    def test_error(self) -> None:
-        """An error is told to all who asked, and returned once for each set that nobody asked about."""
+    def test_an_error_reaches_every_sender(self) -> None:
+        """Sets without a callback have it returned, so that it can be counted and logged."""
         log = PlayedLog(fails=[0])
         self.add(log, b"a")
         self.appender.add(log, b"b", 1, -1)
@@ -81,8 +81,8 @@ class AppenderTests(SynchronousTestCase):
         self.assertEqual([type(each) for each in (*self.told, *errors)], [StorageFull] * 3)
         self.assertEqual((self.counters.sets_refused, self.counters.messages_in), (1, 0))
 
-    def test_by_segment(self) -> None:
-        """Sets are cut where a segment would roll if they came one by one; counts are right in all."""
+    def test_a_write_ends_where_a_segment_rolls(self) -> None:
+        """Segments begin where they would if the sets came one by one."""
         log = PlayedLog()
         for size in (4, 4, 4, 4, 20, 1, 1):
             self.appender.add(log, bytes(size), 10, 7)
@@ -91,8 +91,8 @@ class AppenderTests(SynchronousTestCase):
         self.assertEqual(sum(messages for _, messages, _ in log.appends), 70)
         self.assertEqual({newest for _, _, newest in log.appends}, {7})
 
-    def test_nothing_overtakes(self) -> None:
-        """When the first segment's sets fail those of the next are not tried, though they might fit."""
+    def test_no_set_overtakes_a_failed_one(self) -> None:
+        """Those for the next segment might fit on the disk, but stand behind it."""
         log = PlayedLog(fails=[1])
         self.add(log, bytes(11), b"next", b"too", bytes(11), b"last")
         self.appender.append()

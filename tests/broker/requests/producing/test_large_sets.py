@@ -1,4 +1,4 @@
-"""Tests of message sets that take a while to check: others are served meanwhile, and nothing comes out of order."""
+"""Tests of message sets that take long to check: other clients are served meanwhile, and the order holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.legacy_requests import MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import OffsetsResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 
 SMALL = MessageSet([Message(b"small")]).encode()
 #: Some slices.
@@ -19,7 +19,7 @@ SPOILED = LARGE[:-1] + b"\1"
 
 
 def ask(*parts: tuple[int, bytes], restart: bool = False, acks: int = 1) -> ProduceAck:
-    """A request of ours."""
+    """Return a ProduceAck of these parts."""
     return ProduceAck(acks, 30_000, tuple([ProducePart("t", number, 0, restart, data) for number, data in parts]))
 
 
@@ -27,14 +27,14 @@ class LargeSetTests(BrokerTestCase):
     """A topic of two partitions, a producer, and another client."""
 
     def setUp(self) -> None:
-        """Connect."""
+        """Make the topic, and connect both clients."""
         super().setUp()
         self.create("t", 2)
         self.peer = self.connect()
         self.other = self.connect()
 
     def turns(self, peer: Peer) -> int:
-        """Let the broker work until it reads from the peer again, and serve another client in between; how often?"""
+        """Serve another client until the broker reads from the peer again; return the number of turns it took."""
         turns = 0
 
         def other() -> None:
@@ -50,8 +50,8 @@ class LargeSetTests(BrokerTestCase):
         self.settle()
         return turns
 
-    def test_others_are_served(self) -> None:
-        """It takes turns, in each of which another client is answered; then the set is in the log, whole."""
+    def test_other_clients_are_served_meanwhile(self) -> None:
+        """The set is checked in several turns of the reactor, and appended whole."""
         self.peer.send(ask((0, LARGE)))
         self.assertEqual(self.log_of("t").end, 0)
         self.assertGreater(self.turns(self.peer), 2)
@@ -60,8 +60,8 @@ class LargeSetTests(BrokerTestCase):
         self.assertEqual(self.content("t"), LARGE)
         self.assertEqual(self.broker.counters.messages_in, COUNT)
 
-    def test_order(self) -> None:
-        """What was sent before and behind it is before and behind it in the log; a produce of 0.7 is no different."""
+    def test_the_log_keeps_the_order_of_requests(self) -> None:
+        """Small sets before and behind a large one stay there, of either kind of request."""
         for first in (Produce("t", 0, LARGE), MultiProduce((Produce("t", 0, SMALL), Produce("t", 0, LARGE)))):
             begin = len(self.content("t"))
             self.peer.send(Produce("t", 0, SMALL), first, Produce("t", 0, SMALL), ask((0, LARGE)), ask((0, SMALL)))
@@ -71,8 +71,8 @@ class LargeSetTests(BrokerTestCase):
             self.assertEqual(self.content("t")[begin:], SMALL + middle + SMALL + LARGE + SMALL)
             self.assertEqual(len(self.peer.answers()), 2)
 
-    def test_refused(self) -> None:
-        """A set that does not hold is refused at the end as one checked at once is, and breaks the pipeline."""
+    def test_a_bad_large_set_is_refused(self) -> None:
+        """It breaks the pipeline, as a set that is checked at once does."""
         requests = (ask((0, SPOILED), (1, LARGE)), ask((0, SMALL)))
         self.peer.send(*requests)
         self.turns(self.peer)
@@ -84,36 +84,36 @@ class LargeSetTests(BrokerTestCase):
         self.assertEqual((self.content("t"), self.content("t", 1)), (b"", LARGE))
         self.assertEqual(self.broker.counters.refused_by_error, {"InvalidMessage": 2, "PipelineBroken": 1})
 
-    def test_many_small_ones(self) -> None:
-        """Parts that are too much together are checked in turns, too."""
+    def test_many_small_parts_are_checked_in_turns(self) -> None:
+        """No part is large, but their sum is."""
         part = MessageSet([Message(b"")] * 2000).encode()
         self.peer.send(ask(*[(number % 2, part) for number in range(AT_ONCE_BYTES // len(part) + 1)]))
         self.assertGreater(self.turns(self.peer), 10)
         (answer,) = self.peer.answers()
         self.assertEqual({part.error for part in answer.parts}, {0})
 
-    def test_topic_is_made_first(self) -> None:
-        """A set for a topic that does not exist yet waits for both."""
+    def test_a_large_set_waits_for_its_topic(self) -> None:
+        """It waits for the topic, then for its own check."""
         self.peer.send(Produce("new", -1, LARGE))
         self.settle()
         self.assertEqual(self.content("new"), LARGE)
 
-    def test_partition_that_the_broker_picks(self) -> None:
-        """Putting off takes no turn: partitions are still picked one after the other."""
+    def test_a_delayed_set_gets_one_turn(self) -> None:
+        """Partitions are still picked one after the other, though each set is looked at twice."""
         for _ in range(4):
             self.peer.send(ask((-1, LARGE)))
             self.turns(self.peer)
         self.assertEqual((self.content("t"), self.content("t", 1)), (LARGE * 2, LARGE * 2))
 
-    def test_limit(self) -> None:
-        """The topic's own limit on messages counts."""
+    def test_the_topics_own_limit_holds(self) -> None:
+        """It is below the broker's."""
         self.create("short", message_bytes=AT_ONCE_BYTES // COUNT - 1)
         self.peer.send(ProduceAck(1, 0, (ProducePart("short", 0, 0, False, LARGE),)))
         self.turns(self.peer)
         self.assertEqual(self.peer.answers()[0].parts[0].error, MessageTooLarge.code)
 
-    def test_lost(self) -> None:
-        """A client that goes away meanwhile leaves nothing behind."""
+    def test_a_lost_client_leaves_nothing(self) -> None:
+        """Its set is half checked, and no timer goes on with it."""
         self.peer.send(ask((0, LARGE)))
         self.clock.callLater(0, self.peer.lose)
         self.clock.advance(0)

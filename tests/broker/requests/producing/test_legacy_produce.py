@@ -1,21 +1,21 @@
-"""Tests of Produce and MultiProduce: nothing answers, but what is bad is refused, counted and logged."""
+"""Tests of Produce and MultiProduce: they have no answer, but bad sets are refused, counted and logged."""
 
 from __future__ import annotations
 
 from logd.errors import InvalidMessage
 from logd.protocol.requests.legacy_requests import Fetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import gap, plain, timed, wrapped
 
 HELLO = wrapped(b"hello")
 
 
 class ProduceTests(BrokerTestCase):
-    """Appending for clients of 0.7."""
+    """Appending, for clients of 0.7."""
 
-    def test_stored_as_sent(self) -> None:
-        """A set is stored byte for byte, with the 9 bytes that a magic-0 message takes beyond its payload."""
+    def test_sets_are_stored_as_they_were_sent(self) -> None:
+        """A magic-0 message takes 9 bytes beyond its payload, and old ones come beside newer kinds."""
         self.create("t")
         peer = self.connect()
         peer.send(Produce("t", 0, plain(b"x" * 91)), Produce("t", 0, HELLO + timed(b"later", 7)))
@@ -26,8 +26,8 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(self.broker.counters.messages_in, 3)
         self.assertEqual(self.broker.counters.bytes_in, len(self.content("t")))
 
-    def test_creates_topic(self) -> None:
-        """A produce to a topic that does not exist makes it; what follows waits, and keeps its order."""
+    def test_a_produce_makes_its_topic(self) -> None:
+        """The connection's later requests wait for that, and other connections do not."""
         peer, other = self.connect(), self.connect()
         peer.send(Produce("new", 0, plain(b"1")), Produce("new", 0, plain(b"2")))
         peer.send(Produce("new", 0, plain(b"3")), Fetch("new", 0, 0, 1000))
@@ -38,8 +38,8 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(len(peer.answers()), 1)
         self.assertTrue(peer.reading)
 
-    def test_creation_waits_bounded(self) -> None:
-        """While a topic is made its connection is not read: what a client sends meanwhile stays in its socket."""
+    def test_a_waiting_connection_is_not_read(self) -> None:
+        """The bytes that the client sends while its topic is made stay in its socket."""
         peer = self.connect()
         peer.send(Produce("new", 0, plain(b"first")))
         for number in range(100):
@@ -48,8 +48,8 @@ class ProduceTests(BrokerTestCase):
         self.settle()
         self.assertEqual(len(self.content("new")), 14 + 100 * (9 + 50_003))
 
-    def test_two_connections_create(self) -> None:
-        """Two connections that produce to the same missing topic make it once, and neither loses anything."""
+    def test_two_producers_share_a_new_topic(self) -> None:
+        """It is made once, and neither loses a message."""
         one, two = self.connect(), self.connect()
         one.send(Produce("new", 0, plain(b"one")))
         two.send(Produce("new", 0, plain(b"two")))
@@ -59,8 +59,8 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(self.content("new"), plain(b"one") + plain(b"two"))
         self.assertEqual(self.broker.counters.sets_refused, 0)
 
-    def test_name_not_allowed(self) -> None:
-        """A name that no topic may have is refused at once; what follows is served."""
+    def test_a_bad_name_is_refused(self) -> None:
+        """The requests behind it are served."""
         self.create("t")
         peer = self.connect()
         peer.send(Produce("t", 0, plain(b"1")), Produce("no good", 0, HELLO), Produce("t", 0, plain(b"2")))
@@ -69,8 +69,8 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(self.broker.counters.refused_by_error, {"InvalidTopic": 1})
         self.assertEqual(len(self.events.warnings("topic name 'no good' is not allowed")), 1)
 
-    def test_creation_fails(self) -> None:
-        """Sets for a topic that the disk does not take are refused; later ones try again, and there may be room."""
+    def test_a_failed_creation_refuses_its_sets(self) -> None:
+        """Later sets try it again, as there may be room by then."""
         peer = self.connect()
         self.files.errors["rename"] = [OSError(28, "No space left on device")]
         peer.send(Produce("new", 0, plain(b"1")), Produce("new", 0, plain(b"2")))
@@ -81,8 +81,8 @@ class ProduceTests(BrokerTestCase):
         self.settle()
         self.assertEqual(self.content("new"), plain(b"3"))
 
-    def test_partition_not_here(self) -> None:
-        """A partition that the topic does not have is refused."""
+    def test_a_missing_partition_is_refused(self) -> None:
+        """The log says which, since the sender gets no answer."""
         self.create("t", 2)
         peer = self.connect()
         peer.send(Produce("t", 2, HELLO), Produce("t", -2, HELLO), Produce("t", 1, HELLO))
@@ -91,16 +91,16 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(self.broker.counters.refused_by_error, {"WrongPartition": 2})
         self.assertEqual(len(self.events.warnings("partition 2 of topic 't' is not on this broker")), 1)
 
-    def test_negative_partition_makes_nothing(self) -> None:
-        """A partition below -1 of a topic that does not exist does not make the topic."""
+    def test_a_negative_partition_makes_no_topic(self) -> None:
+        """Only -1 means that the broker may choose."""
         peer = self.connect()
         peer.send(Produce("new", -2, HELLO))
         self.settle()
         self.assertIsNone(self.broker.topics.get("new"))
         self.assertEqual(self.broker.counters.sets_refused, 1)
 
-    def test_broker_picks(self) -> None:
-        """Partition -1 goes to each partition in turn, whatever other topics are produced to in between."""
+    def test_minus_one_takes_partitions_in_turn(self) -> None:
+        """Each topic has a turn of its own."""
         self.create("t", 3)
         self.create("other", 3)
         peer = self.connect()
@@ -109,8 +109,8 @@ class ProduceTests(BrokerTestCase):
         self.settle()
         self.assertEqual([len(self.content("t", partition)) for partition in range(3)], [30, 30, 30])
 
-    def test_broker_picks_what_works(self) -> None:
-        """Partition -1 leaves out a partition that is offline."""
+    def test_minus_one_avoids_offline_partitions(self) -> None:
+        """A client of 0.7 would never learn that its messages were refused."""
         self.create("t", 2)
         self.log_of("t", 1).go_offline(OSError(5, "Input/output error"))
         peer = self.connect()
@@ -120,8 +120,8 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(self.content("t", 0), HELLO * 4)
         self.assertEqual(self.broker.counters.sets_refused, 0)
 
-    def test_bad_sets(self) -> None:
-        """Each kind of bad set is refused whole and counted; the connection stays open and the rest arrives."""
+    def test_each_kind_of_bad_set_is_refused(self) -> None:
+        """It is refused whole and counted, and the connection stays open."""
         self.create("t", message_bytes=100)
         wrong_crc = HELLO[:-1] + b"O"
         bad = {
@@ -147,8 +147,8 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(self.content("t"), plain(bytes(100)))
         self.assertFalse(peer.lost)
 
-    def test_flood_of_bad_sets(self) -> None:
-        """A flood of refusals is counted in full, and logged less and less often."""
+    def test_a_flood_of_refusals_is_logged_sparsely(self) -> None:
+        """The count in the last line tells of all of them."""
         self.create("t")
         peer = self.connect()
         for _ in range(1000):
@@ -158,8 +158,8 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(len(lines), 10)
         self.assertIn("(512 so far)", lines[-1])
 
-    def test_offline(self) -> None:
-        """A partition that is offline takes nothing; others do."""
+    def test_an_offline_partition_refuses_its_sets(self) -> None:
+        """The other partitions take theirs."""
         self.create("t", 2)
         self.log_of("t", 0).go_offline(OSError(5, "Input/output error"))
         peer = self.connect()
@@ -168,8 +168,8 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual((self.content("t", 0), self.content("t", 1)), (b"", HELLO))
         self.assertEqual(self.broker.counters.refused_by_error, {"PartitionOffline": 1})
 
-    def test_disk_full(self) -> None:
-        """What a full disk does not take is refused and counted, set by set; service heals when room comes back."""
+    def test_a_full_disk_refuses_its_sets(self) -> None:
+        """Each is counted, and the next ones are taken once there is room."""
         self.create("t")
         peer = self.connect()
         self.files.room = 20
@@ -185,8 +185,8 @@ class ProduceTests(BrokerTestCase):
 class MultiProduceTests(BrokerTestCase):
     """Several sets in one request."""
 
-    def test_parts(self) -> None:
-        """Each set goes where it belongs; a bad one keeps none of the others out."""
+    def test_each_set_goes_to_its_partition(self) -> None:
+        """A bad set does not keep out the others."""
         self.create("t", 2)
         peer = self.connect()
         produces = (
@@ -202,8 +202,8 @@ class MultiProduceTests(BrokerTestCase):
         self.assertEqual(self.broker.counters.refused_by_error, {"InvalidMessage": 1, "WrongPartition": 1})
         self.assertEqual(peer.received(), b"")
 
-    def test_creates_topics(self) -> None:
-        """Topics that are missing are made first, each once, so that no set overtakes another."""
+    def test_missing_topics_are_made_first(self) -> None:
+        """Each is made once, so that no set overtakes another."""
         self.create("there")
         peer = self.connect()
         produces = [
@@ -217,20 +217,20 @@ class MultiProduceTests(BrokerTestCase):
         self.assertEqual(self.content("b"), plain(b"2") + plain(b"5"))
         self.assertEqual(self.broker.counters.refused_by_error, {"InvalidTopic": 1})
 
-    def test_empty(self) -> None:
-        """One without any set does nothing."""
+    def test_an_empty_multiproduce_does_nothing(self) -> None:
+        """The connection goes on."""
         peer = self.connect()
         peer.send(MultiProduce(()))
         self.assertEqual(self.ask(peer, Fetch("t", 0, 0, 10)), FetchResponse(0))
 
 
 class NoCreationTests(BrokerTestCase):
-    """A broker that lets nobody make topics by producing."""
+    """A broker whose clients cannot make topics by producing."""
 
     options = {"topics_create": False}  # noqa: RUF012
 
-    def test_refused(self) -> None:
-        """A produce to a topic that does not exist is refused."""
+    def test_a_missing_topic_is_refused(self) -> None:
+        """Both for a partition that is named and for -1."""
         peer = self.connect()
         peer.send(Produce("new", 0, HELLO), Produce("new", -1, HELLO))
         self.settle()
@@ -243,8 +243,8 @@ class TopicLimitTests(BrokerTestCase):
 
     options = {"topics_max": 2}  # noqa: RUF012
 
-    def test_refused(self) -> None:
-        """Topics beyond topics.max are refused, and the error names the setting."""
+    def test_topics_beyond_topics_max_are_refused(self) -> None:
+        """The warning names the setting."""
         self.assertEqual(InvalidMessage.code, 2)
         peer = self.connect()
         for topic in ("a", "b", "c"):

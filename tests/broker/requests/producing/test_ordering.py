@@ -1,4 +1,4 @@
-"""A producer with sets in flight meets full disks, slow flushes and timeouts: order holds, and nothing is lost."""
+"""Tests of the order of messages while a producer with sets in flight meets full disks, slow flushes and timeouts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 from logd.protocol.loops import check_set
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 SETS = 40
@@ -14,12 +14,12 @@ WINDOW = 5
 
 
 class OrderingTests(BrokerTestCase):
-    """Many small histories, each from a seed."""
+    """Many small random histories, each from a seed."""
 
     log_options = {"segment_bytes": 60}  # noqa: RUF012
 
     def play(self, seed: random.Random, topic: str, acks: int) -> None:
-        """Produce SETS sets as a producer does that sends again, in order, from the first that was not acknowledged."""
+        """Produce SETS sets like a producer that resends, in order, from the first set without an acknowledgement."""
         self.create(topic)
         peer = self.connect()
         sets = [plain(b"set %d" % number) for number in range(SETS)]
@@ -67,7 +67,7 @@ class OrderingTests(BrokerTestCase):
         check_set(log, 1000)
         peer.lose()
 
-    def test_histories(self) -> None:
-        """Each message's first place is behind that of the message before it, and each acknowledged one is there."""
+    def test_random_histories_keep_messages_in_order(self) -> None:
+        """Every acknowledged set is in the log, and the first copies are in the order of sending."""
         for number in range(150):
             self.play(random.Random(number), f"t{number}", acks=-1 if number % 3 else 1)

@@ -1,4 +1,4 @@
-"""Tests of ProduceAck: what is acknowledged when, and what happens to the order when something is not."""
+"""Tests of ProduceAck: the time of an acknowledgement, and the order of messages after a refusal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.protocol.requests.requests import encode_request
 from logd.protocol.requests.responses import encode_response
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import gap, plain, timed
 from tests.protocol.wire import joined
 
@@ -25,22 +25,22 @@ STALE_EPOCH, NOT_ENOUGH_REPLICAS, TIMED_OUT, STORAGE_FULL, STOPPING, INVALID_REQ
 
 
 def ask(acks: int, *parts: ProducePart, timeout_ms: int = 1000) -> ProduceAck:
-    """A request."""
+    """Return a request of these parts."""
     return ProduceAck(acks, timeout_ms, parts)
 
 
 def part(message_set: bytes = HELLO, partition: int = 0, topic: str = "t", **more: Any) -> ProducePart:
-    """One part of a request."""
+    """Return one part of a request."""
     return ProducePart(topic, partition, more.get("epoch", 0), more.get("restart", False), message_set)
 
 
 def stored(first: int, after: int, partition: int = 0, asked: int | None = None, topic: str = "t") -> ProducedPart:
-    """The answer for a part that was stored."""
+    """Return the answer for a part that was stored."""
     return ProducedPart(topic, partition if asked is None else asked, 0, partition, first, after)
 
 
 def refused(error: int, partition: int = 0, topic: str = "t") -> ProducedPart:
-    """The answer for a part that was not."""
+    """Return the answer for a part that was refused."""
     return ProducedPart(topic, partition, error, -1, -1, -1)
 
 
@@ -48,27 +48,27 @@ class ProduceAckTestCase(BrokerTestCase):
     """A topic of three partitions, and a client."""
 
     def setUp(self) -> None:
-        """Make both."""
+        """Make the topic, and connect the client."""
         super().setUp()
         self.create("t", 3)
         self.peer = self.connect()
 
     def answers(self, *parts: ProducedPart, peer: Peer | None = None) -> None:
-        """Exactly these came back, one part in each answer."""
+        """Check that exactly these parts came back, one in each answer."""
         self.assertEqual((peer or self.peer).answers(), [ProduceAckResponse((each,)) for each in parts])
 
 
 class AcksTests(ProduceAckTestCase):
-    """When the answer comes."""
+    """The time of the answer."""
 
-    def test_one(self) -> None:
-        """Acks 1 is answered after the append, before the flush."""
+    def test_acks_one_answers_after_the_append(self) -> None:
+        """The messages are not visible yet."""
         self.peer.send(ask(1, part()), ask(1, part(HELLO * 2)))
         self.answers(stored(0, SIZE), stored(SIZE, 3 * SIZE))
         self.assertEqual(self.log_of("t").visible_end, 0)
 
-    def test_all(self) -> None:
-        """Acks -1 is answered once the set is flushed, and not before."""
+    def test_acks_minus_one_answers_after_the_flush(self) -> None:
+        """A loss of power between append and flush may take the set back."""
         self.peer.send(ask(-1, part()), ask(-1, part()))
         self.assertEqual(self.content("t"), HELLO * 2)
         self.answers()
@@ -78,8 +78,8 @@ class AcksTests(ProduceAckTestCase):
         self.assertEqual(self.log_of("t").visible_end, 2 * SIZE)
         self.answers(stored(0, SIZE), stored(SIZE, 2 * SIZE))
 
-    def test_flush_under_way(self) -> None:
-        """A set that comes while a flush is under way is answered by the next one."""
+    def test_a_late_set_waits_for_the_next_flush(self) -> None:
+        """The flush under way may have begun before its bytes were written."""
         self.peer.send(ask(-1, part()))
         self.peer.send(ask(-1, part()))
         self.flushes.work()
@@ -88,8 +88,8 @@ class AcksTests(ProduceAckTestCase):
         self.settle()
         self.answers(stored(SIZE, 2 * SIZE))
 
-    def test_none(self) -> None:
-        """Acks 0 is never answered, and what is refused is counted."""
+    def test_acks_zero_is_never_answered(self) -> None:
+        """Refusals are counted all the same."""
         self.peer.send(ask(0, part()), ask(0, part(BAD)), ask(0, part()), ask(0, part(topic="no good")))
         self.settle()
         self.assertEqual(self.peer.received(), b"")
@@ -97,19 +97,19 @@ class AcksTests(ProduceAckTestCase):
         self.assertEqual(self.broker.counters.refused_by_error, {"InvalidMessage": 1, "InvalidTopic": 1})
         self.assertEqual(self.ask(self.peer, Fetch("t", 0, 0, 5)), FetchResponse(0, HELLO[:5]))
 
-    def test_copies(self) -> None:
-        """More copies than there are brokers, and numbers that mean nothing, are refused; nothing is written."""
+    def test_impossible_acks_are_refused(self) -> None:
+        """More copies than there are brokers, or a number without a meaning; nothing is written."""
         self.peer.send(ask(2, part()), ask(32767, part(partition=1)), ask(-5, part(partition=2)))
         self.answers(refused(NOT_ENOUGH_REPLICAS), refused(NOT_ENOUGH_REPLICAS, 1), refused(INVALID_REQUEST, 2))
         self.assertEqual([self.content("t", partition) for partition in range(3)], [b"", b"", b""])
 
-    def test_no_parts(self) -> None:
-        """A request without parts is answered without parts; with acks 0 it is not."""
+    def test_an_empty_request_is_answered(self) -> None:
+        """Unless its acks are 0."""
         self.peer.send(ask(-1), ask(0), ask(1))
         self.assertEqual(self.peer.answers(), [ProduceAckResponse(())] * 2)
 
-    def test_with_plain_produces(self) -> None:
-        """Sets of both kinds of request in one read are stored in the order in which they came."""
+    def test_old_and_new_requests_keep_their_order(self) -> None:
+        """Both kinds come in one read of one connection."""
         sets = [plain(b"%d" % number) for number in range(6)]
         self.peer.send(
             ask(1, part(sets[0])),
@@ -122,8 +122,8 @@ class AcksTests(ProduceAckTestCase):
         found = [produced for answer in self.peer.answers() for produced in answer.parts]
         self.assertEqual(found, [stored(10 * n, 10 * n + 10) for n in (0, 2, 3, 5)])
 
-    def test_across_segments(self) -> None:
-        """Sets of one read that roll the segment in between have the ids that they would have had one by one."""
+    def test_ids_are_the_same_across_a_roll(self) -> None:
+        """The sets of one read are one write for each segment."""
         self.create("small", segment_bytes=20)
         self.peer.send(*[ask(1, part(topic="small"))] * 9)
         self.answers(*[stored(SIZE * n, SIZE * n + SIZE, topic="small") for n in range(9)])
@@ -133,8 +133,8 @@ class AcksTests(ProduceAckTestCase):
 class PartsTests(ProduceAckTestCase):
     """Requests of several parts."""
 
-    def test_several(self) -> None:
-        """The answer has a part for each in the request's order, once all of them are settled."""
+    def test_an_answer_follows_its_requests_order(self) -> None:
+        """It is sent once every part is settled, refused ones too."""
         later = timed(b"later", 5)
         self.peer.send(ask(-1, part(HELLO, 1), part(BAD, 2), part(later, 1), part(HELLO, 0), part(HELLO, 9)))
         self.assertEqual(self.peer.answers(), [])
@@ -149,20 +149,20 @@ class PartsTests(ProduceAckTestCase):
         )
         self.assertEqual(answer.parts, expected)
 
-    def test_broker_picks(self) -> None:
-        """Partition -1 is answered with the one that was picked, beside the one asked for."""
+    def test_minus_one_is_answered_with_its_partition(self) -> None:
+        """The answer has the partition asked for as well, so that the client can match it."""
         found = [self.produce(self.peer, "t", HELLO, -1) for _ in range(4)]
         self.assertEqual([each.partition for each in found], [-1] * 4)
         self.assertEqual([each.stored_partition for each in found], [0, 1, 2, 0])
         self.assertEqual([each.first_id for each in found], [0, 0, 0, SIZE])
 
-    def test_epoch(self) -> None:
-        """There is no other leader epoch than 0."""
+    def test_a_wrong_leader_epoch_is_refused(self) -> None:
+        """Without replication 0 is the only one; -1 stands for any."""
         self.peer.send(ask(1, part(epoch=1)), ask(1, part(partition=1, epoch=-1)))
         self.answers(refused(STALE_EPOCH), stored(0, SIZE, 1))
 
-    def test_unknown_topic(self) -> None:
-        """A missing topic is made; all that came with it waits, and all of it is stored once."""
+    def test_a_missing_topic_is_made(self) -> None:
+        """The parts that came with it wait, and each is stored once."""
         self.peer.send(ask(1, part(), part(topic="new")), ask(1, part(topic="new"), part(topic="newer")))
         self.assertEqual(self.content("t"), b"")
         self.settle()
@@ -170,8 +170,8 @@ class PartsTests(ProduceAckTestCase):
         self.assertEqual(first.parts, (stored(0, SIZE), stored(0, SIZE, topic="new")))
         self.assertEqual(second.parts, (stored(SIZE, 2 * SIZE, topic="new"), stored(0, SIZE, topic="newer")))
 
-    def test_topic_that_cannot_be(self) -> None:
-        """A part whose topic cannot be made has the reason; the others are stored."""
+    def test_a_bad_topic_name_is_refused(self) -> None:
+        """The other parts of the request are stored."""
         self.peer.send(ask(1, part(topic="no good"), part(), part(topic="x" * 201)))
         (answer,) = self.peer.answers()
         expected = (
@@ -183,12 +183,12 @@ class PartsTests(ProduceAckTestCase):
 
 
 class NoCreationTests(BrokerTestCase):
-    """A broker that lets nobody make topics by producing."""
+    """A broker whose clients cannot make topics by producing."""
 
     options = {"topics_create": False}  # noqa: RUF012
 
-    def test_unknown_topic(self) -> None:
-        """The error says that there is no such topic."""
+    def test_a_missing_topic_is_refused(self) -> None:
+        """Both for a partition that is named and for -1."""
         peer = self.connect()
         self.assertEqual(self.produce(peer, "new", HELLO), refused(UNKNOWN_TOPIC, topic="new"))
         self.assertEqual(self.produce(peer, "new", HELLO, -1), refused(PIPELINE_BROKEN, -1, "new")._replace(error=101))
@@ -196,18 +196,18 @@ class NoCreationTests(BrokerTestCase):
 
 
 class RefusalTests(ProduceAckTestCase):
-    """A refused set, and those behind it."""
+    """A refused set, and the sets that follow it."""
 
-    def test_reasons(self) -> None:
-        """Each kind of bad set has its error."""
+    def test_each_kind_of_bad_set_has_its_error(self) -> None:
+        """A restart makes the partition usable again after each."""
         reasons = {BAD: 2, b"": 2, gap(30): 2, HELLO + b"x": 2, plain(bytes(1_000_001)): TOO_LARGE}
         for message_set, error in reasons.items():
             self.assertEqual(self.produce(self.peer, "t", message_set, restart=True), refused(error))
         self.assertEqual(self.content("t"), b"")
         self.assertEqual(self.produce(self.peer, "t", HELLO, restart=True), stored(0, SIZE))
 
-    def test_broken_until_restart(self) -> None:
-        """After a refused set the later ones of its partition are refused until the producer starts again from it."""
+    def test_a_refusal_blocks_until_a_restart(self) -> None:
+        """Sets in flight behind the refused one would otherwise overtake it."""
         sets = [plain(b"%d" % number) for number in range(4)]
         self.peer.send(ask(-1, part(sets[0])), ask(-1, part(BAD)), ask(-1, part(sets[2])))
         self.peer.send(ask(-1, part(sets[3])))
@@ -219,32 +219,32 @@ class RefusalTests(ProduceAckTestCase):
         self.answers(stored(10, 20), stored(20, 30), stored(30, 40))
         self.assertEqual(self.content("t"), b"".join(sets))
 
-    def test_restart_refused(self) -> None:
-        """A restart that is refused itself breaks the pipeline again."""
+    def test_a_refused_restart_blocks_again(self) -> None:
+        """Sets behind it would overtake it otherwise."""
         self.peer.send(ask(1, part(BAD)), ask(1, part(BAD, restart=True)), ask(1, part()))
         self.answers(refused(INVALID_MESSAGE), refused(INVALID_MESSAGE), refused(PIPELINE_BROKEN))
 
-    def test_others_go_on(self) -> None:
-        """Other partitions, partition -1 and other connections are not concerned."""
+    def test_other_pipelines_go_on(self) -> None:
+        """A pipeline is one partition of one connection; -1 and other connections have their own."""
         other = self.connect()
         self.peer.send(ask(1, part(BAD)), ask(1, part(partition=1)), ask(1, part(partition=-1)))
         self.answers(refused(INVALID_MESSAGE), stored(0, SIZE, 1), stored(0, SIZE, 0, asked=-1))
         other.send(ask(1, part()))
         self.answers(stored(SIZE, 2 * SIZE), peer=other)
 
-    def test_within_a_request(self) -> None:
-        """The later parts of one request are behind a refused one, too."""
+    def test_later_parts_are_blocked_too(self) -> None:
+        """They are behind the refused part like parts of later requests."""
         self.peer.send(ask(1, part(), part(BAD), part(), part(partition=1)))
         (answer,) = self.peer.answers()
         self.assertEqual([each.error for each in answer.parts], [0, 2, PIPELINE_BROKEN, 0])
 
-    def test_refused_without_acks(self) -> None:
-        """A refused set that nobody asked about does not break the pipeline: its sender would never learn of it."""
+    def test_a_refusal_without_acks_blocks_nothing(self) -> None:
+        """Its sender never learns of it, so it would never restart."""
         self.peer.send(ask(0, part(BAD)), ask(1, part()))
         self.answers(stored(0, SIZE))
 
-    def test_refused_everywhere(self) -> None:
-        """A connection whose sets for ever more partitions are refused is closed: the broker remembers each of them."""
+    def test_endless_refusals_close_the_connection(self) -> None:
+        """The broker remembers each partition that is blocked, and bounds that memory."""
         wrong = [part(partition=100 + number) for number in range(MOST_BROKEN)]
         self.peer.send(ask(1, *wrong), ask(1, *wrong))
         self.assertEqual(len(self.peer.answers()), 2)
@@ -254,8 +254,8 @@ class RefusalTests(ProduceAckTestCase):
         self.assertTrue(self.peer.lost)
         self.assertEqual(len(self.events.warnings("closing the connection of 10.0.0.7:40000: its sets for 10001")), 1)
 
-    def test_full_disk(self) -> None:
-        """A full disk refuses all sets of the append, and nothing of them stays; the producer may start again later."""
+    def test_a_full_disk_refuses_the_whole_append(self) -> None:
+        """Nothing of it stays, and the producer can start again once there is room."""
         self.files.room = 2 * SIZE + 3
         sets = [plain(b"hell%d" % number) for number in range(5)]
         self.peer.send(ask(-1, part(sets[0])))
@@ -270,8 +270,8 @@ class RefusalTests(ProduceAckTestCase):
         self.answers(*[stored(SIZE * n, SIZE * n + SIZE) for n in range(1, 5)])
         self.assertEqual(self.content("t"), b"".join(sets))
 
-    def test_full_disk_between_segments(self) -> None:
-        """When the disk fills up between two segments nothing behind the refused set gets in."""
+    def test_a_disk_filled_by_a_roll_refuses_the_rest(self) -> None:
+        """A smaller set that would fit must not overtake."""
         self.create("small", segment_bytes=20)
         self.files.room = 3 * SIZE
         self.peer.send(*[ask(1, part(topic="small"))] * 4, ask(1, part(plain(b""), topic="small")))
@@ -283,8 +283,8 @@ class RefusalTests(ProduceAckTestCase):
 class FlushTroubleTests(ProduceAckTestCase):
     """A disk that takes long, or fails."""
 
-    def test_hanging_flush(self) -> None:
-        """What takes longer than its timeout is answered with an error; the set stays, its flush answers nobody."""
+    def test_a_slow_flush_times_out(self) -> None:
+        """The set stays in the log, and its flush sends no second answer."""
         self.peer.send(ask(-1, part(), timeout_ms=500), ask(-1, part(), timeout_ms=2000))
         self.clock.advance(0.4)
         self.answers()
@@ -296,8 +296,8 @@ class FlushTroubleTests(ProduceAckTestCase):
         self.clock.advance(10)
         self.answers()
 
-    def test_part_of_it_hangs(self) -> None:
-        """Parts that are flushed in time are acknowledged, though another one of the request is not."""
+    def test_a_timeout_spares_flushed_parts(self) -> None:
+        """Only the part whose flush hangs gets the error."""
         self.peer.send(ask(-1, part(partition=0), part(partition=1), timeout_ms=500))
         self.flushes.work(1)
         self.flushes.deliver()
@@ -305,8 +305,8 @@ class FlushTroubleTests(ProduceAckTestCase):
         (answer,) = self.peer.answers()
         self.assertEqual(answer.parts, (refused(TIMED_OUT), stored(0, SIZE, 1)))
 
-    def test_waits_without_its_sets(self) -> None:
-        """However long the disk takes, the broker keeps no set that is appended."""
+    def test_waiting_requests_keep_no_sets(self) -> None:
+        """A slow disk would otherwise fill the memory with bytes that are in the page cache already."""
 
         def kept() -> list[int]:
             every = (each for each in gc.get_objects() if isinstance(each, ProducePart))
@@ -327,15 +327,15 @@ class FlushTroubleTests(ProduceAckTestCase):
         pieces = [encode_response(response, 0x4000_0000 + size) for response, size in zip(expected, sizes, strict=True)]
         self.assertEqual(self.peer.received(), b"".join(joined(each) for each in pieces))
 
-    def test_no_timeout(self) -> None:
-        """Without a timeout the answer comes with the flush, however late."""
+    def test_a_zero_timeout_never_ends_the_wait(self) -> None:
+        """The answer comes with the flush, however late."""
         self.peer.send(ask(-1, part(), timeout_ms=0))
         self.clock.advance(100_000)
         self.settle()
         self.answers(stored(0, SIZE))
 
-    def test_failed_flush(self) -> None:
-        """After a failed fdatasync the partition is offline: nothing is acknowledged or served, others go on."""
+    def test_a_failed_flush_takes_a_partition_offline(self) -> None:
+        """After a failed fdatasync it is not known what the disk has; other partitions go on."""
         self.produce(self.peer, "t", HELLO)
         self.files.fail_syncs = 1
         self.peer.send(ask(-1, part()), ask(-1, part()))
@@ -349,8 +349,8 @@ class FlushTroubleTests(ProduceAckTestCase):
         self.assertIn("input/output error", health["offline"]["t-0"])
         self.assertEqual(self.store.unflushed_bytes, 0)
 
-    def test_pipeline_breaks_with_a_failed_flush(self) -> None:
-        """A set that was appended and then failed breaks the pipeline like one that was not."""
+    def test_a_failed_flush_blocks_until_a_restart(self) -> None:
+        """The set was appended, but its sender was told of an error."""
         self.peer.send(ask(-1, part()))
         deleting = self.broker.administration.delete("t")
         self.let_tree_answer()
@@ -364,8 +364,8 @@ class FlushTroubleTests(ProduceAckTestCase):
         self.settle()
         self.answers(stored(0, SIZE))
 
-    def test_connection_lost(self) -> None:
-        """Who is gone is not waited for; what was appended stays."""
+    def test_a_lost_connection_cancels_its_waits(self) -> None:
+        """The set that was appended stays."""
         self.peer.send(ask(-1, part()), ask(-1, part(partition=1), timeout_ms=60_000))
         self.peer.lose()
         self.assertEqual(self.timers(), [])
@@ -374,10 +374,10 @@ class FlushTroubleTests(ProduceAckTestCase):
 
 
 class StoppingTests(ProduceAckTestCase):
-    """A broker that is told to stop."""
+    """A broker that has been told to stop."""
 
-    def test_refused(self) -> None:
-        """Sets that come later are refused; those before are acknowledged as they are flushed."""
+    def test_late_sets_are_refused(self) -> None:
+        """Sets from before the stop are acknowledged as they are flushed."""
         self.peer.send(ask(-1, part()))
         self.broker.stop()
         self.peer.send(ask(-1, part()), ask(-1, part(topic="new")))

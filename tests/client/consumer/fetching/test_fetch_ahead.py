@@ -1,4 +1,4 @@
-"""Tests of logd.client.consumer.fetching.partition_fetch asking for a second piece before the first has come."""
+"""Tests of logd.client.consumer.fetching.partition_fetch: a second piece is asked for before the first has come."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SHARE = 1 << 16
 LOG = encode_set([Message(b"%04d" % number) for number in range(400)])
 
 
-def new_feed() -> PartitionFetch:
-    """A partition fetch at the log's beginning."""
+def new_fetch() -> PartitionFetch:
+    """Return a partition fetch at the log's beginning."""
     return PartitionFetch("t", 0, Position(0), ConsumerSettings(fetch_bytes=FETCH))
 
 
 def ask(fetch: PartitionFetch) -> list[Wanted]:
-    """Ask for all that the partition fetch wants now."""
+    """Ask for all pieces that the partition fetch wants now, and return them."""
     asked = []
     while (wanted := fetch.wanted(SHARE)) is not None:
         fetch.asked(wanted)
@@ -35,33 +35,33 @@ def ask(fetch: PartitionFetch) -> list[Wanted]:
 
 
 def answer(fetch: PartitionFetch, wanted: Wanted, segment_end: int = 1 << 30) -> bool:
-    """The broker's answer, which never crosses the end of a segment."""
+    """Answer one request as the broker does, never across the end of a segment; return what ``received`` says."""
     stop = min(wanted.offset + wanted.max_bytes, len(LOG))
     if wanted.offset < segment_end:
         stop = min(stop, segment_end)
     return fetch.received(wanted, wanted.offset, LOG[wanted.offset : stop], len(LOG))
 
 
-class AheadTests(SynchronousTestCase):
-    """Far behind the end of the log."""
+class FetchAheadTests(SynchronousTestCase):
+    """A partition fetch far behind the end of the log."""
 
     def warm(self) -> PartitionFetch:
-        """A partition fetch that has had enough full answers to rely on the next."""
-        fetch = new_feed()
+        """Return a partition fetch that has had enough full answers to rely on the next."""
+        fetch = new_fetch()
         for _ in range(2):
             (wanted,) = ask(fetch)
             answer(fetch, wanted)
         return fetch
 
-    def test_two_under_way(self) -> None:
-        """After full answers two pieces are asked for, the second where the first will end."""
+    def test_two_pieces_are_under_way_after_full_answers(self) -> None:
+        """The second is asked for where the first will end, so that the network is never idle."""
         first, second = ask(self.warm())
         self.assertEqual((first.offset, second.offset), (2 * FETCH, 3 * FETCH))
         self.assertEqual(MOST_UNDER_WAY, 2)
 
-    def test_not_at_the_end(self) -> None:
-        """Where the first piece reaches the visible end, no second is asked for: it would only wait."""
-        fetch = new_feed()
+    def test_one_piece_is_under_way_at_the_end(self) -> None:
+        """Behind the visible end a second request would only wait at the broker."""
+        fetch = new_fetch()
         while fetch.position < len(LOG):
             for wanted in ask(fetch):
                 self.assertTrue(wanted.offset < len(LOG) or len(ask(fetch)) == 0)
@@ -70,8 +70,8 @@ class AheadTests(SynchronousTestCase):
                 pass
         self.assertEqual(len(ask(fetch)), 1)
 
-    def test_a_segment_ends(self) -> None:
-        """When the first answer is short, the second is of no use; the next is asked for where the first ended."""
+    def test_a_short_answer_voids_the_second_piece(self) -> None:
+        """An answer ends where its segment does; the next piece is asked for where the first one ended."""
         fetch = self.warm()
         first, second = ask(fetch)
         self.assertTrue(answer(fetch, first, segment_end=first.offset + 13))
@@ -79,8 +79,8 @@ class AheadTests(SynchronousTestCase):
         (third,) = ask(fetch)
         self.assertEqual(third.offset, first.offset + 13)
 
-    def test_seek(self) -> None:
-        """After a seek, answers to what was under way are void, and two more may be under way."""
+    def test_a_seek_voids_the_pieces_under_way(self) -> None:
+        """Two more may be under way at once, without waiting for those."""
         fetch = self.warm()
         old = ask(fetch)
         fetch.seek(0)
@@ -90,10 +90,10 @@ class AheadTests(SynchronousTestCase):
 
     @settings(max_examples=150, deadline=None)
     @given(st.integers(0, 1 << 32))
-    def test_any_order(self, seed: int) -> None:
-        """Whatever segments end where, and in whichever order answers come or fail, each message is read once."""
+    def test_each_message_is_read_once_in_any_order(self, seed: int) -> None:
+        """Segments end anywhere, and answers come in any order or not at all."""
         chance = Random(seed)
-        fetch = new_feed()
+        fetch = new_fetch()
         ends = sorted(chance.sample(range(1, len(LOG)), 6))
         under_way: list[Wanted] = []
         payloads: list[bytes | None] = []

@@ -1,4 +1,4 @@
-"""Tests of what a consumer tells of messages that it could not deliver."""
+"""Tests of the losses that a consumer reports: messages that it could not deliver."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from tests.client.consumers import ConsumerCase
 
-#: Bytes of one entry of ConsumerCase; of a gap that fills such a one's place.
+#: Bytes of one entry of ConsumerCase, and a gap in the place of one.
 ENTRY = 19
 GAP = encode_gap(ENTRY).ljust(ENTRY, b"?")
-#: Where a log begins anew that was lost.
+#: The position at which a lost log begins anew.
 ANEW = 1 << 40
 
 
-class StreamTests(ConsumerCase):
+class LossStreamTests(ConsumerCase):
     """Streams over a log with losses in it."""
 
     def setUp(self) -> None:
-        """Note what is logged."""
+        """Collect the warnings."""
         super().setUp()
         self.warnings: list[str] = []
 
@@ -44,7 +44,7 @@ class StreamTests(ConsumerCase):
         self.addCleanup(globalLogPublisher.removeObserver, observe)
 
     def batches(self, **settings: Any) -> list[MessageBatch]:
-        """What a stream of partition 0 hands over, while a second passes."""
+        """Return the batches that a stream of partition 0 hands over in a second."""
         batches: list[MessageBatch] = []
         self.the_stream = self.stream([0], start=settings.pop("start", None), **settings)
 
@@ -57,15 +57,15 @@ class StreamTests(ConsumerCase):
         return batches
 
     def losses(self, batches: list[MessageBatch]) -> list[Loss]:
-        """Those that the batches carry."""
+        """Return the losses that the batches carry."""
         return [loss for batch in batches for loss in batch.losses]
 
-    def test_none(self) -> None:
-        """A sound log has none, and nothing is logged."""
+    def test_a_sound_log_has_no_losses(self) -> None:
+        """Nothing is logged, either."""
         self.assertEqual((self.losses(self.batches()), self.warnings), ([], []))
 
-    def test_gap(self) -> None:
-        """A gap comes with the batch that passes it, and is logged."""
+    def test_a_gap_comes_with_the_batch_that_passes_it(self) -> None:
+        """The log has a line for it as well, with partition and size."""
         self.logs[0].data[ENTRY * 5 : ENTRY * 6] = GAP
         batches = self.batches()
         (loss,) = self.losses(batches)
@@ -75,18 +75,18 @@ class StreamTests(ConsumerCase):
         (warning,) = self.warnings
         self.assertIn(f"topic 't', partition 0: 1 gap of {ENTRY} bytes", warning)
 
-    def test_many_gaps(self) -> None:
-        """However many there are, the log has few lines of them, and in the end all are counted."""
+    def test_many_gaps_make_few_log_lines(self) -> None:
+        """All are counted in the end, so that the last line has the sum."""
         for number in range(100):
             self.logs[0].data[ENTRY * number : ENTRY * (number + 1)] = GAP
         batches = self.batches(decode_messages=1)
         self.assertEqual(sum(loss.bytes or 0 for loss in self.losses(batches)), 100 * ENTRY)
         self.the_stream.close()
         self.assertLess(len(self.warnings), 10)
-        self.assertIn(f"100 such losses by now, {100 * ENTRY} bytes", self.warnings[-1])
+        self.assertIn(f"100 such losses by now, {100 * ENTRY:,} bytes", self.warnings[-1])
 
-    def test_damage(self) -> None:
-        """So do damaged places, where it is said that they are skipped."""
+    def test_skipped_damage_comes_with_the_batch_that_passes_it(self) -> None:
+        """With on_corrupt="skip" the application is not told of it by an error."""
         self.logs[0].data[ENTRY * 5 + 12] ^= 1
         batches = self.batches(on_corrupt="skip", corrupt_retries=0)
         (loss,) = self.losses(batches)
@@ -94,8 +94,8 @@ class StreamTests(ConsumerCase):
         (warning,) = self.warnings
         self.assertIn(f"skipping the damage at {ENTRY * 5}", warning)
 
-    def test_log_that_begins_behind(self) -> None:
-        """A position in a log that was lost: one loss of an unknown number of messages, told before any comes."""
+    def test_a_log_that_begins_anew_is_one_loss(self) -> None:
+        """The number of lost messages is unknown, and the loss is told before any message comes."""
         log = self.logs[0]
         log.start, log.data = ANEW, log.data[:0]
         batches = self.batches(start=700)
@@ -109,13 +109,13 @@ class StreamTests(ConsumerCase):
         self.assertEqual([message.id for batch in batches for message in batch.messages], [ANEW])
         self.assertEqual((len(self.losses(batches)), self.the_stream.jumps), (1, 1))
 
-    def test_log_that_ends_before(self) -> None:
-        """A position behind the log's end is one, too."""
+    def test_a_position_behind_the_end_is_a_loss(self) -> None:
+        """The log was cut or replaced below it, and the number of lost messages is unknown."""
         (loss,) = self.losses(self.batches(start=10**6))
         self.assertEqual((loss.kind, loss.start, loss.end, loss.bytes), ("jump", 10**6, 0, None))
 
     def begin_anew(self, size: int = 0, **settings: str) -> None:
-        """The log is lost while a stream holds what it fetched, of the last entry the first ``size`` bytes alone."""
+        """Lose the log while a stream holds what it fetched, of the last entry the first ``size`` bytes alone."""
         log = self.logs[0]
         if size:
             del log.data[99 * ENTRY + size :]
@@ -124,8 +124,8 @@ class StreamTests(ConsumerCase):
         log.start, log.data = ANEW, bytearray(encode_set([Message(b"new")]))
         self.run_for(1.0)
 
-    def test_what_is_held_comes_first(self) -> None:
-        """Messages that were fetched before the log was lost are delivered, and then the loss is told."""
+    def test_fetched_messages_come_before_the_loss(self) -> None:
+        """They are sound, though their log is gone."""
         for size, count in ((0, 100), (7, 99)):
             self.begin_anew(size)
             batches = self.rest()
@@ -135,8 +135,8 @@ class StreamTests(ConsumerCase):
             self.assertEqual((loss.start, loss.end), (count * ENTRY, ANEW))
             self.setUp()
 
-    def test_what_is_held_comes_before_the_error(self) -> None:
-        """So it is where the stream is to fail."""
+    def test_fetched_messages_come_before_the_error(self) -> None:
+        """The stream fails only behind them, where on_out_of_range says so."""
         self.begin_anew(on_out_of_range="fail")
         messages, reading = self.read(self.the_stream)
         self.run_for(1.0)
@@ -148,7 +148,7 @@ class StreamTests(ConsumerCase):
         self.assertEqual([message.id for message in messages], [ANEW])
 
     def rest(self) -> list[MessageBatch]:
-        """What the stream hands over now."""
+        """Return the batches that the stream hands over now."""
         batches: list[MessageBatch] = []
 
         async def loop() -> None:
@@ -159,8 +159,8 @@ class StreamTests(ConsumerCase):
         self.run_for(1.0)
         return batches
 
-    def test_what_is_held_comes_first_raw(self) -> None:
-        """So are raw bytes."""
+    def test_fetched_bytes_come_before_the_loss(self) -> None:
+        """Raw reading delivers them as reading by messages does."""
         self.begin_anew()
         chunks: list[tuple[int, int]] = []
 
@@ -173,8 +173,8 @@ class StreamTests(ConsumerCase):
         self.assertEqual((chunks[0][0], chunks[-2][1]), (0, 100 * ENTRY))
         self.assertEqual(chunks[-1], (ANEW, self.logs[0].end))
 
-    def test_raw(self) -> None:
-        """Raw bytes carry the jumps before them; gaps are in the bytes."""
+    def test_raw_chunks_carry_the_jumps_before_them(self) -> None:
+        """Gaps are in the bytes themselves."""
         self.logs[0].start = ANEW
         stream = self.stream([0], start=700)
         chunks = []
@@ -191,8 +191,8 @@ class StreamTests(ConsumerCase):
 class HugeGapTests(SynchronousTestCase):
     """A gap of 2^30 bytes, as it stands in the place of a segment that was lost."""
 
-    def test_only_its_beginning_is_fetched(self) -> None:
-        """No more than what is under way is fetched of it."""
+    def test_a_huge_gap_is_fetched_at_its_beginning_alone(self) -> None:
+        """Its bytes mean nothing, so the reader goes on behind it once its length is known."""
         size = 1 << 30
         behind = encode_set([Message(b"behind")])
         settings = ConsumerSettings()
@@ -221,8 +221,8 @@ class HugeGapTests(SynchronousTestCase):
 class JumpTests(SynchronousTestCase):
     """A partition fetch whose position is not in the log."""
 
-    def test_seek(self) -> None:
-        """Where the application seeks before it was told of a jump, the next batch from there tells of it."""
+    def test_a_jump_is_told_after_a_seek(self) -> None:
+        """The application sought before it was told; the next batch from there carries the loss."""
         fetch = PartitionFetch("t", 0, Position(700), ConsumerSettings())
         wanted = fetch.wanted(1 << 20)
         assert wanted is not None
@@ -243,8 +243,8 @@ class JumpTests(SynchronousTestCase):
 class LossReporterTests(SynchronousTestCase):
     """``LossReporter``."""
 
-    def test_sums(self) -> None:
-        """Jumps are told one by one; of the rest the first, and then sums."""
+    def test_repeated_losses_are_told_as_sums(self) -> None:
+        """The first is told by itself and the rest at each doubling; jumps are told one by one."""
         reporter = LossReporter()
         gap = Loss("t", 0, "gap", 0, 50, 10, "1 gap of 10 bytes")
         jump = Loss("t", 0, "jump", 0, ANEW, None, "lost")

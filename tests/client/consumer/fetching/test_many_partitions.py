@@ -1,4 +1,4 @@
-"""Tests of consumers with many partitions: what a step costs follows what moves, not what is watched."""
+"""Tests of consumers with many partitions: a step costs as much as moves, not as much as is watched."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from logd.protocol.message import Message
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.metadata import Metadata
-from tests.client.model import ModelBroker, run
+from tests.client.doubles import ModelBroker, run
 
 
-class Counted:
-    """A consumer of one topic with many partitions in a model broker; counts its looks and what it asks for."""
+class CountedConsumer:
+    """A consumer of one topic with many partitions in a model broker; counts its looks and its requests."""
 
     def __init__(self, test: SynchronousTestCase, partitions: int, **settings: Any) -> None:
         self.looks = 0
@@ -51,11 +51,11 @@ class Counted:
             self.got.append(message)
 
     def append(self, partition: int) -> None:
-        """A message is there to be fetched."""
+        """Append a message to a partition."""
         self.logs[partition].data += encode_set([Message(b"%d" % partition)])
 
     def steps(self, work: Callable[[], None]) -> tuple[int, int]:
-        """Return how many looks, and partitions in requests, some work costs."""
+        """Return the number of looks, and of partitions in requests, that some work costs."""
         self.looks = 0
         asked = len(self.broker.requests)
         work()
@@ -64,11 +64,11 @@ class Counted:
 
 
 class ScalingTests(SynchronousTestCase):
-    """The same work in topics of different sizes."""
+    """Equal work in topics of different sizes."""
 
     def busy(self, partitions: int) -> tuple[int, int]:
-        """One partition moves thirty times; return what that costs."""
-        counted = Counted(self, partitions, max_wait=600.0)
+        """Let a single partition move thirty times, and return the cost."""
+        counted = CountedConsumer(self, partitions, max_wait=600.0)
         run(counted.clock, 1.0, 0.01)
 
         def work() -> None:
@@ -81,19 +81,19 @@ class ScalingTests(SynchronousTestCase):
         self.consumer = counted.consumer
         return cost
 
-    def test_one_that_moves(self) -> None:
-        """Beside ten times as many partitions that stand still it costs a look at each of them at most once more."""
+    def test_idle_partitions_cost_next_to_nothing(self) -> None:
+        """Ten times as many beside the one that moves cost a look at each of them at most once more."""
         looks, parts = self.busy(200)
         self.assertLess((looks, parts), (1000, 1000))
         looks, parts = self.busy(2000)
         self.assertLess(looks, 2 * SMALL * 6)
         self.assertLess(parts, 2 * SMALL * 6)
 
-    def test_all_that_move(self) -> None:
-        """A message in each partition costs some looks for each, whatever their number."""
+    def test_moving_partitions_cost_a_few_looks_each(self) -> None:
+        """The cost for each does not grow with their number."""
         costs = {}
         for partitions in (200, 2000):
-            counted = Counted(self, partitions, max_wait=600.0)
+            counted = CountedConsumer(self, partitions, max_wait=600.0)
             for partition in range(partitions):
                 counted.append(partition)
             looks, parts = counted.steps(lambda at=counted: run(at.clock, 2.0, 0.01))  # type: ignore[misc]
@@ -102,18 +102,18 @@ class ScalingTests(SynchronousTestCase):
         self.assertLess(costs[2000][0], 1.5 * costs[200][0])
         self.assertLess(costs[2000][1], 1.5 * costs[200][1])
 
-    def test_requests_are_few(self) -> None:
-        """Partitions that stand still share a few requests, which are asked again at a bounded rate."""
-        counted = Counted(self, 3000)
+    def test_idle_partitions_share_a_few_requests(self) -> None:
+        """These are asked again at a bounded rate."""
+        counted = CountedConsumer(self, 3000)
         run(counted.clock, 2.0, 0.01)
         _, parts = counted.steps(lambda: run(counted.clock, 6.0, 0.01))
         self.assertLessEqual(parts, 6 * fetchplan.QUIET_RATE + 3000)
         waiting = [each for each in counted.broker.connections[0].waiting.values() if isinstance(each, FetchWait)]
         self.assertLessEqual(len(waiting), LARGE_REQUESTS + 1)
 
-    def test_lost_connection(self) -> None:
-        """Metadata is read a few times, not once for each partition, when a broker is lost; all goes on."""
-        counted = Counted(self, 1000)
+    def test_a_lost_connection_costs_few_metadata_requests(self) -> None:
+        """Each of a thousand partitions goes on, without a request of its own for metadata."""
+        counted = CountedConsumer(self, 1000)
         run(counted.clock, 1.0, 0.01)
         asked = len(counted.broker.requests)
         counted.broker.lose_all()
@@ -125,10 +125,10 @@ class ScalingTests(SynchronousTestCase):
         self.assertLess(sum(isinstance(each, Metadata) for each in again), 10)
         self.assertEqual(sum(isinstance(each, DescribeLog) for each in again), 0)
 
-    def test_leaders_move(self) -> None:
-        """What stands in the line of a broker that is gone is asked for at the broker that leads it now."""
+    def test_queued_partitions_follow_their_leader(self) -> None:
+        """They waited in the queue of a broker that is gone, and are asked for at the broker that leads them now."""
         self.patch(fetchplan, "MOST_REQUESTS", 2)
-        counted = Counted(self, 300)
+        counted = CountedConsumer(self, 300)
         broker = counted.broker
         broker.silent = (FetchWait,)
         run(counted.clock, 1.0, 0.01)  # two requests of 100 partitions each are under way, and the others wait
@@ -142,31 +142,31 @@ class ScalingTests(SynchronousTestCase):
 
 
 class FetchPlanTests(SynchronousTestCase):
-    """The line of one broker."""
+    """The queue of partitions to be asked for at one broker."""
 
     def entries(self, count: int, idle: bool) -> list[FetchEntry]:
-        """Entries of as many partitions."""
+        """Return entries of ``count`` partitions."""
         backoff = Backoff(0.1, 1.0, lambda: 0.5)
         fetches = [PartitionFetch("t", number, Position(0), ConsumerSettings()) for number in range(count)]
         return [FetchEntry(fetch, lambda fetch: None, backoff, idle=idle) for fetch in fetches]
 
     def plan(self, *entries: FetchEntry) -> FetchPlan:
-        """A plan in which they stand in line."""
+        """Return a plan with these entries in its queue."""
         plan = FetchPlan()
         for entry in entries:
             plan.add(entry)
         return plan
 
-    def test_few_are_asked_together(self) -> None:
-        """A consumer of few partitions asks for all that want something in one request, at once."""
+    def test_few_partitions_are_asked_for_together(self) -> None:
+        """All that want something go in one request, at once."""
         idle, moving = self.entries(60, True), self.entries(40, False)
         plan = self.plan(*idle, *moving)
         self.assertEqual(plan.take(0.0, 100), [[*moving, *idle]])
         plan = self.plan(*idle)
         self.assertEqual(plan.take(0.0, 100), [idle])
 
-    def test_moving_apart_from_idle(self) -> None:
-        """Of many, those that moved go by themselves and at once, the idle ones at a bounded rate."""
+    def test_moving_partitions_are_asked_for_apart_from_idle_ones(self) -> None:
+        """Of many, those that moved go at once, and the idle ones at a bounded rate."""
         idle, moving = self.entries(1600, True), self.entries(3, False)
         plan = self.plan(*idle, *moving)
         requests = plan.take(5.0, 1603)
@@ -178,8 +178,8 @@ class FetchPlanTests(SynchronousTestCase):
         self.assertGreater(plan.idle_from, 5.0)
         self.assertEqual(plan.take(plan.idle_from, 1603), [idle[:10]])
 
-    def test_requests_are_bounded(self) -> None:
-        """With as many requests under way as may be nothing is taken; afterwards what stood in line goes together."""
+    def test_requests_under_way_are_bounded(self) -> None:
+        """At the bound nothing is taken; afterwards all that is in the queue goes together."""
         moving = self.entries(500, False)
         plan = self.plan(*moving)
         plan.under_way = MOST_REQUESTS
@@ -187,8 +187,8 @@ class FetchPlanTests(SynchronousTestCase):
         plan.under_way -= 1
         self.assertEqual(plan.take(0.0, 10_000), [moving])
 
-    def test_stands_once(self) -> None:
-        """An entry stands in line once, however often it is put there, and leaves when it is taken out."""
+    def test_an_entry_is_queued_once(self) -> None:
+        """Adding it again changes nothing, and discarding it once takes it out."""
         (entry,) = self.entries(1, False)
         plan = self.plan(entry, entry)
         plan.discard(entry)
@@ -198,10 +198,10 @@ class FetchPlanTests(SynchronousTestCase):
 
 
 class EndsTests(SynchronousTestCase):
-    """Whether a reader is where it wants to be."""
+    """The test for whether a reader has reached the ends it was given."""
 
-    def test_looks(self) -> None:
-        """All looks together are as many as the partitions and the times that it was asked."""
+    def test_reaching_all_ends_takes_few_looks(self) -> None:
+        """Looks are as many as partitions and calls together, not their product."""
         looks = []
         positions = dict.fromkeys(range(1000), 0)
 
@@ -216,8 +216,8 @@ class EndsTests(SynchronousTestCase):
         self.assertTrue(ends.reached(position, 0))
         self.assertEqual(len(looks), 2000)
 
-    def test_seek_back(self) -> None:
-        """Where a position was set, all are looked at anew."""
+    def test_a_seek_makes_all_ends_be_looked_at_anew(self) -> None:
+        """The position may be in front of an end that was reached before."""
         positions = {0: 5, 1: 4}
         ends = Ends({0: 5, 1: 5})
         self.assertFalse(ends.reached(positions.__getitem__, 0))

@@ -1,4 +1,4 @@
-"""Tests of logd.client.consumer.group.entry_boundaries: entries are followed through pieces cut anywhere."""
+"""Tests of logd.client.consumer.group.entry_boundaries: entries are followed through pieces that are cut anywhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 
 
-class BoundariesTests(SynchronousTestCase):
-    """Where entries end."""
+class EntryBoundariesTests(SynchronousTestCase):
+    """``EntryBoundaries``."""
 
     @given(st.lists(st.integers(0, 40), max_size=12), st.lists(st.integers(1, 60), max_size=40), st.integers(0, 1000))
-    def test_pieces(self, sizes: list[int], cuts: list[int], start: int) -> None:
-        """After each piece the boundary is that of the last entry which is complete by then."""
+    def test_the_boundary_follows_the_last_whole_entry(self, sizes: list[int], cuts: list[int], start: int) -> None:
+        """A commit inside an entry would let the next member begin in the middle of it."""
         data = encode_set([Message(b"x" * size) for size in sizes])
         ends = [start]
         for size in sizes:

@@ -21,10 +21,10 @@ ENTRY = 4 + 1 + 4 + 8
 
 
 class SharingTests(ClientGroupCase):
-    """Who gets what."""
+    """Members of groups that share partitions."""
 
-    def test_within_a_group(self) -> None:
-        """Inside a group each message goes to one consumer, in the order of its partition."""
+    def test_each_message_goes_to_one_member(self) -> None:
+        """The order of its partition is kept."""
         one, two = Application(self).read(), Application(self)
         two.read()
         self.run_for(2.0)
@@ -33,15 +33,15 @@ class SharingTests(ClientGroupCase):
         for app in (one, two):
             self.in_order(app.got)
 
-    def test_between_groups(self) -> None:
-        """Every group gets every message."""
+    def test_every_group_gets_every_message(self) -> None:
+        """Groups have positions of their own."""
         apps = [Application(self, group=group).read() for group in "gh"]
         self.run_for(2.0)
         for app in apps:
             self.assertEqual(sorted(app.payloads()), self.everything())
 
-    def test_streams(self) -> None:
-        """Several streams of one consumer share as several consumers do."""
+    def test_streams_of_one_consumer_share_its_partitions(self) -> None:
+        """They share as several consumers do, for an application with several loops."""
         app = Application(self, n=3).read()
         self.run_for(2.0)
         self.assertEqual([len(stream.partitions()) for stream in app.streams], [2, 1, 1])
@@ -49,16 +49,16 @@ class SharingTests(ClientGroupCase):
         self.assertEqual(self.successResultOf(app.streams[0].assigned()), (0, 1))
         self.assertEqual(set(app.streams[0].positions()), {0, 1})
 
-    def test_new_messages(self) -> None:
-        """Streams never end: later messages come."""
+    def test_a_group_stream_never_ends(self) -> None:
+        """Messages that are appended later come."""
         app = Application(self).read()
         self.run_for(1.0)
         self.broker.logs["t"][2].data += encode_set([Message(b"t-2-9999")])
         self.run_for(1.0)
         self.assertEqual(app.payloads()[-1], b"t-2-9999")
 
-    def test_pattern(self) -> None:
-        """A pattern's topics, those that come later too."""
+    def test_a_pattern_subscribes_to_matching_topics(self) -> None:
+        """Topics that are made later are among them."""
         self.topic("web-1", 2, 5)
         app = Application(self, re.compile(r"web-\d+"), 2).read()
         self.run_for(1.0)
@@ -68,14 +68,14 @@ class SharingTests(ClientGroupCase):
         self.assertEqual(sorted(app.payloads()), sorted(self.everything("web-1") + self.everything("web-22")))
         self.assertEqual(app.streams[0].positions("web-22"), {0: 5 * 22, 1: 5 * 22})
 
-    def test_brokers_from_the_tree(self) -> None:
-        """Without addresses the brokers are those that are registered."""
+    def test_brokers_are_found_in_the_tree(self) -> None:
+        """A consumer with a coordination client needs no addresses."""
         app = Application(self, brokers=None).read()
         self.run_for(2.0)
         self.assertEqual(sorted(app.payloads()), self.everything())
 
-    def test_one_budget(self) -> None:
-        """All streams of a consumer together hold no more than the one budget."""
+    def test_all_streams_share_one_prefetch_budget(self) -> None:
+        """Streams that had one each would multiply the memory."""
         app = Application(self, n=4, prefetch_bytes=1200, fetch_bytes=300)
         self.run_for(2.0)
         held = sum(fetch.buffered for stream in app.streams for fetch in stream.state._fetches.values())
@@ -85,8 +85,8 @@ class SharingTests(ClientGroupCase):
         self.run_for(3.0)
         self.assertEqual(sorted(app.payloads()), self.everything())
 
-    def test_listeners(self) -> None:
-        """on_assigned and on_revoked are told; what the latter returns is waited for before the commit."""
+    def test_listeners_are_told_of_partitions(self) -> None:
+        """The partitions are given back only after the Deferred of on_revoked has fired."""
         told: list[tuple[str, int]] = []
         finishing: Deferred[None] = Deferred()
 
@@ -105,8 +105,8 @@ class SharingTests(ClientGroupCase):
         self.assertEqual(len(app.consumer.group.partitions if app.consumer.group else ()), 2)
         self.assertEqual(len(other.streams[0].partitions()), 2)
 
-    def test_refuses(self) -> None:
-        """What does not go together is refused with the remedy."""
+    def test_settings_that_contradict_are_refused(self) -> None:
+        """Settings of a group without one would be ignored; the error names the remedy."""
         consumer = Application(self).consumer
         self.assertRaises(ConfigurationError, consumer.create_message_streams, "t", 1)
         self.assertRaises(ConfigurationError, consumer.create_message_streams, "u", 1, [0])
@@ -122,10 +122,10 @@ class SharingTests(ClientGroupCase):
 
 
 class HandingOverTests(ClientGroupCase):
-    """What comes twice, and what does not."""
+    """Partitions that pass from one member to another, and the messages that come twice by it."""
 
-    def test_clean_stop(self) -> None:
-        """A consumer that is closed hands over at once: the next one goes on behind what was asked beyond."""
+    def test_a_closed_member_hands_over_at_once(self) -> None:
+        """The next one goes on with the message that was in hand: no later one had been asked for."""
         one = Application(self).read(30)
         self.run_for(1.0)
         self.assertEqual(len(one.got), 30)
@@ -138,8 +138,8 @@ class HandingOverTests(ClientGroupCase):
         self.assertEqual(sorted({*one.payloads(), *two.payloads()}), self.everything())
         self.failureResultOf(one.streams[0].get(), ClientClosed)
 
-    def test_killed(self) -> None:
-        """After a kill what was not committed comes again, and only that."""
+    def test_a_killed_member_repeats_uncommitted_messages_only(self) -> None:
+        """Its session has to end first, which takes its timeout."""
         one = Application(self, commit_interval=0.0).read(50)
         self.run_for(1.0)
         one.consumer.commit()
@@ -153,8 +153,8 @@ class HandingOverTests(ClientGroupCase):
         self.assertEqual(len(two.got), 200 - 49)
         self.assertEqual(sorted({*one.payloads(), *two.payloads()}), self.everything())
 
-    def test_a_join_in_the_middle(self) -> None:
-        """When another joins, what is in hand comes again at most; nothing is lost, nothing else comes twice."""
+    def test_a_join_repeats_only_the_message_in_hand(self) -> None:
+        """Nothing is lost, and no other message comes twice."""
         one = Application(self, decode_messages=7)
         one.busy = Deferred()
         one.read()
@@ -169,8 +169,8 @@ class HandingOverTests(ClientGroupCase):
         self.assertEqual(sorted(set(both)), self.everything())
         self.assertEqual(len(both), 201)
 
-    def test_stops_when_cut_off(self) -> None:
-        """Who is cut off hands nothing more over before another can own its partitions."""
+    def test_a_member_that_is_cut_off_stops_in_time(self) -> None:
+        """No message is handed over once another member may own the partitions."""
         one = Application(self)
         self.run_for(0.5)
         self.successResultOf(one.streams[0].get())
@@ -180,8 +180,8 @@ class HandingOverTests(ClientGroupCase):
         self.assertNoResult(one.streams[0].get())
         self.assertEqual(two.streams[0].partitions(), ())
 
-    def test_stood_still(self) -> None:
-        """A process that stood still hands over no further batch, and nothing of the one that it is in."""
+    def test_a_process_that_stood_still_stops(self) -> None:
+        """Its session may have ended: no further batch is handed over, and nothing more of the one at hand."""
         one = Application(self, decode_messages=5)
         self.run_for(0.5)
         getting = [one.streams[0].get() for _ in range(5)]
@@ -190,8 +190,8 @@ class HandingOverTests(ClientGroupCase):
         self.clock.rightNow += 5.0
         self.assertNoResult(one.streams[0].get())
 
-    def test_fenced(self) -> None:
-        """A commit that meets another's fence is reported, and that partition stops; it goes on where that is."""
+    def test_a_fenced_commit_stops_its_partition(self) -> None:
+        """The commit reports it, and the partition is read on from where the other's commit is."""
         app = Application(self, commit_interval=0.0).read()
         self.run_for(1.0)
         self.eye.set("/consumers/g/offsets/t/1", b"%d" % (ENTRY * 40))
@@ -205,8 +205,8 @@ class HandingOverTests(ClientGroupCase):
         self.assertEqual([p for p in again if p.startswith(b"t-1-")], [b"t-1-%04d" % n for n in range(40, 50)])
         self.assertEqual([p for p in again if not p.startswith(b"t-1-")], [])
 
-    def test_close_is_final(self) -> None:
-        """After close nothing is left: no timer, no node of the group's but positions."""
+    def test_close_leaves_only_positions_behind(self) -> None:
+        """No timer is left, and no node of the member in the tree."""
         app = Application(self, n=2).read()
         self.run_for(1.0)
         closing = app.consumer.close()
@@ -228,10 +228,10 @@ class HandingOverTests(ClientGroupCase):
 
 
 class StartTests(ClientGroupCase):
-    """Where a group begins."""
+    """The position at which a group begins."""
 
-    def test_latest_is_remembered(self) -> None:
-        """A new group that begins at the end stores where that was, before anything is handed over."""
+    def test_a_group_stores_where_latest_was(self) -> None:
+        """A member that is killed before its first message would otherwise make the group skip some."""
         one = Application(self, start="latest", commit_interval=1.0).read()
         self.run_for(1.5)
         one.kill()
@@ -241,8 +241,8 @@ class StartTests(ClientGroupCase):
         self.assertEqual(one.payloads(), [])
         self.assertEqual(two.payloads(), [b"t-0-9999"])
 
-    def test_latest_is_stored_before_anything(self) -> None:
-        """That is so from the first message on, long before the first commit by time."""
+    def test_the_start_is_stored_before_the_first_message(self) -> None:
+        """The first commit by time would come too late for a member that is killed soon."""
         one = Application(self, start="latest", commit_interval=0.0).read()
         self.run_for(0.5)
         for number in (8888, 9999):
@@ -254,8 +254,8 @@ class StartTests(ClientGroupCase):
         self.run_for(12.0)
         self.assertEqual(two.payloads(), one.payloads())
 
-    def test_known_position_wins(self) -> None:
-        """A group that has been somewhere goes on there, whatever start says."""
+    def test_a_stored_position_overrides_start(self) -> None:
+        """The setting is for groups that have been nowhere."""
         one = Application(self).read(10)
         self.run_for(1.0)
         one.consumer.close()
@@ -265,8 +265,8 @@ class StartTests(ClientGroupCase):
         # The loop had one partition in hand; where it had been it goes on, and the others begin where they were found.
         self.assertEqual(len(two.got), 191)
 
-    def test_retention(self) -> None:
-        """A position that retention removed follows the same setting, and is counted."""
+    def test_a_removed_position_follows_start(self) -> None:
+        """The jumps are counted."""
         one = Application(self).read(2)
         self.run_for(1.0)
         one.consumer.close()
@@ -286,17 +286,17 @@ class StartTests(ClientGroupCase):
 
 
 class HandledTests(ClientGroupCase):
-    """What counts as handled, to the message."""
+    """Messages that count as handled, to the message."""
 
     def position(self, app: Application, partition: int = 0) -> int:
-        """What is committed now."""
+        """Commit, and return the stored position."""
         committing = app.consumer.commit()
         self.run_for(0.05)
         self.successResultOf(committing)
         return int(self.committed(partition))
 
-    def test_message_by_message(self) -> None:
-        """A message counts once the next one was asked for."""
+    def test_a_message_counts_once_the_next_is_asked_for(self) -> None:
+        """Until then the application may be busy with it."""
         app = Application(self, commit_interval=0.0)
         self.run_for(0.5)
         (stream,) = app.streams
@@ -307,8 +307,8 @@ class HandledTests(ClientGroupCase):
             seen.append(self.position(app, message.partition))
         self.assertEqual(seen, [0, ENTRY, ENTRY * 2])
 
-    def test_the_last_of_a_batch(self) -> None:
-        """Also at the end of what is held: whoever waits for more has handled all."""
+    def test_a_reader_that_waits_has_handled_all(self) -> None:
+        """At the end of what is held the loop has asked for a next message, though there is none."""
         app = Application(self, commit_interval=0.0)
         app.busy = Deferred()
         app.read()
@@ -319,8 +319,8 @@ class HandledTests(ClientGroupCase):
         self.run_for(0.5)
         self.assertEqual([self.position(app, number) for number in range(4)], [ENTRY * 50] * 4)
 
-    def test_batches(self) -> None:
-        """A batch counts as one, also the rest of one that was begun message by message."""
+    def test_a_batch_counts_as_a_whole(self) -> None:
+        """The rest of a batch that was begun message by message counts as one, too."""
         app = Application(self, commit_interval=0.0, decode_messages=10)
         self.run_for(0.5)
         (stream,) = app.streams
@@ -335,8 +335,8 @@ class HandledTests(ClientGroupCase):
             self.assertEqual(stored, began)
         self.assertEqual(self.position(app, committed[0][0]), ENTRY * 10)
 
-    def test_raw(self) -> None:
-        """Raw chunks may end inside an entry; what is committed is the boundary before."""
+    def test_a_raw_chunk_counts_up_to_its_last_boundary(self) -> None:
+        """A chunk may end inside an entry, where the next member could not begin."""
         app = Application(self, commit_interval=0.0, fetch_bytes=100)
         self.run_for(0.5)
         chunks = app.streams[0].raw()
@@ -348,8 +348,8 @@ class HandledTests(ClientGroupCase):
             seen[chunk.partition] = chunk.next_position // ENTRY * ENTRY
         self.assertTrue(chunk.next_position % ENTRY)
 
-    def test_explicit(self) -> None:
-        """With commit="handled" nothing counts that the application did not name."""
+    def test_messages_count_when_the_application_names_them(self) -> None:
+        """With commit="handled" nothing else counts, nor does an earlier message move the position back."""
         app = Application(self, commit_interval=0.0, commit="handled").read()
         self.run_for(0.5)
         self.assertEqual([self.position(app, number) for number in range(4)], [0] * 4)
@@ -364,8 +364,8 @@ class HandledTests(ClientGroupCase):
         self.assertEqual(len(two.got), 193)
         app.streams[0].handled(mine[9])  # of no effect: the partition is another's
 
-    def test_inside_a_wrapper(self) -> None:
-        """Positions inside a compressed batch are committed, and the next owner begins with the very next message."""
+    def test_a_position_inside_a_wrapper_is_committed(self) -> None:
+        """The next owner begins with the very next message of the compressed batch."""
         messages = [Message(b"w-%d" % number) for number in range(20)]
         self.topic("z", 1, 0)
         self.broker.logs["z"][0].data += wrap(messages, "zstd")
@@ -377,8 +377,8 @@ class HandledTests(ClientGroupCase):
         self.run_for(1.0)
         self.assertEqual(two.payloads(), [b"w-%d" % number for number in range(7, 20)])
 
-    def test_seek(self) -> None:
-        """The group goes on where a stream sought to."""
+    def test_a_group_goes_on_where_a_stream_sought_to(self) -> None:
+        """The position is committed as it is, before a message was read there."""
         app = Application(self, commit_interval=0.0).read()
         self.run_for(0.5)
         app.streams[0].close()
@@ -388,7 +388,7 @@ class HandledTests(ClientGroupCase):
         self.assertEqual(self.position_of("h", app), ENTRY * 45)
 
     def position_of(self, group: str, app: Application) -> int:
-        """What another group has committed of partition 1."""
+        """Commit, and return the stored position of another group in partition 1."""
         app.consumer.commit()
         self.run_for(0.05)
         return int(self.committed(1, group=group))

@@ -1,4 +1,4 @@
-"""Tests of how a consumer of a group ends."""
+"""Tests of the end of a group's consumer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.client.groups import Application, ClientGroupCase
 class ClosingTests(ClientGroupCase):
     """``Consumer.close``."""
 
-    def test_twice(self) -> None:
-        """Who closes it again while it is leaving waits for that, and does not cut it short."""
+    def test_a_second_close_waits_for_the_first(self) -> None:
+        """Leaving the group is not cut short, and a third close fires at once."""
         app = Application(self).read(30)
         self.run_for(1.0)
         app.coordination.link.delay = lambda: 0.1
@@ -25,8 +25,8 @@ class ClosingTests(ClientGroupCase):
         self.successResultOf(second)
         self.successResultOf(app.consumer.close())
 
-    def test_block(self) -> None:
-        """An application that fails inside ``async with`` leaves the group at once; others take over what it had."""
+    def test_an_error_inside_async_with_leaves_the_group(self) -> None:
+        """The others take over at once, instead of after the session's timeout."""
         first, second = Application(self), Application(self)
 
         async def fails() -> None:
@@ -43,8 +43,8 @@ class ClosingTests(ClientGroupCase):
         with self.assertRaises(ClientClosed):
             first.consumer.create_message_streams("other", 1)
 
-    def test_cancelled_block(self) -> None:
-        """So does one that is cancelled."""
+    def test_a_cancelled_async_with_leaves_the_group(self) -> None:
+        """A service that stops its coroutines ends its membership by it."""
         app = Application(self)
 
         async def waits() -> None:

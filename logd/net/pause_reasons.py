@@ -1,0 +1,22 @@
+"""The reasons to pause a connection: its requests are not taken for a while."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class PauseReason(Enum):
+    """A reason to pause a connection. There may be several at a time; the connection resumes when the last one ends."""
+
+    #: The broker is starting: the topics to serve are not known yet.
+    START = "start"
+    #: Other connections have their turn before the rest of the backlog is taken.
+    TURN = "turn"
+    #: A topic of a request is being created.
+    TOPIC = "topic"
+    #: A large message set is being checked.
+    CHECK = "check"
+    #: A log of a request may not grow yet.
+    GROWTH = "growth"
+    #: The broker has too many unflushed bytes.
+    FLUSH = "flush"

@@ -1,0 +1,130 @@
+"""Plans the ranges of a run: for each partition, from the target's position to the present visible end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import field, frozen
+
+from logd.errors import OffsetOutOfRange
+from logd.spark.blocking.reading import DataLost
+from logd.spark.importer.targets.offsets import Lineage, Lost
+
+
+@frozen
+class LogState:
+    """The state of one partition: ids from ``log_start`` up to ``visible_end`` can be read.
+
+    ``first`` is the start for a target that is new to the partition.
+    """
+
+    lineage: Lineage
+    log_start: int
+    visible_end: int
+    first: int
+
+
+@frozen
+class PlannedRange:
+    """A range to load: ids from ``start`` up to ``end`` of one partition."""
+
+    lineage: Lineage
+    start: int
+    end: int
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of log in the range."""
+        return self.end - self.start
+
+
+@frozen
+class Plan:
+    """The ranges to load; ``positions`` are those of the target after the load.
+
+    ``reached`` are the positions in the present topics: topic and partition -> position.
+    """
+
+    ranges: tuple[PlannedRange, ...]
+    lost: tuple[Lost, ...]
+    positions: Mapping[Lineage, int]
+    reached: Mapping[tuple[str, int], int]
+    #: Notices about the plan, a sentence each.
+    notices: tuple[str, ...] = field(default=())
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of log to load."""
+        return sum(each.bytes for each in self.ranges)
+
+
+def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_loss: bool) -> Plan:
+    """Plan a run.
+
+    Raises DataLost, unless ``accept_loss``, for messages that were lost before they were loaded, and OffsetOutOfRange
+    when a new partition is to begin after its end.
+    With ``accept_loss`` these are passed over and told of in ``lost`` and ``notices``, and ``positions`` are behind
+    them: of a log that begins behind the target's position at its start, of one that ends before it at its end.
+    """
+    ranges: list[PlannedRange] = []
+    lost: list[Lost] = []
+    after = dict(positions)
+    reached: dict[tuple[str, int], int] = {}
+    for state in sorted(states, key=lambda each: each.lineage):
+        lineage = state.lineage
+        begin = positions.get(lineage)
+        if begin is None:
+            lost += _forgotten_lineages(lineage, positions)
+            begin = state.first
+            if begin > state.visible_end:
+                raise OffsetOutOfRange(f"{lineage} ends at {state.visible_end}: it cannot begin at {begin}")
+        if begin < state.log_start:
+            lost.append(Lost(lineage, begin, state.log_start, _begins_behind(begin, state)))
+            begin = state.log_start
+        elif begin > state.visible_end:
+            lost.append(Lost(lineage, begin, state.visible_end, _ends_before(begin, state)))
+            begin = state.visible_end
+        after[lineage] = reached[lineage.topic, lineage.partition] = state.visible_end
+        if begin < state.visible_end:
+            ranges.append(PlannedRange(lineage, begin, state.visible_end))
+    told = tuple(f"{each.lineage}: {each.reason}" for each in lost)
+    if told and not accept_loss:
+        more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+        raise DataLost(f"{told[0]}{more}; --on-data-loss warn goes on without them")
+    return Plan(tuple(ranges), tuple(lost), after, reached, told)
+
+
+def _begins_behind(position: int, state: LogState) -> str:
+    """Why ids from the target's position on are not to be had. The distance says nothing of how many there were."""
+    return (
+        f"an unknown number of messages from {position} to {state.log_start} is lost before it was imported: the log "
+        f"begins at {state.log_start} now, because retention removed what was before or the log was lost"
+    )
+
+
+def _ends_before(position: int, state: LogState) -> str:
+    """Why the log does not reach the target's position. Ids from its end on may come a second time."""
+    return (
+        f"an unknown number of messages between {state.visible_end} and {position} is lost: the log ends at "
+        f"{state.visible_end} now, before the position up to which it was imported, and may give these ids again"
+    )
+
+
+def _forgotten_lineages(lineage: Lineage, positions: Mapping[Lineage, int]) -> list[Lost]:
+    """The same partition of topics of the same name that are no more, if this lineage is the first news of it."""
+    others = [
+        (other, position)
+        for other, position in positions.items()
+        if other.topic == lineage.topic and other.partition == lineage.partition
+    ]
+    if not others or any(other.topic == lineage.topic and other.uuid == lineage.uuid for other in positions):
+        return []
+    return [
+        Lost(
+            other,
+            position,
+            -1,
+            f"the topic was created again, as {lineage.uuid}: what the old one had behind {position} is gone",
+        )
+        for other, position in sorted(others)
+    ]

@@ -1,0 +1,65 @@
+"""Tests of logd.client.consumer.fetching.entry_decoder: the messages decoded of the bytes held, and what is next."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.client.consumer.fetching.entry_decoder import EntryDecoder
+from logd.client.settings import ConsumerSettings
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from logd.protocol.message_set import wrap
+
+PLAIN = [encode_set([Message(b"message %d" % number)]) for number in range(4)]
+SIZE = len(PLAIN[0])
+START = 1000
+
+
+class EntryDecoderTests(SynchronousTestCase):
+    """A decoder whose bytes begin at START."""
+
+    def decoder(self, data: bytes) -> EntryDecoder:
+        """A decoder that holds ``data``, ready to be decoded."""
+        decoder = EntryDecoder("t", 0, ConsumerSettings())
+        decoder.restart(START)
+        decoder.held.add(data)
+        self.assertTrue(decoder.held.more())
+        return decoder
+
+    def payloads(self, decoder: EntryDecoder, limit: int) -> list[bytes | None]:
+        """Decode and advance; return the payloads."""
+        decoded = decoder.decode(limit)
+        decoder.advance(decoded)
+        return [message.payload for message in decoded.messages]
+
+    def test_limit(self) -> None:
+        """At most so many messages are decoded; the next call goes on behind them."""
+        decoder = self.decoder(b"".join(PLAIN))
+        self.assertEqual(self.payloads(decoder, 3), [b"message 0", b"message 1", b"message 2"])
+        self.assertEqual((decoder.position, decoder.unfinished), (START + 3 * SIZE, False))
+        self.assertEqual(self.payloads(decoder, 3), [b"message 3"])
+        self.assertFalse(decoder.held)
+
+    def test_begin_inside_wrapper(self) -> None:
+        """Messages of a wrapper before the wanted position are left out, and it stays open until it is decoded."""
+        wrapper = wrap([Message(b"message %d" % number) for number in range(4)], "gzip")
+        whole = self.decoder(wrapper).decode(100).messages
+        decoder = self.decoder(wrapper)
+        decoder.begin_at(whole[1].id + 1)
+        self.assertEqual(decoder.position, whole[1].id + 1)
+        self.assertEqual(self.payloads(decoder, 1), [b"message 2"])
+        self.assertEqual((decoder.unfinished, decoder.held.position), (True, START))
+        self.assertEqual(self.payloads(decoder, 1), [b"message 3"])
+
+    def test_take_forgets_place_inside_entry(self) -> None:
+        """Raw bytes begin with the entry at hand: the position inside it is forgotten."""
+        decoder = self.decoder(PLAIN[0])
+        decoder.begin_at(START + 5)
+        self.assertEqual(decoder.take(), (START, PLAIN[0]))
+        self.assertEqual((decoder.position, decoder.take()), (START + SIZE, None))
+
+    def test_entry_at(self) -> None:
+        """An undamaged entry is told from the middle of one."""
+        decoder = self.decoder(b"".join(PLAIN))
+        found = [position for position in range(START, START + 3 * SIZE) if decoder.is_entry_at(position)]
+        self.assertEqual(found, [START, START + SIZE, START + 2 * SIZE])
