@@ -113,8 +113,8 @@ async def repair_by_broker(
         what = "nothing was changed" if dry_run else "the damage was left as it is"
         if any(outcome.is_lost for outcome in wrong):
             what += "; put lost files back, or give up what was in them with --accept-loss"
-        numbers = f"partition{'s' if len(wrong) > 1 else ''} {', '.join(str(each.partition) for each in wrong)}"
-        raise DamageLeft(f"not sound: {numbers}; {what}")
+        listed = f"partition{'s' if len(wrong) > 1 else ''} {', '.join(str(each.partition) for each in wrong)}"
+        raise DamageLeft(f"not sound: {listed}; {what}")
 
 
 async def _mend(

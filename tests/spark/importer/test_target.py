@@ -172,7 +172,7 @@ class OneAtATimeTests(TargetTestCase):
         """The second import on a machine is told at once; when the first has ended it gets in."""
         self.target.acquire()
         other = self.another()
-        with self.assertRaisesRegex(RunLost, "another import into .* is at work"):
+        with self.assertRaisesRegex(RunLost, "another import into .* is running"):
             other.acquire()
         self.target.close()
         other.acquire()
