@@ -171,7 +171,7 @@ class PressureTests(BrokerTestCase):
         self.assertEqual(self.producers[0].reading, True)
 
     def test_an_offline_partition_holds_back_no_producer(self) -> None:
-        """Its bytes will never be flushed, and would keep the gate shut for ever."""
+        """Bytes that will never be flushed would keep the gate shut for ever."""
         self.files.fail_syncs = 1
         self.fill(self.producers[0], 11)
         self.assertEqual(self.reading(), [False] * 3)

@@ -29,7 +29,7 @@ class FilesTests(SynchronousTestCase):
             self.assertIn('"' + content.decode().replace("\n", "\\n") + '"', self.text)
 
     def test_an_index_is_as_documented(self) -> None:
-        """Its head and a chunk are on the page."""
+        """The page has the head and a chunk of an index."""
         boundaries = [
             Boundary(0, 1_320_969_600_000, -1),
             Boundary(4110, 1_320_969_600_250, 1_320_969_599_000),

@@ -56,7 +56,7 @@ class HeldLogTests(LostLogTestCase):
         self.assertEqual(self.gate.held, {})
 
     def test_an_offline_log_is_not_held(self) -> None:
-        """It takes no messages anyway."""
+        """A log that is offline takes no messages anyway."""
         self.gate.let_go([self.log_of("t")])
         self.log_of("t").go_offline(OSError(5, "the disk is gone"))
         self.gate.hold(self.log_of("t"))
@@ -92,7 +92,7 @@ class _Log:
     partition: int
 
     def wait_visible(self, position: int, listener: object) -> None:
-        """Never goes offline."""
+        """Do nothing: the log never goes offline."""
 
 
 @define(eq=False)
