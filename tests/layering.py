@@ -52,7 +52,7 @@ ROOMS = (
         0,
         (
             *("logd.backoff", "logd.checkedjson", "logd.config", "logd.errors"),
-            *("logd.interfaces", "logd.leadership", "logd.topic"),
+            *("logd.interfaces", "logd.leadership", "logd.plurals", "logd.topic"),
         ),
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),

@@ -71,7 +71,7 @@ class CheckerTests(SynchronousTestCase):
             self.assertIn(word, found[0])
 
     def test_imports_of_lower_layers_are_allowed(self) -> None:
-        """As are third-party packages and the standard library, where no rule forbids them."""
+        """Other packages and the standard library are too, where no rule forbids them."""
         self.assertEqual(
             self.found(
                 logd__errors="import attrs",
@@ -97,7 +97,7 @@ class CheckerTests(SynchronousTestCase):
             )
 
     def test_a_relative_import_in_a_package_counts_from_it(self) -> None:
-        """In an ``__init__.py`` one dot means the package itself, not its parent."""
+        """One dot in an ``__init__.py`` means the package itself, not its parent."""
         tree = {"logd__log": "from . import store\nfrom ..broker import service"}
         self.assert_one(self.found(**tree, logd__log__store="", logd__broker__service=""), "logd.broker.service")
 
@@ -118,7 +118,7 @@ class CheckerTests(SynchronousTestCase):
         self.assertEqual(self.found(logd__tap="from logd.web.site import site", logd__web__site=""), [])
 
     def test_protocol_and_log_import_no_twisted_or_threads(self) -> None:
-        """Nor time nor file operations; `os.path`, which touches no file, is allowed."""
+        """Time and file operations are forbidden too; `os.path`, which touches no file, is not."""
         for room in ("protocol", "log"):
             for text in ("import twisted.python", "from twisted import logger", "import threading", "import os"):
                 self.assert_one(self.found(**{f"logd__{room}__a": text}), f"room {room}", text.split()[1])
@@ -126,7 +126,7 @@ class CheckerTests(SynchronousTestCase):
             self.assertEqual(self.found(**{f"logd__{room}__a": "from os.path import join"}), [])
 
     def test_the_room_of_file_operations_may_import_them(self) -> None:
-        """The one place where the log touches the operating system."""
+        """It is the one place where the log touches the operating system."""
         self.assertEqual(self.found(logd__log__disk__local_files="import os\nopen('x')"), [])
 
     def test_a_call_of_open_is_found_in_protocol_and_log(self) -> None:
@@ -144,7 +144,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_one(self.found(logd__errors="import click"), "click")
 
     def test_the_reactor_is_imported_in_functions_only(self) -> None:
-        """At the top of a module it would install one before the program has chosen."""
+        """The top of a module would install one before the program has chosen."""
         for text in (
             "from twisted.internet import reactor",
             "import twisted.internet.reactor",
@@ -165,7 +165,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_one(self.found(**tree), "logd.log.a -> logd.log.b -> logd.log.c -> logd.log.a")
 
     def test_two_folders_may_not_import_each_other(self) -> None:
-        """Even where no two of their modules do."""
+        """The rule holds even where no two of their modules do."""
         tree = {
             "logd__log__a__one": "import logd.log.b.one",
             "logd__log__a__two": "",
@@ -190,7 +190,7 @@ class CheckerTests(SynchronousTestCase):
         self.assertEqual(self.found(**tree), [])
 
     def test_a_circle_of_types_alone_is_allowed(self) -> None:
-        """The other branch of the test for type checking is no such place."""
+        """An import in the else branch of ``if TYPE_CHECKING`` still counts."""
         tree = {"logd__log__a": "import logd.log.b", "logd__log__b": "if TYPE_CHECKING:\n    import logd.log.a"}
         self.assertEqual(self.found(**tree), [])
         tree["logd__log__b"] = "if TYPE_CHECKING:\n    pass\nelse:\n    import logd.log.a"

@@ -1,14 +1,13 @@
-"""Assembles a broker from its resources, starts the broker, and stops it in order before one deadline."""
+"""Assembles a broker from its resources and starts it; ``shutdown`` has the order of a stop."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from attrs import define, field, frozen
-from twisted.internet.defer import Deferred, maybeDeferred
+from attrs import define, field
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -16,13 +15,11 @@ from twisted.logger import Logger
 from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.registration import BrokerRegistration
+from logd.broker.resources import BrokerResources, Listener
+from logd.broker.shutdown import Shutdown, StopReport
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.broker.wiring import join_others
 from logd.config import BrokerSettings
-from logd.coord.interfaces import ICoordination
-from logd.deferreds.sleeping import sleep
-from logd.deferreds.timeouts import fired_within
-from logd.interfaces import IFileOperations, IThreads
 from logd.log.store.file_watch import FileWatch
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
@@ -31,85 +28,6 @@ from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
-
-#: Seconds between two checks of the connections while stopping.
-STOP_POLL_SECONDS = 0.02
-#: The latest end of each step of a stop, as a share of ``stop.ms``. A step that ends early leaves its time to the next.
-#: The steps: leave the tree, let clients take their answers, flush, close the tree and the files.
-LEAVE, ANSWER, FLUSH, CLOSE = 0.25, 0.5, 0.8, 1.0
-#: The number of unflushed partitions that the log names after a stop.
-_NAMED = 10
-
-
-class TreeAccess(Protocol):
-    """One broker's access to the coordination tree, which is embedded or served elsewhere."""
-
-    @property
-    def problem(self) -> str | None:
-        """The reason why the tree cannot be used before a restart; None while it may become available."""
-        ...
-
-    def open(self, data: str) -> ICoordination:
-        """Serve an embedded tree from the locked data directory. Return a client that is not connected yet."""
-        ...
-
-    def connect(self) -> None:
-        """Let the client connect; it retries until it succeeds."""
-        ...
-
-    async def leave(self) -> None:
-        """End the client's session. If no server answers, the tree expires the session later."""
-        ...
-
-    async def close(self) -> None:
-        """Close the embedded tree, if any. Call ``leave`` first."""
-        ...
-
-
-@frozen
-class Listener:
-    """A listening port: the address that clients are told, and ``stop``, which ends accepting connections."""
-
-    advertised: tuple[str, int]
-    stop: Callable[[], object]
-
-
-@frozen
-class BrokerResources:
-    """The clocks, disk, threads, tree and network that a broker uses. The assembly opens and closes nothing else."""
-
-    #: The reactor, or a clock in a test; measures durations.
-    clock: Any
-    #: The time of day, in seconds since the epoch.
-    wall: Callable[[], float]
-    files: IFileOperations
-    #: The data directory, absolute.
-    data: str
-    flush_threads: IThreads
-    read_threads: IThreads
-    tree: TreeAccess
-    #: Listens before it returns. Raises ConfigurationError if the endpoint cannot be listened on.
-    listen: Callable[[ConnectionFactory], Listener]
-    #: Ends the threads once their work is done.
-    end_threads: Callable[[], Deferred[None]]
-    #: The numbers of files that may be open for reading and for appending.
-    open_readers: int = 512
-    open_writers: int = 1024
-    #: ``pick(n)`` is a random number below n.
-    pick: Callable[[int], int] = random.randrange
-
-
-@frozen
-class StopReport:
-    """The outcome of a stop: unflushed bytes by partition, and the parts of the broker that did not close in time."""
-
-    unflushed: dict[str, int]
-    unfinished: tuple[str, ...]
-
-    @property
-    def clean(self) -> bool:
-        """True if everything is flushed and closed."""
-        return not (self.unflushed or self.unfinished)
 
 
 @define(eq=False)
@@ -191,7 +109,7 @@ class BrokerAssembly:
             self._loops.append(loop)
 
     def stop(self) -> Deferred[StopReport]:
-        """Stop accepting, finish or refuse requests in flight, flush, write checkpoints, and close.
+        """Stop accepting, finish or refuse requests in flight, flush, write checkpoints, and close. See ``shutdown``.
 
         Fires within ``stop.ms``, whatever clients, the tree and the disk do. A second call has the same outcome.
         """
@@ -210,116 +128,11 @@ class BrokerAssembly:
         broker, store, membership, listener = self.broker, self.store, self.membership, self._listener
         if broker is None or store is None or membership is None or listener is None:
             return StopReport({}, ())
-        clock = self.resources.clock
-        began = clock.seconds()
-
-        def until(share: float) -> float:
-            end: float = began + share * self.settings.stop_ms / 1000
-            return end
-
-        closing_port: Deferred[Any] = maybeDeferred(listener.stop)
         for loop in self._loops:
             loop.stop()
-        broker.stop()
-        broker.begin()  # connections that waited for the tree are told that the broker is stopping
         if self._waiting is not None and self._waiting.active():
             self._waiting.cancel()
-        leaving = Deferred.fromCoroutine(membership.stop())
-        await _fired_by(clock, until(LEAVE), closing_port)
-        if not await _fired_by(clock, until(LEAVE), leaving):
-            self._log.warn("the coordination tree does not answer; stopping without it")
-        await self._end_sessions(broker, until(ANSWER))
-        # Nothing is appended any more, so this flush ends.
-        flushed: Deferred[None] = Deferred()
-        store.flush_all(lambda: flushed.callback(None))
-        is_flushed = await _fired_by(clock, until(FLUSH), flushed)
-        await self._poll(lambda: not broker.sessions, until(FLUSH))
-        for session in tuple(broker.sessions):
-            session.connection.close(drain=False)
-        return await self._close(broker, store, is_flushed, until(CLOSE))
-
-    async def _end_sessions(self, broker: Broker, until: float) -> None:
-        """Close each connection once its client has all its answers, and the rest at the time ``until``."""
-
-        def close_idle() -> bool:
-            for session in tuple(broker.sessions):
-                if session.connection.idle:
-                    session.connection.close()
-            return not broker.sessions
-
-        await self._poll(close_idle, until)
-        for session in tuple(broker.sessions):
-            session.connection.close()
-
-    async def _close(self, broker: Broker, store: LogStore, is_flushed: bool, until: float) -> StopReport:
-        clock = self.resources.clock
-        unfinished = []
-        third = (until - clock.seconds()) / 3
-        if not await _fired_by(clock, until - 2.5 * third, Deferred.fromCoroutine(broker.ends.finish())):
-            self._log.warn(
-                "the stored ends of the partitions were not written to the coordination tree in time; the next start "
-                "writes them"
-            )
-        if not await _fired_by(clock, until - 2 * third, Deferred.fromCoroutine(self.resources.tree.leave())):
-            self._log.warn("the coordination tree does not answer; this broker's session ends there when it times out")
-        if not await _fired_by(clock, until - third, Deferred.fromCoroutine(self.resources.tree.close())):
-            unfinished.append("the coordination tree is not closed")
-        if not is_flushed:
-            # A thread still uses the files: they stay open, and the data directory stays locked.
-            unflushed = {
-                f"{log.topic}-{log.partition}": log.unflushed_bytes
-                for log in store.logs()
-                if log.unflushed_bytes and log.offline is None
-            }
-            unfinished.append("the checkpoints are not written")
-            return self._told(StopReport(unflushed, tuple(unfinished)))
-        written: Deferred[None] = Deferred()
-        store.finish_upkeep(lambda: written.callback(None))
-        if not await _fired_by(clock, until, written):
-            unfinished.append("the checkpoints are not all written")
-            return self._told(StopReport({}, tuple(unfinished)))
-        closed: Deferred[None] = Deferred()
-
-        def store_closed(_: None, error: BaseException | None) -> None:
-            if error is not None:
-                closed.errback(error)
-            else:
-                closed.callback(None)
-
-        self.resources.flush_threads.run(store.close, store_closed)
-        if not await _fired_by(clock, until, closed):
-            unfinished.append("the files are not all closed")
-        elif not await _fired_by(clock, until, self.resources.end_threads()):
-            unfinished.append("a read from the disk has not ended")
-        return self._told(StopReport({}, tuple(unfinished)))
-
-    def _told(self, report: StopReport) -> StopReport:
-        """Log the outcome and return it."""
-        if report.clean:
-            self._log.info("stopped; every partition is flushed")
-            return report
-        if report.unflushed:
-            names = sorted(report.unflushed)
-            self._log.critical(
-                "{bytes} bytes of {count} partitions were not flushed within stop.ms = {limit} ({names}): they are "
-                "lost if the power fails before the system writes them. Messages acknowledged with acks=-1 are flushed",
-                bytes=sum(report.unflushed.values()),
-                count=len(names),
-                limit=self.settings.stop_ms,
-                names=", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else ""),
-            )
-        self._log.critical(
-            "stopped when stop.ms = {limit} ran out, unfinished: {unfinished}; the next start checks the logs",
-            limit=self.settings.stop_ms,
-            unfinished="; ".join(report.unfinished),
-        )
-        return report
-
-    async def _poll(self, reached: Callable[[], bool], until: float) -> None:
-        """Wait until ``reached()`` returns true, at most until the time ``until``."""
-        clock = self.resources.clock
-        while not reached() and clock.seconds() < until:
-            await sleep(clock, min(STOP_POLL_SECONDS, until - clock.seconds()))
+        return await Shutdown(self.settings.stop_ms, self.resources, broker, store, membership, listener).run()
 
     def _with_tree(self, health: dict[str, Any]) -> dict[str, Any]:
         """Return the membership's health, with the tree's problem if it has one."""
@@ -368,7 +181,3 @@ def _limits(settings: BrokerSettings) -> ConnectionLimits:
 
 def _or_none(limit: int) -> int | None:
     return None if limit == -1 else limit
-
-
-def _fired_by(clock: Any, deadline: float, doing: Deferred[Any]) -> Deferred[bool]:
-    return fired_within(clock, deadline - clock.seconds(), doing)

@@ -17,18 +17,20 @@ from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.assembly import BrokerAssembly, BrokerResources, Listener
+from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
 from logd.broker.coordination_metrics import CoordinationMetrics
 from logd.broker.descriptors import raise_limit, share_out
 from logd.broker.metrics import BrokerMetrics
+from logd.broker.resources import BrokerResources, Listener
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError, LogdError
 from logd.interfaces import IFileOperations
 from logd.log.disk.local_files import LocalFiles
 from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
+from logd.plurals import counted
 
 #: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
 BACKLOG = 1024
@@ -121,9 +123,9 @@ class BrokerService(Service):
         if assembly.membership is not None:
             self.registry.register(CoordinationMetrics(assembly.membership, self._coordination.figures))
         self.log.info(
-            "broker {id} serves {partitions} partitions of {data} at {host}:{port}",
+            "broker {id} serves {partitions} of {data} at {host}:{port}",
             id=broker.store.broker_id,
-            partitions=len(broker.store.logs()),
+            partitions=counted(len(broker.store.logs()), "partition"),
             data=settings.data,
             host=broker.advertised[0],
             port=broker.advertised[1],

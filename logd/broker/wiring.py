@@ -8,11 +8,11 @@ from collections.abc import Callable
 from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.registration import BrokerRegistration
-from logd.broker.stored_end_gate import StoredEndGate
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.placement import Placement
 from logd.broker.topics.reconciler import TopicReconciler
+from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings

@@ -17,6 +17,7 @@ from logd.errors import (
     LogdError,
     error_for_code,
 )
+from logd.plurals import counted
 from logd.protocol.key_placement import partition_of_key
 from logd.protocol.message import Message
 from logd.protocol.message_set import encode_messages
@@ -118,9 +119,8 @@ class ExecutorProducer:
             _log.warning("topic %r, partition %d: sending again after: %s", topic, partition, error)
             attempts.failed(error)
         except LogdError as last:
-            raise DeliveryFailed(
-                f"{len(batch.messages)} messages for topic {topic!r}, partition {partition} were not delivered: {last}"
-            ) from last
+            messages = counted(len(batch.messages), "message")
+            raise DeliveryFailed(f"topic {topic!r}, partition {partition}: {messages} not delivered: {last}") from last
         for place in self._waiting:
             self.cluster.forget(place[0])
 

@@ -245,7 +245,7 @@ class RangeReader:
             self._gone(f"the topic does not exist any more ({error})")
             return False
         if uuid != self.range.uuid:
-            self._gone("the topic was deleted and made again")
+            self._gone("the topic was deleted and created again")
             return False
         return True
 

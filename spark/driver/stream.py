@@ -145,7 +145,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name in begun:
             if name in ends:
                 continue
-            text = f"{name}: it was deleted, or made again; what was not read of it is lost"
+            text = f"{name}: it was deleted, or created again; what was not read of it is lost"
             if self._options.reading.fail_on_data_loss:
                 raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with the remaining messages")
             _log.warning("%s", text)

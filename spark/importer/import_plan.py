@@ -124,7 +124,7 @@ def _forgotten_lineages(lineage: Lineage, positions: Mapping[Lineage, int]) -> l
             other,
             position,
             -1,
-            f"the topic was made again, as {lineage.uuid}: what the old one had behind {position} is gone",
+            f"the topic was created again, as {lineage.uuid}: what the old one had behind {position} is gone",
         )
         for other, position in sorted(others)
     ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from logd.plurals import counted
 from logd.spark.importer.import_plan import Plan
 from logd.spark.importer.targets.layout import run_name
 from logd.spark.importer.targets.offsets import Loaded
@@ -59,16 +60,16 @@ class ImportReport:
     def sentence(self) -> str:
         """Return the result in one sentence."""
         count = len(self.plan.ranges)
-        where = f"{count} partition{'' if count == 1 else 's'}"
+        where = counted(count, "partition")
         if not count and self.run is not None:
             return f"loaded nothing; {self.location}/{run_name(self.run)} records the loss"
         if not count:
             return f"nothing new for {self.location}"
         if self.run is None:
-            return f"would load {self.plan.bytes:,} bytes of log from {where} into {self.location}"
+            return f"would load {counted(self.plan.bytes, 'byte')} of log from {where} into {self.location}"
         rate = f", {self.messages / self.load_seconds:,.0f}/s" if self.load_seconds > 0 else ""
         return (
-            f"loaded {self.messages:,} messages ({self.bytes:,} bytes of log) from {where} into "
+            f"loaded {counted(self.messages, 'message')} ({counted(self.bytes, 'byte')} of log) from {where} into "
             f"{self.location}/{run_name(self.run)} in {self.seconds:.1f} s{rate}"
         )
 

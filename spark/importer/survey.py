@@ -30,7 +30,7 @@ def survey(cluster: BlockingCluster, subscription: SourceSubscription, starting:
             place = starting.at(topic.topic, number)
             log = cluster.describe(topic.topic, number, time_ms=-1 if place.time_ms is None else place.time_ms)
             if log.uuid != topic.uuid:
-                raise ImportFailed(f"topic {topic.topic!r} was made again at this moment: run the import again")
+                raise ImportFailed(f"topic {topic.topic!r} was created again at this moment: run the import again")
             lineage = Lineage(topic.topic, log.uuid, number)
             first = resolve(place, log)
             if place.time_ms is None and log.log_start < first < log.visible_end:
@@ -63,4 +63,6 @@ def check_still_there(cluster: BlockingCluster, ranges: tuple[PlannedRange, ...]
     found = {each.topic: each.uuid for each in response.topics}
     for topic, uuid in planned.items():
         if found.get(topic) != uuid:
-            raise ImportFailed(f"topic {topic!r} was deleted or made again while it was loaded: run the import again")
+            raise ImportFailed(
+                f"topic {topic!r} was deleted or created again while it was loaded: run the import again"
+            )

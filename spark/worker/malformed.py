@@ -8,6 +8,7 @@ import pyarrow as pa
 from attrs import define, frozen
 
 from logd.errors import LogdError
+from logd.plurals import counted
 from logd.spark.blocking.rows import Rows
 from logd.spark.worker.avro import AvroValues
 from logd.spark.worker.options import DROPMALFORMED, FAILFAST
@@ -62,5 +63,6 @@ class ValueDecoding:
     def warn(self) -> None:
         """Say how many values did not decode, if any did not."""
         if self.malformed:
-            what = "were left out" if self.mode == DROPMALFORMED else "are null"
-            _log.warning("%d values that do not decode %s; the first: %s", self.malformed, what, self.first)
+            what = "left out" if self.mode == DROPMALFORMED else "read as null"
+            values = counted(self.malformed, "value that does not decode", "values that do not decode")
+            _log.warning("%s: %s; the first: %s", what, values, self.first)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from logd.plurals import counted
 from logd.spark.blocking.cluster import BlockingCluster
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import RangeReader
@@ -35,4 +36,4 @@ def read_batches(options: ReadOptions, id_range: IdRange) -> Iterator[pa.RecordB
         decoding.warn()
     report = reader.report
     if report.gaps:
-        _log.warning("%s: %d gaps of %d bytes were skipped", id_range, report.gaps, report.gap_bytes)
+        _log.warning("%s: skipped %s of %s", id_range, counted(report.gaps, "gap"), counted(report.gap_bytes, "byte"))

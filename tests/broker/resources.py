@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
 
-from logd.broker.assembly import BrokerResources, Listener
+from logd.broker.resources import BrokerResources, Listener
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.interfaces import IThreads
 from logd.net.server import ConnectionFactory

@@ -9,7 +9,7 @@ from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import encode_request
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 HELLO = plain(b"hello")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 

@@ -9,7 +9,7 @@ from logd.broker.flush_pressure import FlushPressure
 from logd.net.pause_reasons import PauseReason
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
 KILOBYTE = plain(bytes(1015))

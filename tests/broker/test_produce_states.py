@@ -10,7 +10,7 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.legacy_requests import MultiProduce, Offsets, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 
 SMALL = MessageSet([Message(b"hello")]).encode()
 LARGE = MessageSet([Message(bytes(90))] * (AT_ONCE_BYTES // 90)).encode()

@@ -89,7 +89,7 @@ class ModelBroker:
     topic_errors: dict[str, int] = field(factory=dict)
     #: Error codes that Metadata answers for single partitions.
     partition_errors: dict[tuple[str, int], int] = field(factory=dict)
-    #: The uuids of topics that were made again.
+    #: The uuids of topics that were created again.
     uuids: dict[str, str] = field(factory=dict)
     #: Requests of these types are never answered.
     silent: tuple[type, ...] = ()

@@ -1,18 +1,18 @@
-"""The fenced blocks of a Markdown page, and what tests are told about them.
+"""The fenced blocks of a Markdown page, and the comments above them that instruct the test.
 
-A comment in the line before a fence is for the test alone and not seen by a reader:
+A comment in the line before a fence is only for the test; readers of the built page do not see it:
 
-    <!-- not run: REASON -->        the block needs what no test has; the reason is shown
-    <!-- first: COMMANDS -->        a shell prepares what the page takes for granted, such as files to collect
-    <!-- then: COMMANDS -->         a shell checks what the block has brought about; a status other than 0 is a failure
-    <!-- continues -->              the Python goes on with that of the block before: both are one program
-    <!-- stop -->                   what goes on in other terminals is ended by Ctrl-C before the block
+    <!-- not run: REASON -->        the block needs something that no test has; the reason is printed
+    <!-- first: COMMANDS -->        a shell first makes things that the page presupposes, such as files to collect
+    <!-- then: COMMANDS -->         a shell then checks the block's effect; a status other than 0 is a failure
+    <!-- continues -->              the Python continues that of the block before: both are one program
+    <!-- stop -->                   commands in other terminals are ended by Ctrl-C before the block
 
-A block is what its language says: `console` is a terminal, where a line behind `$ ` is typed, one behind `> ` goes on
-with it, and the others are what is shown; `sh` is a script; a word behind the language is a file's name, under which
-the block is saved for what follows (`python alarms.tac`); `python` without one is a program that is run. `toml` is a
-broker's settings file. Layouts and drawings are `text`, and byte tables `vectors` and `tree`, which have tests of their
-own.
+The language decides the use of a block. `console` is a terminal: a line behind `$ ` is typed, one behind `> ` goes on
+with it, and the others are its output. `sh` is a script. A word behind the language is the name of a file, in which the
+block is saved for later blocks (`python alarms.tac`); `python` without a name is a program that is run. `toml` is a
+broker's settings file, `ini` a unit of systemd. Layouts and drawings are `text`, and byte tables `vectors` and `tree`,
+which have tests of their own.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Block:
     comments: tuple[tuple[str, str], ...] = ()
 
     def comment(self, word: str) -> str | None:
-        """Return the text of a comment of this word; None where there is none."""
+        """Return the text of the comment with this word, None without one."""
         return next((text for found, text in self.comments if found == word), None)
 
 
 @frozen
 class Typed:
-    """One command of a terminal, and the lines that are shown after it."""
+    """One command of a terminal, and the output that the page shows."""
 
     command: str
     shown: tuple[str, ...] = field(default=())
@@ -112,7 +112,7 @@ def indented(text: str) -> Iterator[tuple[int, str]]:
 
 
 def typed(block: Block) -> list[Typed]:
-    """Return the commands of a terminal. Raises ValueError when it begins with something else."""
+    """Return the commands of a terminal. Raises ValueError for a block that does not begin with one."""
     commands: list[tuple[str, list[str]]] = []
     for line in block.text.rstrip("\n").split("\n"):
         if line.startswith("$ "):

@@ -1,9 +1,8 @@
-"""``python -m tests.documentation.reader PAGE FOLDER``: do what a page says, as a person would who reads it.
+"""``python -m tests.documentation.reader PAGE FOLDER``: follow a page, as a person at a terminal would.
 
 Runs as root in namespaces of its own (see ``tests/integration/documents/test_documentation.py``): a network with
-nothing but loopback, so that the ports of the pages are free; and layers over the directories that pages name, so that
-nothing of what is written there lasts. Prints what was run and what was not, and ends with status 1 at the first
-difference.
+only loopback, so that the ports of the pages are free; and overlays over the directories that pages name, so that no
+file written there lasts. Prints each block that was run or not, and ends with status 1 at the first difference.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
 def isolate() -> None:
-    """Bring loopback up, and lay a layer that goes with this process over what pages write to. Raises OSError."""
+    """Bring loopback up, and mount overlays, which end with this process, over _LAYERED. Raises OSError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         request = struct.pack("16sh14x", b"lo", 0)
         flags = struct.unpack("16sh14x", ioctl(probe, _SIOCGIFFLAGS, request))[1]
@@ -45,10 +44,10 @@ def isolate() -> None:
 
 
 def read(page: Path, folder: Path) -> None:
-    """Do what the page says, in ``folder``. Raises Unlike at the first thing that goes otherwise."""
+    """Follow the page in ``folder``. Raises Unlike at the first difference from the page."""
     (folder / ".venv").symlink_to(sys.prefix)
     terminals = Terminals(folder)
-    if page.name != "README.md":  # which says so itself
+    if page.name != "README.md":  # its first block activates the environment itself
         terminals.type(". .venv/bin/activate")
     for block in blocks_of(page.read_text(encoding="utf-8")):
         where = f"{page.name}:{block.line}"
@@ -101,7 +100,7 @@ def _check_settings(folder: Path, text: str) -> None:
 
 
 def _check_unit(text: str) -> None:
-    """Raise ConfigurationError or UsageError unless the unit's command is one that twistd logd takes."""
+    """Raise ConfigurationError or UsageError for a unit whose command `twistd logd` does not accept."""
     unit = configparser.ConfigParser(interpolation=None)
     unit.read_string(text)
     _, _, options = unit["Service"]["ExecStart"].partition(" logd ")

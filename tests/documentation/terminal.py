@@ -1,4 +1,4 @@
-"""A person at terminals: one for commands that end, and another one for each command that goes on."""
+"""Terminals of a person who follows a page: one for commands that end, and another for each that runs on."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pathlib import Path
 
 from attrs import define, field
 
-#: Commands that go on until they are interrupted, so that a person leaves them their terminal.
+#: Commands that run until they are interrupted, each in a terminal of its own.
 _ENDLESS = re.compile(
     r"^(?:[A-Z_]+=\S+ )*(?:"
     r"twistd (?:\S+ )*-n\b|twistd -\w*n\w* |logd broker |logd zookeeper |tail -F "
     r"|logd collect (?!.*--once)|logd consume (?!.*--(?:exit-at-end|max))|python \S*forever)"
 )
-#: Of these, the ones that listen once they have started.
+#: Commands of _ENDLESS that listen once they have started.
 _SERVERS = re.compile(r"twistd .* logd |logd broker |logd zookeeper ")
-#: These run a reactor, which catches SIGTERM once the services have been started.
+#: Commands of _ENDLESS whose reactor catches SIGTERM once the services have been started.
 _APPLICATIONS = re.compile(r"twistd .*-y ")
-#: And these show what is there already.
+#: Commands of _ENDLESS that print earlier messages at once.
 _READERS = re.compile(r"logd consume ")
-#: Seconds for a command, or for a server to listen or to stop.
+#: The longest time of a command, or until a server listens or has stopped, in seconds.
 PATIENCE = 180.0
 _POLL_SECONDS = 0.05
 _SIGTERM = 1 << (signal.SIGTERM - 1)
 
 
 class Unlike(Exception):
-    """A command did something else than the page says."""
+    """A command did not do what the page shows."""
 
 
 @define
@@ -44,7 +44,7 @@ class _Elsewhere:
 
 @define
 class Terminals:
-    """A shell for what ends, whose environment and directory are those of the terminals opened from it."""
+    """A shell for commands that end; the other terminals inherit its environment and directory."""
 
     folder: Path
     _shell: subprocess.Popen[bytes] = field(init=False)
@@ -58,7 +58,7 @@ class Terminals:
         )
 
     def type(self, command: str, patience: float = PATIENCE) -> str:
-        """Type a command, and return what was shown once it ends; one that goes on has begun by then. Raises Unlike."""
+        """Type a command; return its output once it ends, or "" once an endless one has begun. Raises Unlike."""
         if _ENDLESS.match(command):
             self._open(command)
             return ""
@@ -68,7 +68,7 @@ class Terminals:
         return output
 
     def stop(self) -> None:
-        """Press Ctrl-C in every other terminal, the newest first. Raises Unlike for one that does not end well."""
+        """Press Ctrl-C in every other terminal, newest first. Raises Unlike for a command that does not end well."""
         wrong = []
         while self._elsewhere:
             each = self._elsewhere.pop()
@@ -91,7 +91,7 @@ class Terminals:
             raise Unlike("\n".join(wrong))
 
     def elsewhere(self) -> str:
-        """Return what the other terminals show."""
+        """Return the last output of the other terminals."""
         return "\n".join(
             f"--- {each.command}\n{each.output.read_text(errors='replace')[-3000:]}" for each in self._elsewhere
         )
@@ -100,7 +100,7 @@ class Terminals:
         self._count += 1
         output, status = self.folder / f".{self._count}.output", self.folder / f".{self._count}.status"
         assert self._shell.stdin is not None
-        # In the shell itself, so that what is exported, and the directory, stay; and written in one piece at the end.
+        # In the shell itself, so that exported variables and the directory stay; the status is written in one piece.
         text = f"{{ {command}\n}} </dev/null >{output} 2>&1; echo $? >{status}.tmp; mv {status}.tmp {status}\n"
         self._shell.stdin.write(text.encode())
         self._shell.stdin.flush()
@@ -139,7 +139,7 @@ class Terminals:
 
 
 def _processes(group: int) -> list[dict[str, str]]:
-    """Return the fields of /proc/PID/status of the processes of a group that run, and are not only waited for."""
+    """Return the fields of /proc/PID/status of the processes of a group that run; zombies are left out."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -153,7 +153,7 @@ def _processes(group: int) -> list[dict[str, str]]:
 
 
 def _listening() -> set[int]:
-    """Return the TCP ports on which somebody listens."""
+    """Return the TCP ports on which a process listens."""
     ports = set()
     for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:

@@ -1,8 +1,8 @@
-"""``python -m tests.endurance.flakes --runs 10``: repeat every test that a busy machine could disturb.
+"""``python -m tests.endurance.flakes --runs 10``: repeat every test that a busy machine could make fail.
 
-The tests are those of modules that use processes, sockets, threads or the reactor. Every second run goes on beside
-processes that take the processors and the disk. Outcomes are appended to a file as they come, so a run that was
-interrupted goes on where it was; another commit, or changed files, begin anew. The status is 1 if anything failed.
+The tests are those of modules that use processes, sockets, threads or the reactor. Every second run has processes
+beside it that load the processors and the disk. Outcomes are appended to a file as they come, so an interrupted run
+continues where it was; another commit, or changed files, begin anew. The status is 1 if a module failed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from attrs import asdict, define, field
 from tests.endurance.load import Load
 from tests.endurance.trial import ROOT, TrialRun, run_trial
 
-#: Files that say what was run, and what failing runs printed.
+#: The folder of the outcomes and of the output of failing runs.
 FOLDER = ROOT / ".flakes"
 _OUTCOMES = "outcomes.jsonl"
 #: Seconds for one module; beside a load, three times as many.
 PATIENCE = 900.0
-#: Signs that a test depends on more than its own thread: on these a busy machine can have an effect.
+#: Signs that a test depends on more than its own thread, so that a busy machine can make it fail.
 _DISTURBABLE = re.compile(
     r"subprocess|\bimport reactor\b|^import (?:socket|threading|signal)|deferToThread|Process\b|time\.sleep"
     r"|unittest import .*\bTestCase\b",
@@ -48,7 +48,7 @@ def disturbable_modules() -> list[str]:
 
 
 def tree_state() -> str:
-    """Return a digest of the commit and of what differs from it: outcomes are kept for this state alone."""
+    """Return a digest of the commit and the changes to it: outcomes count only for this state."""
     digest = hashlib.sha256()
     for command in (["rev-parse", "HEAD"], ["diff", "HEAD"], ["ls-files", "--others", "--exclude-standard"]):
         digest.update(subprocess.run(["git", *command], cwd=ROOT, capture_output=True, check=True).stdout)
@@ -57,7 +57,7 @@ def tree_state() -> str:
 
 @define(frozen=True)
 class Outcome:
-    """One run of one module, as it is kept."""
+    """The record of one run of one module."""
 
     state: str
     run: int
@@ -77,7 +77,7 @@ class Outcomes:
     found: list[Outcome] = field(factory=list)
 
     def load(self) -> None:
-        """Read what earlier runs of the same state have left; a line that was cut short is left out."""
+        """Read the outcomes of earlier runs of the same state; a line that was cut short is left out."""
         try:
             lines = (self.folder / _OUTCOMES).read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -91,7 +91,7 @@ class Outcomes:
                 self.found.append(outcome)
 
     def add(self, run: int, loaded: bool, done: TrialRun) -> None:
-        """Keep one more, and the output of one that failed."""
+        """Append an outcome; keep the output of a run that failed."""
         outcome = Outcome(self.state, run, done.module, loaded, done.passed, round(done.seconds, 1), done.summary)
         self.found.append(outcome)
         self.folder.mkdir(exist_ok=True)
@@ -101,13 +101,13 @@ class Outcomes:
             (self.folder / f"{done.module}-{run}.log").write_text(done.output, encoding="utf-8")
 
     def missing(self, run: int, modules: Iterable[str]) -> list[str]:
-        """Return the modules of which a run has no outcome yet."""
+        """Return the modules without an outcome in a run."""
         done = {outcome.module for outcome in self.found if outcome.run == run}
         return [module for module in modules if module not in done]
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit status."""
+    """Repeat the modules; return the exit status, 1 if one failed."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.endurance.flakes",
         description=__doc__,
@@ -147,7 +147,7 @@ def main(arguments: list[str]) -> int:
 
 
 def report(outcomes: Outcomes, modules: Iterable[str], runs: int) -> int:
-    """Print what failed, and how often; return 1 if anything did."""
+    """Print the modules that failed, and how often; return 1 if there are any, else 0."""
     wanted = set(modules)
     counted = [outcome for outcome in outcomes.found if outcome.module in wanted and outcome.run <= runs]
     failed = [outcome for outcome in counted if not outcome.passed]

@@ -2,7 +2,7 @@
 
     python -m tests.endurance.load compute|write
 
-Each goes on until it is killed, or until the process that started it has ended.
+Each runs until it is killed, or until the process that started it has ended.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Self
 
 from tests.endurance.trial import ROOT
 
-#: Bytes that the writing process has on the disk at the most, and writes between two syncs.
+#: Most bytes of the writing process on the disk, and its bytes between two syncs.
 _FILE_BYTES, _WRITE_BYTES = 64 << 20, 4 << 20
 
 
 class Load:
-    """Twice as many computing processes as there are processors, and one that writes; a context manager."""
+    """A context manager: two computing processes for each processor, and one that writes."""
 
     def __enter__(self) -> Self:
         kinds = ["compute"] * (2 * (os.cpu_count() or 1)) + ["write"]

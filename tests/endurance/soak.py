@@ -2,8 +2,8 @@
 
 Random lives of logs, of the tree and of followed files, whole clusters on a clock, hostile bytes, and real processes
 that are killed while messages flow. Each turn of each kind takes seeds that no earlier turn took. A failure does not
-end the run: its seeds, its command and its output are kept, and the status is 1. The report at the end says what was
-done, how often, and what was found.
+end the run: its seeds, its command and its output are kept, and the status is 1. The report at the end lists the
+exercises, the turns of each, and the failures.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from attrs import define, field, frozen
 
 from tests.endurance.trial import ROOT, TrialRun, run_trial
 
-#: Files that say what was done, and what failing turns printed.
+#: The folder of the reports and of the output of failing turns.
 FOLDER = ROOT / ".soak"
-#: Seconds for one turn; none is meant to take more than some ten minutes.
+#: The longest time of one turn, in seconds; turns are meant to take ten minutes at most.
 PATIENCE = 3600.0
 
 
@@ -32,7 +32,7 @@ class Exercise:
 
     name: str
     module: str
-    #: What one turn does that many of, as the report names them.
+    #: The unit of ``count``, as the report names it.
     unit: str
     count: int
     #: The environment of a turn whose first seed is given.
@@ -132,7 +132,7 @@ EXERCISES = (
 
 @define
 class Tally:
-    """The turns that one exercise had."""
+    """The turns of one exercise so far."""
 
     exercise: Exercise
     turns: int = 0
@@ -154,9 +154,9 @@ def soak(
     tell: Callable[[str], None],
     keep: Callable[[Exercise, int, TrialRun], None],
 ) -> list[Tally]:
-    """Give each exercise a turn, again and again, until ``until`` says that the time is over; every one has a turn.
+    """Give each exercise a turn, in rounds, until ``until()`` is true; every exercise has at least one.
 
-    ``seeds`` yields the first seed of each round; ``keep`` is handed what failed.
+    ``seeds`` yields the first seed of each round; ``keep`` gets each failure.
     """
     tallies = [Tally(exercise) for exercise in exercises]
     for seed in seeds:

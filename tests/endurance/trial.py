@@ -23,7 +23,7 @@ class TrialRun:
     """The outcome of one run of trial."""
 
     module: str
-    #: The exit status; -9 where the run was ended because it took too long.
+    #: The exit status; -9 for a run that was killed because it took too long.
     status: int
     seconds: float
     #: Trial's own closing line, such as ``PASSED (skips=1, successes=12)``.
@@ -32,14 +32,14 @@ class TrialRun:
 
     @property
     def passed(self) -> bool:
-        """Whether there were tests, and every one passed or named a reason to be skipped."""
+        """True when there were tests, and each passed or was skipped with a reason."""
         return self.status == 0 and "=" in self.summary
 
 
 def run_trial(module: str, patience: float, environment: Mapping[str, str] | None = None) -> TrialRun:
     """Run a test module, or a dotted name inside one, and wait for its end. Blocks.
 
-    A run that takes longer than ``patience`` seconds is killed with all that it started, and has failed.
+    A run that takes longer than ``patience`` seconds is killed with all processes that it started, and has failed.
     """
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="logd-trial-", ignore_cleanup_errors=True) as folder:
@@ -53,7 +53,7 @@ def run_trial(module: str, patience: float, environment: Mapping[str, str] | Non
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            start_new_session=True,  # so that what the tests have started can be ended with them
+            start_new_session=True,  # so that processes of the tests can be killed with them
         )
         try:
             output, _ = process.communicate(timeout=patience)

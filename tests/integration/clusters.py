@@ -25,13 +25,13 @@ from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess
 
 CLOCK: Any = reactor
-#: The shortest session that the server grants: so long a broker that was killed counts as live.
+#: The shortest session that the server grants; for this long a killed broker still counts as live.
 SESSION_MS = 4000
 CLIENTS: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay_limit": 0.2}
 
 
 class ClusterTestCase(TestCase):
-    """``brokers`` are those with the ids 1 to ``count``."""
+    """A coordination server and ``count`` brokers, whose ids are 1 to ``count``."""
 
     timeout = 120
     count = 2
@@ -49,11 +49,11 @@ class ClusterTestCase(TestCase):
         return Deferred.fromCoroutine(self.all_there())
 
     def make_tree(self, folder: str) -> CoordinationProcess | ZooKeeperProcess:
-        """What the brokers coordinate by."""
+        """Return the coordination server that the brokers will use, not started."""
         return CoordinationProcess(folder)
 
     async def all_there(self) -> None:
-        """Wait until each knows of all."""
+        """Wait until each broker knows all brokers."""
         for broker in self.brokers:
             await self.until_metadata(self.admin(broker), lambda found: len(found.brokers) == self.count)
 
@@ -67,40 +67,40 @@ class ClusterTestCase(TestCase):
 
     @property
     def addresses(self) -> str:
-        """All brokers, for clients."""
+        """The addresses of all brokers, as clients take them."""
         return ",".join(broker.address for broker in self.brokers)
 
     def admin(self, broker: BrokerProcess | None = None) -> Admin:
-        """An Admin of one broker, or of all."""
+        """Return an Admin of one broker, or of all."""
         admin = Admin(self.addresses if broker is None else broker.address, **CLIENTS)
         self.addCleanup(admin.close)
         return admin
 
     def producer(self, address: str = "", **more: Any) -> Producer:
-        """A producer that knows all brokers, or the one given."""
+        """Return a producer that knows all brokers, or only ``address``."""
         producer = Producer(address or self.addresses, **{**CLIENTS, **more})
         self.addCleanup(producer.close)
         return producer
 
     def consumer(self, **more: Any) -> Consumer:
-        """A consumer that knows all brokers."""
+        """Return a consumer that knows all brokers."""
         consumer = Consumer(self.addresses, **{**CLIENTS, **more})
         self.addCleanup(consumer.close)
         return consumer
 
     def go_on(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
-        """Do something beside the rest; when it fails the test does."""
+        """Run ``work`` in the background; its failure fails the test."""
         return Deferred.fromCoroutine(work).addErrback(self.failures.append)
 
     async def until(self, true: Callable[[], bool]) -> None:
-        """Look again and again until something is true; the test's timeout ends it."""
+        """Poll until ``true()`` holds; the test's timeout is the limit."""
         while not true():
             for failure in self.failures:
                 failure.raiseException()
             await deferLater(CLOCK, 0.01)
 
     async def until_metadata(self, admin: Admin, true: Callable[[MetadataResponse], bool]) -> MetadataResponse:
-        """Ask for metadata again and again until they are as they should be."""
+        """Ask for metadata until ``true`` accepts them, and return them."""
         while True:
             found = await admin.metadata()
             if true(found):
@@ -109,13 +109,13 @@ class ClusterTestCase(TestCase):
 
 
 def health_option() -> tuple[int, tuple[str, str]]:
-    """A free port, and the option that has /health served there."""
+    """Return a free port and the option that serves /health there."""
     port = free_port()
     return port, ("--http", f"tcp:{port}:interface=127.0.0.1")
 
 
 def health(port: int) -> dict[str, Any]:
-    """What a broker says of itself. Blocks."""
+    """Return a broker's /health page, also one with an error status. Blocks."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
             page = answer.read()

@@ -1,4 +1,4 @@
-"""Clients of a broker that know nothing but sockets and bytes, and a test case with a broker of its own."""
+"""Blocking clients of a broker over plain sockets, and a test case with a broker of its own."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class Peer:
         self.close()
 
     def close(self) -> None:
-        """Close."""
+        """Close the connection."""
         self.socket.close()
 
     # Bytes.
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes as they are; blocks until the kernel has taken all."""
         self.socket.sendall(data)
 
     def receive(self, count: int) -> bytes:
-        """Receive exactly so many bytes."""
+        """Receive exactly ``count`` bytes. Raises ConnectionError when the broker closes before that."""
         received = bytearray()
         while len(received) < count:
             data = self.socket.recv(min(count - len(received), 1 << 20))
@@ -66,7 +66,7 @@ class Peer:
         return self.receive(size)
 
     def is_closed(self) -> bool:
-        """Wait until the broker has closed the connection; whether it did without sending anything more."""
+        """Wait until the broker sends or closes; return True when it has closed without another byte."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -75,7 +75,7 @@ class Peer:
     # Objects.
 
     def begin(self, *requests: Any) -> None:
-        """Send requests, in one piece."""
+        """Send requests in one piece, without waiting for their answers."""
         self.send(b"".join(piece for request in requests for piece in self._conversation.send(request)))
 
     def answer(self, request: Any) -> Any:
@@ -97,25 +97,25 @@ class Peer:
 
 
 class BrokerTestCase(SynchronousTestCase):
-    """A broker over an empty data directory; ``options`` stand on its command line."""
+    """A broker over an empty data directory; ``options`` are further arguments of its command line."""
 
     options: tuple[str, ...] = ()
 
     def setUp(self) -> None:
-        """Start it."""
+        """Start the broker."""
         self.data = os.path.abspath(self.mktemp())
         self.broker = BrokerProcess(self.data, self.options)
         self.broker.start()
         self.addCleanup(self.broker.kill)
 
     def connect(self, **more: Any) -> Peer:
-        """A connection that is closed with the test."""
+        """Return a connection that is closed with the test."""
         peer = Peer(self.broker.port, **more)
         self.addCleanup(peer.close)
         return peer
 
     def until(self, true: Callable[[], object], what: str) -> None:
-        """Look again and again until something is true."""
+        """Poll until ``true()`` holds; fail with ``what`` after PATIENCE seconds."""
         deadline = time.monotonic() + PATIENCE
         while not true():
             if time.monotonic() > deadline:
@@ -123,20 +123,20 @@ class BrokerTestCase(SynchronousTestCase):
             time.sleep(POLL_SECONDS)
 
     def broker_log(self) -> str:
-        """What the broker has logged so far."""
+        """Return the text that the broker has logged so far."""
         return Path(self.broker.log_path or f"{self.data}.log").read_text(encoding="utf-8")
 
     def until_logged(self, text: str) -> None:
-        """Wait for a line in the broker's log."""
+        """Wait until the broker's log contains ``text``."""
         self.until(lambda: text in self.broker_log(), f"{text!r} in the log")
 
     def memory(self) -> int:
-        """Bytes of memory that the broker has at this moment."""
+        """Return the broker's resident memory, in bytes."""
         assert self.broker.process is not None
         status = Path(f"/proc/{self.broker.process.pid}/status").read_text(encoding="ascii")
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
     def content(self, topic: str, partition: int = 0) -> bytes:
-        """All bytes in a partition's segments."""
+        """Return all bytes in a partition's segments."""
         folder = Path(self.data, f"{topic}-{partition}")
         return b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))

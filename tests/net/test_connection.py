@@ -36,7 +36,8 @@ from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsRespon
 from logd.protocol.requests.metadata import Metadata, MetadataResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.responses import ErrorResponse
-from tests.net.doubles import BytesFile, HandThreads, Range
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, Range
 from tests.net.sessions import Counters, Opener
 
 FETCH = Fetch("t", 0, 5, 100)
@@ -52,7 +53,7 @@ class ConversationTests(SynchronousTestCase):
         factory = ConnectionFactory(
             lambda: ServerConversation(1 << 20),
             self.opener,
-            SendfileSender(HandThreads()),
+            SendfileSender(Threads()),
             Clock(),
             ConnectionLimits(100),
             Counters(),

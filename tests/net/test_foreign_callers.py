@@ -6,7 +6,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.net.limits.foreign_callers import AGAIN_AFTER, MOST, ForeignCallers
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.protocol.conversation.test_foreign import API_VERSIONS_3
 
 

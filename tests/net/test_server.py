@@ -18,8 +18,9 @@ from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import encode_request
 from logd.protocol.requests.responses import ErrorResponse
-from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.sessions import PRODUCE, Counters, Opener, Transport, described, fetch, fetched, metadata
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range
+from tests.net.sessions import PRODUCE, Counters, Opener, described, fetch, fetched, metadata
 
 LARGE = bytes(range(256)) * (4 * PIECE_BYTES // 256)
 
@@ -30,13 +31,13 @@ class ConnectionTestCase(SynchronousTestCase):
     def setUp(self) -> None:
         """Connect."""
         self.clock = Clock()
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.opener = Opener()
         limits = ConnectionLimits(pending_answers=5)
         self.factory = ConnectionFactory(
             lambda: ServerConversation(1000), self.opener, SendfileSender(self.threads), self.clock, limits, Counters()
         )
-        self.transport = Transport()
+        self.transport = PeerTransport()
         self.connection = self.factory.buildProtocol(None)
         self.connection.makeConnection(self.transport)
         assert self.opener.session is not None
@@ -154,7 +155,7 @@ class RequestTests(ConnectionTestCase):
     def test_an_unwanted_connection_is_closed(self) -> None:
         """Nothing that it sent is looked at."""
         self.opener.refuses = True
-        connection, transport = self.factory.buildProtocol(None), Transport()
+        connection, transport = self.factory.buildProtocol(None), PeerTransport()
         connection.makeConnection(transport)
         self.assertTrue(transport.disconnected)
         connection.dataReceived(fetch(1))
@@ -179,19 +180,19 @@ class AnswerTests(ConnectionTestCase):
 
     def test_answers_wait_behind_a_range(self) -> None:
         """An answer in the middle of its bytes would be read as messages."""
-        self.transport.stuck = True
+        self.transport.taking = False
         large = Range(BytesFile(LARGE), 0, len(LARGE))
         self.receive(fetch(1) + metadata(7))
         self.answer(self.session.taken[0], large)
         self.session.answer(self.session.taken[1], ErrorResponse(1, "ours"))
         self.assertTrue(self.transport.received().startswith(fetched(LARGE)[:100]))
         self.assertEqual((large.closed, self.connection.idle), (0, False))
-        self.assertTrue(self.transport.take().endswith(LARGE[-100:] + described(7, "ours")))
+        self.assertTrue(self.transport.take_all().endswith(LARGE[-100:] + described(7, "ours")))
         self.assertEqual((large.closed, self.connection.idle), (1, True))
 
     def test_untaken_answers_count_as_under_way(self) -> None:
         """A peer that takes nothing is not read after a few of them."""
-        self.transport.stuck = True
+        self.transport.taking = False
         ranges: list[Range] = []
 
         def answer(request: Fetch) -> None:
@@ -202,13 +203,13 @@ class AnswerTests(ConnectionTestCase):
         self.receive(b"".join(fetch(number) for number in range(50)))
         self.assertLessEqual(len(ranges), 7)
         self.assertFalse(self.reading)
-        self.transport.take()
+        self.transport.take_all()
         self.assertEqual([each.closed for each in ranges], [1] * 50)
         self.assertTrue(self.reading)
 
     def test_a_lost_connection_closes_all_ranges(self) -> None:
         """Under way, queued, held back behind an earlier request, and answered too late."""
-        self.transport.stuck = True
+        self.transport.taking = False
         ranges = [Range(BytesFile(LARGE), 0, len(LARGE)) for _ in range(4)]
         self.receive(b"".join(fetch(number) for number in range(5)))
         requests = self.session.taken
@@ -279,7 +280,7 @@ class ClosingTests(ConnectionTestCase):
 
     def test_closing_waits_for_the_answers(self) -> None:
         """Requests that were not taken yet get none."""
-        self.transport.stuck = True
+        self.transport.taking = False
         large = Range(BytesFile(LARGE), 0, len(LARGE))
         self.receive(b"".join(fetch(number) for number in range(8)))
         self.answer(self.session.taken[0], large)
@@ -288,7 +289,7 @@ class ClosingTests(ConnectionTestCase):
             self.assertFalse(self.transport.disconnecting)
             self.answer_with_offset(request)
         self.assertFalse(self.transport.disconnecting)
-        self.assertTrue(self.transport.take().endswith(fetched(b"<4>") + fetched(b"<5>")))
+        self.assertTrue(self.transport.take_all().endswith(fetched(b"<4>") + fetched(b"<5>")))
         self.assertTrue(self.transport.disconnecting)
         self.assertEqual(len(self.session.taken), 6)
         self.lose()

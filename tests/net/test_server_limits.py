@@ -18,8 +18,9 @@ from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.requests import encode_request
-from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.sessions import Counters, Opener, Transport
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range
+from tests.net.sessions import Counters, Opener
 
 
 @define(eq=False)
@@ -211,7 +212,7 @@ class IdleTests(SynchronousTestCase):
         self.assertEqual(len(waiting.reasons), 1)
 
 
-class WatchedTransport(Transport):
+class WatchedTransport(PeerTransport):
     """A transport that knows its connection."""
 
     def __init__(self, protocol: Connection) -> None:
@@ -226,7 +227,7 @@ class WatchedConnectionTests(SynchronousTestCase):
         """Make a factory with small limits."""
         self.clock = Clock()
         self.opener = Opener()
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.limits = ConnectionLimits(5, frames_bytes=2000, frame_ms=10_000, send_ms=20_000, idle_ms=30_000)
         self.factory = ConnectionFactory(
             lambda: ServerConversation(1000),
@@ -302,7 +303,7 @@ class WatchedConnectionTests(SynchronousTestCase):
         """It is closed when its time is over."""
         transport = self.connect()
         assert self.opener.session is not None
-        transport.stuck = True
+        transport.taking = False
         transport.protocol.dataReceived(b"".join(encode_request(Fetch("t", 0, 0, 1))))
         large = Range(BytesFile(bytes(1_000_000)), 0, 1_000_000)
         with mock.patch("logd.net.server.uptake", lambda transport: (1, 1)):

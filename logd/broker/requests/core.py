@@ -12,8 +12,8 @@ from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.requests.waiting_fetch import AnswerTurns
 from logd.broker.routing import Routing
-from logd.broker.stored_end_gate import StoredEndGate
 from logd.broker.topics.ends_recorder import EndsRecorder
+from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings
 from logd.deferreds.waiting import WaitingDeferreds

@@ -14,7 +14,7 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, SilentProduceRequest
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
-from logd.broker.stored_end_gate import StoredEndGate
+from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.net.pause_reasons import PauseReason

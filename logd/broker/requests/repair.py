@@ -31,6 +31,7 @@ from logd.log.damage.kinds import Damage, DamageKind
 from logd.log.damage.repair import hides_boundaries, make_gap_segment, mend, remove_index
 from logd.log.offline_errors import removed
 from logd.log.partition import PartitionLog
+from logd.plurals import counted
 from logd.protocol.checksums import CHECKSUMS
 from logd.protocol.requests.repair import (
     LOST_LOG,
@@ -171,16 +172,16 @@ class RepairRequests:
         mended = await self._run(lambda: mend(files, inspection.file, damages))
         if mended.gaps:
             _log.warn(
-                "{path}: damaged bytes were replaced by {gaps} gaps, {count} bytes",
+                "{path}: damaged bytes were replaced by {gaps}, {size}",
                 path=place.path,
-                gaps=mended.gaps,
-                count=mended.gap_bytes,
+                gaps=counted(mended.gaps, "gap"),
+                size=counted(mended.gap_bytes, "byte"),
             )
         if mended.kept:
             _log.warn(
-                "{folder}: {count} entries with a good checksum that cannot be read were kept as *.entry.dropped",
+                "{folder}: kept {entries} with a valid checksum that cannot be read, as *.entry.dropped",
                 folder=log.folder,
-                count=mended.kept,
+                entries=counted(mended.kept, "entry", "entries"),
             )
         hidden = hides_boundaries(damages)
         if not place.closed:
@@ -233,7 +234,7 @@ class RepairRequests:
                     name=f"{log.topic}-{log.partition}",
                     error=str(error),
                 )
-                log.offline = lost.reason()
+                log.stay_offline(lost.reason())
         position = await self._run(lambda: ends.beginning(lost))
         # The position has to be that of the loss that was shown; another loss is shown first.
         accepted = request.accept_loss and not request.dry_run and request.position == position

@@ -13,10 +13,10 @@ from functools import partial
 from attrs import define, evolve, field
 from twisted.logger import Logger
 
-from logd.broker.stored_end_gate import StoredEndGate
 from logd.broker.topics.ends_schedule import EndsSchedule
 from logd.broker.topics.lost_log import LostLog
 from logd.broker.topics.named_locks import NamedLocks
+from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.stored_ends import (
@@ -35,6 +35,7 @@ from logd.interfaces import Clock
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.log.store.log_store import LogStore
+from logd.plurals import counted
 from logd.topic import TopicEntry
 
 #: The number of nodes that are written at a time.
@@ -292,9 +293,9 @@ class EndsRecorder:
         await for_each(nodes, write, WRITTEN_AT_ONCE)
         if errors:
             self._log.warn(
-                "the stored ends of {count} topics could not be written to the coordination tree; trying again within "
+                "the stored ends of {topics} could not be written to the coordination tree; trying again within "
                 "a minute: {error}",
-                count=len(errors),
+                topics=counted(len(errors), "topic"),
                 error=str(errors[0]),
             )
 

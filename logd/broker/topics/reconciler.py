@@ -73,7 +73,7 @@ class TopicReconciler:
     async def begin(self) -> None:
         """Compare all topics, and follow the tree from then on. Call it once this broker is registered.
 
-        Raises CoordinationError; the call can be made again.
+        Raises CoordinationError; the call can be repeated.
         """
         if not self._following:
             await self._remove_notes()

@@ -151,7 +151,7 @@ class StoredTopics:
     async def remove(self, topic: str) -> None:
         """Remove the logs of a topic, then its record. Waiting fetches are answered that the topic is deleted.
 
-        Raises StorageFull or UnknownError when the disk does not take it; the call can be made again.
+        Raises StorageFull or UnknownError when the disk does not take it; the call can be repeated.
         """
         entry = self.entries.get(topic)
         try:
@@ -174,7 +174,7 @@ class StoredTopics:
     async def readmit(self, topic: str, strangers: Collection[int]) -> None:
         """Serve the refused logs of a topic again, except ``strangers``. They are recovered as at a start.
 
-        Raises StorageFull or UnknownError when the disk does not let it; the call can be made again.
+        Raises StorageFull or UnknownError when the disk does not let it; the call can be repeated.
         """
         for number in [number for name, number in self._refused if name == topic and number not in strangers]:
             log = self._store.log(topic, number)

@@ -25,6 +25,7 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import read_topic
 from logd.deferreds.gathering import gather_some
 from logd.errors import WrongPartition
+from logd.plurals import counted
 from logd.topic import TopicPartition
 
 _EPILOG = """\b
@@ -81,7 +82,7 @@ async def _reset(
         places = await _places(tree, topic, partition)
         if entry.live and not (force or dry_run):
             raise GroupLive(
-                f"group {group!r} is live, with {len(entry.consumers)} consumers: stop them, or use --force"
+                f"group {group!r} is live, with {counted(len(entry.consumers), 'consumer')}: stop them, or use --force"
             )
         brokers = await find_brokers(tree)
         admin = Admin(brokers, reactor=reactor)

@@ -13,6 +13,7 @@ from logd.coord.server.storage.salvage import Salvage, survey, write
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile
 from logd.log.disk.local_files import LocalFiles
+from logd.plurals import counted
 
 #: A broker that tries to open its damaged tree locks the folder for a moment, every ten seconds.
 _LOCK_SECONDS = 5.0
@@ -49,7 +50,7 @@ def _show(folder: str, found: Salvage) -> None:
     for loss in found.losses:
         click.echo(f"  {loss}")
     tree = found.tree
-    click.echo(f"{len(tree.nodes)} nodes and {len(tree.sessions)} sessions are saved.")
+    click.echo(f"Saved are {counted(len(tree.nodes), 'node')} and {counted(len(tree.sessions), 'session')}.")
     click.echo(
         "If a lost change stored a group's position, the group goes on from its previous position and gets messages "
         "again. If it created a topic, brokers that store the topic register it again. If it deleted a topic, the "

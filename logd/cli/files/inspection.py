@@ -13,6 +13,7 @@ from logd.interfaces import IFileOperations
 from logd.log.damage.data_directory import Contents, read_contents
 from logd.log.damage.inspection import Remark, SegmentInspection, SegmentPlace
 from logd.log.damage.kinds import Damage, DamageKind
+from logd.plurals import counted
 from logd.protocol.checksums import Checksums
 
 _MEANINGS = {
@@ -38,7 +39,7 @@ class Finding:
         """The finding as one line of text."""
         damage = self.damage
         return (
-            f"{self.place.path}: {_MEANINGS[damage.kind]} at position {damage.position} "
+            f"{self.place.path}: {_MEANINGS[damage.kind]} at file position {damage.position} "
             f"(id {self.place.start + damage.position}), {damage.size} bytes: {damage.reason}"
         )
 
@@ -79,10 +80,10 @@ class Inspected:
     @property
     def summary(self) -> str:
         """The counts as one line of text."""
-        gaps = f", {self.gaps:,} gaps of {self.gap_bytes:,} bytes" if self.gaps else ""
+        gaps = f", {counted(self.gaps, 'gap')} of {counted(self.gap_bytes, 'byte')}" if self.gaps else ""
         return (
-            f"{self.contents.partitions:,} partitions, {self.segments:,} segments, {self.bytes:,} bytes, "
-            f"{self.entries:,} entries{gaps}"
+            f"{counted(self.contents.partitions, 'partition')}, {counted(self.segments, 'segment')}, "
+            f"{counted(self.bytes, 'byte')}, {counted(self.entries, 'entry', 'entries')}{gaps}"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from logd.log.damage.kinds import DamageKind
 from logd.log.damage.repair import hides_boundaries, make_gap_segment, may_cut, mend, remove_index
 from logd.log.disk.local_files import LocalFiles
 from logd.log.store.meta import lock_directory
+from logd.plurals import counted
 from logd.protocol.checksums import CHECKSUMS
 
 
@@ -136,12 +137,16 @@ def _show(plan: _Plan) -> None:
 def _decide(plan: _Plan, choice: Choice) -> None:
     if plan.mendable or plan.indexes:
         size = sum(finding.damage.size for finding in plan.mendable)
-        what = [f"make gaps of {len(plan.mendable):,} damages, {size:,} bytes"] * bool(plan.mendable)
-        what += [f"remove {len(plan.indexes):,} damaged indexes, which the broker builds again"] * bool(plan.indexes)
+        what = [f"make gaps of {counted(len(plan.mendable), 'damaged place')}, {counted(size, 'byte')}"] * bool(
+            plan.mendable
+        )
+        what += [
+            f"remove {counted(len(plan.indexes), 'damaged index', 'damaged indexes')}, for the broker to build again"
+        ] * bool(plan.indexes)
         plan.mend = choice.yes or ask(f"{' and '.join(what).capitalize()}?", "--yes")
     if plan.cuts:
         size = sum(finding.damage.size for finding in plan.cuts)
-        question = f"Cut {size:,} bytes without a known entry boundary, with any sound messages in them?"
+        question = f"Cut {counted(size, 'byte')} without a known entry boundary, with any sound messages in them?"
         plan.cut = choice.force or ask(question, "--force")
 
 

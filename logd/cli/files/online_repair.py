@@ -13,6 +13,7 @@ from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.prompts import ask
 from logd.client.admin.admin import Admin
 from logd.errors import LogdError
+from logd.plurals import counted
 from logd.protocol.requests.repair import LOST_LOG, OFFLINE, SERVED, SERVED_AGAIN, RepairedDamage, RepairResponse
 
 _UNVOUCHED = 4
@@ -107,7 +108,7 @@ async def repair_by_broker(
                 click.echo(f"{topic}-{outcome.partition} is served again{begins}")
         if not wrong:
             count = sum(outcome.damages for outcome in outcomes if outcome.begins is None)
-            click.echo(f"sound, with {count:,} damages mended" if count else "sound")
+            click.echo(f"sound, with {counted(count, 'damaged place')} mended" if count else "sound")
     if wrong:
         what = "nothing was changed" if dry_run else "they were left as they are"
         if any(outcome.is_lost for outcome in wrong):
@@ -131,7 +132,7 @@ async def _mend(
     if cuts:
         size = sum(each.bytes for each in cuts)
         cut = force or ask(
-            f"Cut {size:,} bytes without a known entry boundary, with any sound messages in them?", "--force"
+            f"Cut {counted(size, 'byte')} without a known entry boundary, with any sound messages in them?", "--force"
         )
     questions = []
     if found.left > len(cuts):

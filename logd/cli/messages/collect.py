@@ -30,6 +30,7 @@ from logd.collect.follower import Follower, FollowSettings
 from logd.collect.state_file import StateFile, default_path
 from logd.errors import BrokerUnavailable, DeliveryFailed, LogdError, WrongPartition
 from logd.log.disk.local_files import LocalFiles
+from logd.plurals import counted
 
 #: Seconds that an interrupted command waits for the broker to acknowledge the lines it has read.
 INTERRUPTED_SECONDS = 5.0
@@ -200,7 +201,7 @@ async def _collect(
         def show() -> None:
             nonlocal shown
             sources, lines = follower.tracker.sources, collector.ledger.acknowledged_lines
-            progress.describe(f"{len(sources)} files to {topic}, {follower.behind:,} bytes behind")
+            progress.describe(f"{counted(len(sources), 'file')} to {topic}, {counted(follower.behind, 'byte')} behind")
             progress.advance(lines - shown)
             shown = lines
 
@@ -234,7 +235,9 @@ def _complete(follower: Follower) -> None:
     tracker = follower.tracker
     failures = []
     if tracker.losses:
-        failures.append(f"lines are lost ({tracker.losses} notices, at least {tracker.lost} bytes)")
+        failures.append(
+            f"lines are lost ({counted(tracker.losses, 'notice')}, at least {counted(tracker.lost, 'byte')})"
+        )
     if follower.unmatched:
         failures.append("a FILE matches nothing that can be read")
     elif any(source.trouble for source in tracker.sources.values()):

@@ -30,6 +30,7 @@ from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.fetching.losses import LossReporter
 from logd.client.starting_positions import Position, Start, Time
 from logd.errors import OffsetOutOfRange, UnknownTopic, WrongPartition
+from logd.plurals import counted
 
 _EPILOG = """\b
 Examples:
@@ -151,7 +152,7 @@ async def _consume(
                     if left == 0:
                         break
         if stream.skipped:
-            complain(f"skipped {stream.skipped} damaged ranges, {stream.skipped_bytes} bytes")
+            complain(f"skipped {counted(stream.skipped, 'damaged range')}, {counted(stream.skipped_bytes, 'byte')}")
         complain_of_rest(losses)
     finally:
         await consumer.close()

@@ -29,6 +29,7 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.deferreds.sleeping import sleep
 from logd.errors import PartitionLost, UnknownTopic
+from logd.plurals import counted
 from logd.topic import TopicPartition
 
 #: Seconds between two checks of whether the group has handled everything up to the ends.
@@ -134,7 +135,7 @@ class Member:
             if self._failure is not None:
                 raise self._failure
             if stream.skipped:
-                complain(f"skipped {stream.skipped} damaged ranges, {stream.skipped_bytes} bytes")
+                complain(f"skipped {counted(stream.skipped, 'damaged range')}, {counted(stream.skipped_bytes, 'byte')}")
             complain_of_rest(self._losses)
         finally:
             self._ended = True
@@ -210,4 +211,4 @@ class Member:
             await sleep(self._reactor, LOOK_SECONDS)
 
     def _tell(self, group: str, partitions: Sequence[TopicPartition]) -> None:
-        self._progress.describe(f"as one of {group}, from {len(partitions)} partitions")
+        self._progress.describe(f"as one of {group}, from {counted(len(partitions), 'partition')}")

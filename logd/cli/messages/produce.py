@@ -25,6 +25,7 @@ from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
+from logd.plurals import counted
 from logd.protocol.message import Message
 from logd.protocol.requests.metadata import MetadataResponse
 
@@ -273,14 +274,14 @@ def _end(
         click.echo(json.dumps(summary))
     problem = error if isinstance(error, CancelledError) else tally.failure or error
     if tally.skipped:
-        complain(f"{tally.skipped} lines were left out: they are longer than --message-bytes")
+        complain(f"left out {counted(tally.skipped, 'line')} longer than --message-bytes")
     if tally.refused:
-        complain(f"{tally.refused} lines were left out: they are longer than the broker's or topic's message.bytes")
-    counted = f"{tally.acknowledged} of {tally.sent} messages were {'acknowledged' if acks else 'sent'}"
+        complain(f"left out {counted(tally.refused, 'line')} longer than the broker's or topic's message.bytes")
+    outcome = f"{tally.acknowledged} of {tally.sent} messages were {'acknowledged' if acks else 'sent'}"
     if isinstance(problem, CancelledError):
-        click.echo(f"logd: interrupted; {counted}", err=True)
+        click.echo(f"logd: interrupted; {outcome}", err=True)
         raise problem
     if problem is not None:
-        raise SendFailed(f"{counted}, then: {problem}") from problem
+        raise SendFailed(f"{outcome}, then: {problem}") from problem
     if not as_json and not quiet:
-        click.echo(f"{tally.sent} messages, {tally.bytes} bytes in {seconds:.2f} s", err=True)
+        click.echo(f"{counted(tally.sent, 'message')}, {counted(tally.bytes, 'byte')} in {seconds:.2f} s", err=True)

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from logd.plurals import counted
+
 
 class _RateColumn(ProgressColumn):
     """The number of messages, and the rate per second."""
@@ -17,7 +19,7 @@ class _RateColumn(ProgressColumn):
         messages = task.fields["messages"]
         elapsed = task.elapsed or 0.0
         rate = f" ({messages / elapsed:,.0f}/s)" if elapsed > 0.5 else ""
-        return Text(f"{messages:,} messages{rate}")
+        return Text(f"{counted(messages, 'message')}{rate}")
 
 
 class ProgressLine:

@@ -58,7 +58,7 @@ class _Asked:
 
 
 class BrokerLink:
-    """The connection to one address, made again when it is lost. ``current`` is the live connection or None."""
+    """The connection to one address, opened again when it is lost. ``current`` is the live connection or None."""
 
     _log = Logger()
 

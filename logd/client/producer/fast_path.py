@@ -23,6 +23,7 @@ from logd.client.settings import ProducerSettings
 from logd.clientcore.addresses import name_of
 from logd.errors import ClientClosed, WireError
 from logd.interfaces import Clock
+from logd.plurals import counted
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.protocol.requests.legacy_requests import Produce
@@ -77,11 +78,10 @@ class _Outbox:
         """Try again when the link makes its next attempt, or give up once the producer is closed."""
         self._waiting = False
         if failure.check(ClientClosed):
-            plural = "s" if self._count > 1 else ""
             self._log.warn(
-                "{count} message{plural} with acks=0 for the broker at {address} are lost: the producer was closed "
+                "lost {messages} with acks=0 for the broker at {address}: the producer was closed "
                 "while there was no connection",
-                count=self._count, plural=plural, address=name_of(self.link.address),
+                messages=counted(self._count, "message"), address=name_of(self.link.address),
             )  # fmt: skip
             self._frames = []
             self._count = self._bytes = 0

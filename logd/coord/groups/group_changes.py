@@ -21,6 +21,7 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation, SetData
 from logd.coord.registries.offsets import Offset, OffsetRegistry, encode_position
 from logd.errors import LogdError
+from logd.plurals import counted
 from logd.topic import TopicPartition
 
 #: Operations in one transaction, which keeps it far below ZooKeeper's limit of 1 MiB.
@@ -73,8 +74,8 @@ def check_at_rest(entry: GroupEntry) -> None:
     """Raise GroupLive for a live group: its consumers would interfere with a deletion."""
     if entry.live:
         raise GroupLive(
-            f"group {entry.name!r} is live, with {len(entry.consumers)} consumers and {len(entry.owners)} partitions "
-            "owned: stop them first"
+            f"group {entry.name!r} is live, with {counted(len(entry.consumers), 'consumer')} and "
+            f"{counted(len(entry.owners), 'owned partition')}: stop them first"
         )
 
 

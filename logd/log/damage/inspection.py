@@ -235,10 +235,10 @@ class SegmentInspection:
             return [Remark(path, f"says that an entry begins at {self.walk.misplaced + self.place.start}", True)]
         if found.problem:
             # The index of the last segment may be half written at this moment.
-            return [Remark(path, f"is damaged: {found.problem}; it is made again when it is needed", closed)]
+            return [Remark(path, f"is damaged: {found.problem}; it is rebuilt when it is needed", closed)]
         if closed and (found.missing or found.last != self.place.end):
             what = "is missing" if found.missing else "does not reach its segment's end"
-            return [Remark(path, f"{what}; it is made again when it is needed", False)]
+            return [Remark(path, f"{what}; it is rebuilt when it is needed", False)]
         return []
 
     def close(self) -> None:

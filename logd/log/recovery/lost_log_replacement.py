@@ -4,7 +4,7 @@
     <topic>-<partition>.<position>.lost         what was left of the old log; nothing reads it, and nobody removes it
 
 The new folder is complete and durable before it takes the old one's name. So a crash leaves the old log, no log, or the
-new one. In the first two cases the partition is as lost as before, and the same call can be made again.
+new one. In the first two cases the partition is as lost as before, and the same call can be repeated.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def begin_folder_again(files: IFileOperations, folder: str, position: int, now: 
     """Replace a partition's log by an empty one that begins at ``position``, durably; set the old one aside.
 
     ``now`` is in seconds since the epoch. The folder must not be in use. Blocks. Raises OSError; then the old log or
-    none is there, and the call can be made again.
+    none is there, and the call can be repeated.
     """
     parent = folder.rpartition("/")[0]
     beginning = f"{folder}.{position}{BEGINNING_SUFFIX}"

@@ -353,16 +353,16 @@ class _Recovery:
                 return index, not left_out
             clean = self.checkpoint is not None and self.checkpoint.flushed == self.sound and not self.unclean
             if sound > start and clean:  # a broker that was killed may not have written it yet
-                self.report("{path} is missing: it is made again", path=path)
+                self.report("{path} is missing: it is rebuilt", path=path)
         except WrongIndex as error:
-            self.report("{path} is of no use ({error}): it is made again", path=path, error=error)
+            self.report("{path} cannot be used ({error}): it is rebuilt", path=path, error=error)
             return ActiveIndex(self.files, path, start), False
         except OSError as error:
             # No partition is taken offline for its index. But a file that cannot be read now must not be trusted later.
             if self.files.is_directory(path):
-                self.report("{path} is in the way of an index: there is none", path=path)
+                self.report("{path} is a folder in place of an index: appends go on without an index", path=path)
                 return ActiveIndex(self.files, path, start, broken=True), True
-            self.report("{path} cannot be read ({error}): it is removed and made again", path=path, error=error)
+            self.report("{path} cannot be read ({error}): it is removed and rebuilt", path=path, error=error)
             self.files.remove(path)
             self.files.sync_directory(self.folder)
         return ActiveIndex(self.files, path, start), True

@@ -278,7 +278,7 @@ class LogStore:
 
         ``position`` is a multiple of 2^40 above every known end (beginning.beginning_after). The old folder is kept,
         under a name that ends with ``.lost``. ``done`` gets the error, or None once the partition is served. After a
-        crash or an error the partition is as lost as before, and the call can be made again.
+        crash or an error the partition is as lost as before, and the call can be repeated.
         """
         if log.offline is None or position <= 0 or position % JUMP:
             raise ValueError(f"{log.folder} cannot begin again at {position}")

@@ -8,9 +8,11 @@ from random import Random
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
 
-from logd.broker.assembly import BrokerAssembly, BrokerResources, Listener, StopReport
+from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.registration import BrokerRegistration
+from logd.broker.resources import BrokerResources, Listener
+from logd.broker.shutdown import StopReport
 from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.log.store.log_store import LogStore

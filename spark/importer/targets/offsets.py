@@ -1,8 +1,8 @@
 """``_offsets.json``: what one run loaded, and the positions that the target has reached with it.
 
 A position is the id of the first message that is not loaded yet, as everywhere in logd. Positions belong to a topic's
-uuid, not to its name: a topic that was made again begins another lineage. ``positions`` holds all of them, of earlier
-runs too, so that planning reads one file however many runs there are.
+uuid, not to its name: a topic that was created again begins another lineage. ``positions`` has those of all runs, so
+that planning reads one file however many runs there are.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
+from logd.plurals import counted
 from logd.spark.importer.errors import TargetError
 from logd.spark.importer.settings import local_path
 from logd.spark.importer.targets.chain import check_chain
@@ -32,8 +33,8 @@ class Verified:
 
     def sentence(self) -> str:
         """For people."""
-        counts = f"{self.messages:,} messages, counted in the files of {self.counted} runs"
-        return f"{self.location}: {self.runs} runs in order, {counts}"
+        counts = f"{counted(self.messages, 'message')}, counted in the files of {counted(self.counted, 'run')}"
+        return f"{self.location}: {counted(self.runs, 'run')} in order, {counts}"
 
     def notices(self) -> list[str]:
         """Each loss that a run passed over, in one sentence."""

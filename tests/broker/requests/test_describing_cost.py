@@ -5,7 +5,7 @@ from __future__ import annotations
 from logd.broker.disk_slices import SLICE_STEPS
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.legacy_requests import Produce
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 ENTRY = plain(bytes(91))

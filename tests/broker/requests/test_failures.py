@@ -9,7 +9,7 @@ from logd.errors import UnknownError
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, TopicMetadata
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 ENTRY = plain(b"message")

@@ -6,7 +6,7 @@ from typing import Any
 
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.legacy_requests import Produce
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
 ENTRIES = [plain(b"message %d" % number) for number in range(10)]

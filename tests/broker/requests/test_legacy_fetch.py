@@ -6,7 +6,7 @@ from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse
 from logd.protocol.requests.metadata import Metadata
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
 ENTRIES = [plain(b"message %d" % number) for number in range(10)]

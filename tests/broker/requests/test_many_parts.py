@@ -8,7 +8,7 @@ from logd.log.waiters import Wait
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 ENTRY = plain(b"eleven more")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logd.protocol.requests.legacy_requests import EARLIEST_TIME, LATEST_TIME, Offsets, Produce
 from logd.protocol.requests.legacy_responses import OffsetsResponse
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 ENTRY = plain(b"123")

@@ -11,8 +11,9 @@ from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.interfaces import IConversation
 from logd.protocol.loops import decode_set
-from tests.broker.doubles import BrokerTestCase, PeerTransport
-from tests.broker.lineconversation import LineConversation
+from tests.broker.line_conversation import LineConversation
+from tests.broker.rig import BrokerTestCase
+from tests.net.doubles import PeerTransport
 
 
 class LineProtocolTests(BrokerTestCase):
@@ -25,7 +26,7 @@ class LineProtocolTests(BrokerTestCase):
         lines = ConnectionFactory(LineConversation, self.broker, sender, self.clock, limits, self.broker.counters)
         self.addCleanup(lines.stopFactory)
         self.connection = lines.buildProtocol(None)
-        self.transport = PeerTransport("10.0.0.9")
+        self.transport = PeerTransport(host="10.0.0.9")
         self.connection.makeConnection(self.transport)
         self.addCleanup(self.lose)
         self.create("t", 2)
@@ -43,9 +44,7 @@ class LineProtocolTests(BrokerTestCase):
     def heard(self) -> bytes:
         """Return the bytes that have come back."""
         self.settle()
-        data = bytes(self.transport.value())
-        self.transport.clear()
-        return data
+        return self.transport.received()
 
     def test_the_conversation_provides_its_interface(self) -> None:
         """The server knows it by IConversation alone."""

@@ -14,7 +14,7 @@ from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
 from logd.protocol.loops import Decoded, decode_set
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.repair import OFFLINE, SERVED, SERVED_AGAIN, Repair, RepairedDamage, RepairResponse
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
 ENTRY = plain(b"eleven more")
@@ -89,7 +89,7 @@ class ServedTests(RepairTestCase):
         self.assertEqual((decoded.gaps, decoded.error, decoded.position), (2, None, 200))
         self.assertEqual([message.id for message in decoded.messages], [0, 20, 40, 60, 100, 120, 140, 160])
         self.assertEqual([answer.damages for answer in self.repair()], [0, 0, 0, 0])
-        self.assertEqual(len(self.events.warnings("replaced by 1 gaps")), 2)
+        self.assertEqual(len(self.events.warnings("replaced by 1 gap,")), 2)
 
     def test_a_dry_run_changes_nothing(self) -> None:
         """It reports the damage that a repair would mend."""

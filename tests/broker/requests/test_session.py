@@ -7,7 +7,7 @@ from logd.protocol.requests.apis import LEGACY_APIS, NATIVE_APIS
 from logd.protocol.requests.legacy_requests import MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.requests import Unsupported
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 
 
 class HandlerTests(BrokerTestCase):

@@ -10,7 +10,7 @@ from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain, timed
 
 BROKER = BrokerAddress(0, "broker.example", 6667)

@@ -13,7 +13,7 @@ from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import LOST_LOG, OFFLINE, SERVED_AGAIN
 from logd.topic import TopicEntry
-from tests.broker.losing import HELLO, LostLogTestCase
+from tests.broker.lost_logs import HELLO, LostLogTestCase
 
 OFFLINE_ERROR, OUT_OF_RANGE = 106, 1
 

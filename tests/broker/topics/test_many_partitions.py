@@ -8,7 +8,7 @@ from logd.log.store.log_store import LogStore
 from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic, DeleteTopicResponse
 from logd.protocol.requests.legacy_requests import Produce
 from logd.testing.memory.files import MemoryFiles
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 PARTITIONS = 1000

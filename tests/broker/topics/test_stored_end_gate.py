@@ -7,12 +7,12 @@ from time import process_time
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.stored_end_gate import StoredEndGate
 from logd.broker.topics.ends_recorder import EndsRecorder
+from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.net.pause_reasons import PauseReason
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import SERVED_AGAIN
-from tests.broker.losing import HELLO, LostLogTestCase
+from tests.broker.lost_logs import HELLO, LostLogTestCase
 
 OFFLINE_ERROR = 106
 

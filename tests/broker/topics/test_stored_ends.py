@@ -8,7 +8,7 @@ from logd.broker.topics.ends_schedule import LEAD_SECONDS, WRITE_SECONDS
 from logd.coord.registries.stored_ends import GROWTH, growth_limit
 from logd.log.recovery.lost_log_replacement import JUMP, LEAST_JUMP
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.losing import HELLO, LostLogTestCase
+from tests.broker.lost_logs import HELLO, LostLogTestCase
 
 
 class RecordingTests(LostLogTestCase):

@@ -14,7 +14,7 @@ from logd.errors import WireError
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 #: Random disks tried with many topics; LOGD_TEST_ROUNDS sets another number.

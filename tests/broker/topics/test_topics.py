@@ -9,7 +9,7 @@ from zope.interface.verify import verifyObject
 from logd.interfaces import ITopics
 from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.legacy_requests import Produce
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 HELLO = plain(b"hello")

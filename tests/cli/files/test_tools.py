@@ -74,7 +74,9 @@ class VerifyTests(ToolsTestCase):
         """File, position and id are what repair and a report need."""
         self.damage(1, 35)
         text = self.logd("verify", self.path, status=1)
-        self.assertIn(f"{self.segments[1]}: a damaged entry at position 20 (id 80), 20 bytes: checksum mismatch", text)
+        self.assertIn(
+            f"{self.segments[1]}: a damaged entry at file position 20 (id 80), 20 bytes: checksum mismatch", text
+        )
         self.assertIn("NOT SOUND", text)
 
     def test_verify_prints_one_object_for_scripts(self) -> None:
@@ -268,7 +270,7 @@ class LostSegmentTests(ToolsTestCase):
         self.lose()
         self.assertIn("problems found: 2;", self.logd("repair", self.path, "--dry-run", status=1))
         self.assertFalse(self.segments[0].exists())
-        self.assertIn("Make gaps of 2 damages", self.logd("repair", self.path, status=1))
+        self.assertIn("Make gaps of 2 damaged places", self.logd("repair", self.path, status=1))
         self.assertIn("sound", self.logd("repair", self.path, "--yes"))
         text = self.logd("verify", self.path, "--json")
         found = json.loads(text)

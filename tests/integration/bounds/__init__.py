@@ -1,1 +1,1 @@
-"""Real brokers and peers that want too much of them."""
+"""Real brokers and peers that ask for too much: memory, connections, time."""

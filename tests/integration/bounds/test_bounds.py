@@ -1,4 +1,4 @@
-"""A real broker stays small and fair, whatever its clients do: not reading, sending halves, coming in crowds."""
+"""A real broker stays small and fair with clients that do not read, send half requests, or come in crowds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from logd.protocol.requests.requests import NativeRequest, encode_request
 from tests.integration.peers import BrokerTestCase, Peer
 
 MEGABYTE = 1 << 20
-#: Seconds without a byte taken after which a broker is said to take no more.
+#: Seconds without a byte taken after which the broker counts as not reading.
 TAKES_NO_MORE = 0.25
-#: What the broker's memory may grow by when nothing is kept: buffers of a few connections, and the allocator's ways.
+#: Bytes by which the broker's memory may grow though nothing is kept: buffers of a few connections, and the allocator.
 SLACK = 12 * MEGABYTE
 
 
@@ -28,7 +28,7 @@ class BacklogTestCase(BrokerTestCase):
     """A broker with some megabytes in a topic."""
 
     def setUp(self) -> None:
-        """Fill it."""
+        """Fill the topic."""
         super().setUp()
         self.peer = self.connect()
         messages = [Message(bytes([number]) * 10_000) for number in range(100)]
@@ -50,10 +50,10 @@ class BacklogTestCase(BrokerTestCase):
 
 
 class NotReadingTests(BacklogTestCase):
-    """Consumers that ask and ask, and never read."""
+    """Consumers that send requests and never read the answers."""
 
-    def test_fetches(self) -> None:
-        """Its requests pile up in the sockets, not in the broker; others are served; what it asked for is right."""
+    def test_requests_of_a_peer_that_never_reads_pile_up_outside_the_broker(self) -> None:
+        """They wait in the sockets, so memory stays bounded; others are served, and late answers are right."""
         before = self.memory()
         floods: dict[str, LegacyRequest | NativeRequest] = {
             "large": Fetch("t", 0, 0, 7 * MEGABYTE),
@@ -74,13 +74,13 @@ class NotReadingTests(BacklogTestCase):
         for _ in range(3):
             self.assertEqual(large.receive(6), pack(">ih", 2 + 7 * MEGABYTE, 0))
             self.assertEqual(large.receive(7 * MEGABYTE), self.log[: 7 * MEGABYTE])
-        # Those who wait were told nothing wrong: their answer comes when there is something.
+        # The fetches that wait were not answered wrongly: their answer comes when there is something.
         self.peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, self.set),)))
         peers["waiting"].socket.settimeout(30)
         self.assertIn(self.set[:1000], peers["waiting"].receive(1100))
 
-    def test_they_go_away(self) -> None:
-        """When they go away in the middle of their answers nothing of theirs is left open."""
+    def test_a_peer_that_leaves_in_mid_answer_leaves_no_descriptor_open(self) -> None:
+        """Descriptors of segments would otherwise run out after some thousand such peers."""
         assert self.broker.process is not None
         before = self.open_files()
         data = b"".join(encode_request(Fetch("t", 0, 0, 7 * MEGABYTE))) * 100
@@ -90,16 +90,16 @@ class NotReadingTests(BacklogTestCase):
         self.until(lambda: self.open_files() <= before, "all descriptors closed")
 
     def open_files(self) -> int:
-        """How many descriptors the broker has open."""
+        """Return the number of descriptors that the broker has open."""
         assert self.broker.process is not None
         return len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
 
 
 class FairnessTests(BacklogTestCase):
-    """One consumer streams a backlog, others want little."""
+    """One consumer streams a backlog while others send small requests."""
 
-    def test_small_requests(self) -> None:
-        """While one consumer is sent megabytes without end the small requests of another are answered one by one."""
+    def test_small_requests_are_answered_beside_an_endless_stream(self) -> None:
+        """200 small fetches are answered one by one, and the stream of megabytes beside them makes progress too."""
         enough = threading.Event()
         streamed = 0
         wrong: list[int] = []
@@ -121,14 +121,14 @@ class FairnessTests(BacklogTestCase):
             for number in range(200):
                 answer = self.peer.ask(Fetch("t", 0, number, 100))
                 self.assertEqual(answer, FetchResponse(0, self.log[number : number + 100]))
-            self.until(lambda: streamed > 10, "the other one got its share")
+            self.until(lambda: streamed > 10, "the streaming consumer makes progress")
         finally:
             enough.set()
             thread.join()
         self.assertEqual(wrong, [])
 
-    def test_stuck_in_the_middle(self) -> None:
-        """A consumer that stops reading in the middle of a large answer is in nobody's way, and gets the rest later."""
+    def test_a_consumer_stuck_in_an_answer_delays_nobody(self) -> None:
+        """Others are served while it does not read, and it gets the rest once it reads again."""
         stuck = self.connect(receive_buffer=4096)
         stuck.begin(Fetch("t", 0, 0, self.end))
         self.assertEqual(stuck.receive(6 + MEGABYTE)[6:], self.log[:MEGABYTE])
@@ -138,19 +138,19 @@ class FairnessTests(BacklogTestCase):
 
 
 class CrowdTests(BrokerTestCase):
-    """Many connections."""
+    """Many connections at a broker that allows 60."""
 
     options = ("--set", "connections.max=60")
 
     def room(self) -> bool:
-        """Whether a new connection is served, and not closed as one too many."""
+        """Return True when a new connection is served and not closed as one too many."""
         try:
             return bool(self.connect().ask(Fetch("none", 0, 0, 1)) == FetchResponse(0))
         except ConnectionError:
             return False
 
-    def test_half_frames(self) -> None:
-        """Many connections that each keep half a request cost what they have sent, and are in nobody's way."""
+    def test_half_requests_cost_no_more_than_their_bytes(self) -> None:
+        """50 connections hold half of a 16 MB request each; memory follows what they sent, and others are served."""
         before = self.memory()
         half = (16 * MEGABYTE).to_bytes(4, "big") + bytes(200_000)
         crowd = [self.connect() for _ in range(50)]
@@ -165,16 +165,16 @@ class CrowdTests(BrokerTestCase):
             self.assertEqual(other.ask(Fetch("t", 0, 0, 1)), FetchResponse(0))
 
     def is_refused(self) -> bool:
-        """Whether a new connection is closed: the reset may come before ``connect`` has returned."""
+        """Return True when a new connection is closed: the reset may come before ``connect`` has returned."""
         try:
             return self.connect().is_closed()
         except ConnectionResetError:
             return True
 
-    def test_connections_max(self) -> None:
-        """One too many is closed; the others go on, and when one leaves there is room again."""
+    def test_a_connection_beyond_connections_max_is_closed(self) -> None:
+        """The others go on, the log names the setting, and when one leaves there is room again."""
         first = self.connect()
-        for _ in range(3):  # by then whoever looked whether the broker has started is gone
+        for _ in range(3):  # by then the connection that tested whether the broker has started is gone
             first.ask(Fetch("t", 0, 0, 1))
         crowd = [first, *[self.connect() for _ in range(59)]]
         for peer in crowd:
@@ -185,10 +185,10 @@ class CrowdTests(BrokerTestCase):
         crowd[1].close()
         self.until(self.room, "room for another connection")
 
-    def test_storm(self) -> None:
-        """Connections that come and go by the hundred, with and without a word, leave nothing behind."""
+    def test_a_storm_of_short_connections_leaves_room(self) -> None:
+        """300 connections come and go, some after bytes that make no sense; none stays counted as open."""
         for number in range(300):
-            # One that comes while connections.max are open is closed, perhaps before it has sent its word.
+            # One that comes while connections.max are open is closed, perhaps before it has sent anything.
             with (
                 contextlib.suppress(ConnectionError),
                 socket.create_connection(("127.0.0.1", self.broker.port)) as storm,

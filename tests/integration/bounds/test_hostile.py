@@ -33,10 +33,10 @@ REQUESTS: tuple[LegacyRequest | NativeRequest, ...] = (
 
 
 class HostileTests(BrokerTestCase):
-    """What comes is not what should."""
+    """A broker whose port gets noise instead of requests."""
 
-    def test_random_bytes(self) -> None:
-        """The broker lives, answers the other client after each, keeps its logs sound and its memory small."""
+    def test_the_broker_survives_random_bytes(self) -> None:
+        """Another client is answered all along, memory stays bounded, nothing is logged as a bug, logs stay sound."""
         seed = random.Random(20110612)
         served = self.connect()
         kept = MessageSet([Message(b"kept")]).encode()
@@ -60,7 +60,7 @@ class HostileTests(BrokerTestCase):
         self.assertEqual(self.connect().ask(Fetch("kept", 0, 0, 1000)).message_set, kept)
 
     def bytes_for(self, seed: random.Random) -> bytes:
-        """Noise, noise in a frame, or requests of which some bytes are others."""
+        """Return noise, noise in a frame, or requests of which some bytes were changed."""
         kind = seed.randrange(4)
         if kind == 0:
             return seed.randbytes(seed.randrange(1, 300))

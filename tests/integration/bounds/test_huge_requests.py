@@ -1,4 +1,4 @@
-"""Requests as large as they may be at a real broker: answered, or refused with a reason, and others are in between."""
+"""The largest requests at a real broker: answered, or refused with a reason, while another client is served."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from logd.protocol.requests.requests import MAX_ITEMS, encode_request
 from tests.integration.peers import BrokerTestCase, Peer
 
 SMALL = MessageSet([Message(b"small")]).encode()
-#: Much work for its size: most of a megabyte of messages of nothing.
+#: Much work for its size: most of a megabyte of empty messages.
 TINY = MessageSet([Message(b"")] * 70_000).encode()
 
 
 class HugeRequestTests(BrokerTestCase):
-    """Somebody else asks for little all the while."""
+    """One client sends the largest requests while another sends small ones all the time."""
 
     def setUp(self) -> None:
-        """Put something in, and have somebody ask."""
+        """Store a message, and start the client with small requests."""
         super().setUp()
         self.peer = self.connect()
         part = self.peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, SMALL),))).parts[0]
@@ -39,7 +39,7 @@ class HugeRequestTests(BrokerTestCase):
         self.addCleanup(self.enough.set)
 
     def keep_asking(self, other: Peer) -> None:
-        """Ask for the start of the log, over and over."""
+        """Ask for the start of the log, over and over, and note wrong answers."""
         try:
             while not self.enough.is_set():
                 answer = other.ask(Offsets("t", 0, -2, 1))
@@ -50,15 +50,15 @@ class HugeRequestTests(BrokerTestCase):
             self.wrong.append(error)
 
     def ask(self, request: Any) -> Any:
-        """Ask for much; return the answer, once somebody else has been answered after it."""
+        """Send a large request; return its answer once the other client has been answered after it."""
         answer = self.peer.ask(request)
         asked = self.asked
-        self.until(lambda: self.asked > asked + 1 or self.wrong, "somebody else is served")
+        self.until(lambda: self.asked > asked + 1 or self.wrong, "the other client is served")
         self.assertEqual(self.wrong, [])
         return answer
 
-    def test_fetches(self) -> None:
-        """As many fetches as there may be, each answered; further ones than the answer has room for are empty."""
+    def test_as_many_fetches_as_allowed_are_answered(self) -> None:
+        """Each of the 10,000 parts is answered, those beyond the answer's room with no messages."""
         answer = self.ask(MultiFetch((Fetch("t", 0, 0, 100),) * MAX_ITEMS))
         self.assertEqual({part.message_set for part in answer.parts}, {SMALL})
         self.assertEqual(len(answer.parts), MAX_ITEMS)
@@ -71,23 +71,23 @@ class HugeRequestTests(BrokerTestCase):
             self.assertEqual(len(parts), MAX_ITEMS)
             self.assertEqual({bytes(part.message_set) for part in parts}, {SMALL if request.max_wait_ms == 0 else b""})
 
-    def test_produces(self) -> None:
-        """As many sets as there may be."""
+    def test_as_many_sets_as_allowed_are_stored(self) -> None:
+        """10,000 sets by MultiProduce and 10,000 by ProduceAck are all in the log."""
         self.peer.begin(MultiProduce((Produce("t", 0, SMALL),) * MAX_ITEMS))
         answer = self.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, SMALL),) * MAX_ITEMS))
         self.assertEqual({part.error for part in answer.parts}, {0})
         self.assertEqual(answer.parts[-1].next_id, (2 * MAX_ITEMS + 1) * len(SMALL))
 
-    def test_questions(self) -> None:
-        """As many names and positions as there may be; topics that do not exist are not made for the asking."""
+    def test_as_many_questions_as_allowed_are_answered(self) -> None:
+        """Metadata of 10,000 unknown topics creates none of them; a DescribeLog takes as many positions."""
         topics = self.ask(Metadata(tuple(f"no-{number}" for number in range(MAX_ITEMS)), False)).topics
         self.assertEqual((len(topics), {topic.error for topic in topics}), (MAX_ITEMS, {101}))
         described = self.ask(DescribeLog("t", 0, tuple(range(MAX_ITEMS)), -1))
         self.assertEqual(set(described.boundaries), {0, len(SMALL)})
         self.assertEqual([topic.topic for topic in self.ask(Metadata(None)).topics], ["t"])
 
-    def test_one_too_many(self) -> None:
-        """One more than that closes the connection, with the reason in the log."""
+    def test_one_item_too_many_closes_the_connection(self) -> None:
+        """The log says how many items came and how many are allowed; the other client does not notice."""
         parts = MAX_ITEMS + 1
         for request in (
             MultiFetch((Fetch("t", 0, 0, 1),) * parts),
@@ -102,8 +102,8 @@ class HugeRequestTests(BrokerTestCase):
         self.until_logged("65536 items in one list, 10000 are allowed")
         self.assertEqual(self.ask(Offsets("t", 0, -1, 1)), OffsetsResponse(0, (len(SMALL),)))
 
-    def test_large_set(self) -> None:
-        """While the largest request is checked somebody else is answered many times, before it is."""
+    def test_another_client_is_served_while_a_large_set_is_checked(self) -> None:
+        """Checking a megabyte of tiny messages takes long; the reactor must not be held for all of it."""
         parts = tuple([ProducePart("large", number, 0, False, TINY) for number in range(16)])
         self.peer.ask(Metadata(("large",), True))
         request = ProduceAck(1, 0, tuple([part._replace(partition=0) for part in parts]))
@@ -113,8 +113,8 @@ class HugeRequestTests(BrokerTestCase):
         self.assertGreater(self.asked - asked, 20)
         self.assertEqual(self.wrong, [])
 
-    def test_crowd_of_small_requests(self) -> None:
-        """A hundred thousand produces of one message each: all in the log, and somebody else in between."""
+    def test_another_client_is_served_between_pipelined_produces(self) -> None:
+        """100,000 produces of one message each arrive in one piece; all are stored, and none waits for all of them."""
         count = 100_000
         produce = b"".join(encode_request(Produce("t", 0, SMALL)))
         self.peer.send(produce * count)

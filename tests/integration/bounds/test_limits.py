@@ -1,4 +1,4 @@
-"""A real broker and peers that never finish, never read, or never say anything: closed in time, and others served."""
+"""A real broker closes peers that never finish, never read or never send, and serves others meanwhile."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from logd.protocol.requests.requests import encode_request
 from tests.integration.peers import PATIENCE, BrokerTestCase, Peer
 
 MEGABYTE = 1 << 20
-#: Claims a megabyte.
+#: The size field of a request of one megabyte.
 HALF = MEGABYTE.to_bytes(4, "big")
 
 
 def settings(**more: int) -> tuple[str, ...]:
-    """Options of a command line: ``frame_ms=1`` is the setting frame.ms."""
+    """Return options of a command line: ``frame_ms=1`` is the setting frame.ms."""
     return tuple(word for name, value in more.items() for word in ("--set", f"{name.replace('_', '.')}={value}"))
 
 
 class LimitsTestCase(BrokerTestCase):
-    """A broker that somebody else uses, too."""
+    """A broker with another client, which must be served beside the test's peers."""
 
     def setUp(self) -> None:
-        """Put something in."""
+        """Store 16 sets."""
         super().setUp()
         self.other = self.connect()
         self.set = MessageSet([Message(bytes(1000))] * 500).encode()
@@ -37,11 +37,11 @@ class LimitsTestCase(BrokerTestCase):
             self.end = self.other.ask(ProduceAck(-1, 0, (part,))).parts[0].next_id
 
     def served(self) -> None:
-        """Somebody else is."""
+        """Check that the other client is answered."""
         self.assertEqual(self.other.ask(Offsets("t", 0, -1, 1)), OffsetsResponse(0, (self.end,)))
 
     def closed(self, peer: Peer) -> bool:
-        """Whether the broker has closed the connection by now."""
+        """Return True when the broker has closed the connection by now."""
         peer.socket.setblocking(False)
         try:
             return peer.socket.recv(1) == b""
@@ -54,12 +54,12 @@ class LimitsTestCase(BrokerTestCase):
 
 
 class UnfinishedTests(LimitsTestCase):
-    """A request has half a second."""
+    """frame.ms: a request must be complete within half a second."""
 
     options = settings(frame_ms=500)
 
-    def test_slowloris(self) -> None:
-        """Peers that dribble are closed, and the log says why; who has sent nothing, or all of it, stays."""
+    def test_peers_that_dribble_are_closed(self) -> None:
+        """The log says why; peers that have sent nothing, or a whole request, stay."""
         silent, done = self.connect(), self.connect()
         self.assertEqual(done.ask(Fetch("t", 0, 0, 10)).error, 0)
         dribbling = [self.connect() for _ in range(30)]
@@ -80,12 +80,12 @@ class UnfinishedTests(LimitsTestCase):
 
 
 class TogetherTests(LimitsTestCase):
-    """All together may keep four megabytes of halves."""
+    """frames.bytes: the incomplete requests of all connections may take four megabytes together."""
 
     options = settings(frames_bytes=4 * MEGABYTE, frame_bytes=2 * MEGABYTE)
 
-    def test_lying_lengths(self) -> None:
-        """Peers that claim much cost what they have sent."""
+    def test_an_announced_length_costs_nothing(self) -> None:
+        """200 peers announce two megabytes each and send two bytes: memory follows the bytes, and none is closed."""
         before = self.memory()
         crowd = [self.connect() for _ in range(200)]
         for peer in crowd:
@@ -94,8 +94,8 @@ class TogetherTests(LimitsTestCase):
         self.assertLess(self.memory() - before, 8 * MEGABYTE)
         self.assertEqual([peer for peer in crowd if self.closed(peer)], [])
 
-    def test_oldest_goes(self) -> None:
-        """Above the limit the oldest is closed, each time; a producer of the largest request gets through."""
+    def test_the_oldest_half_request_is_closed_above_the_limit(self) -> None:
+        """So a producer of the largest request still gets through while others fill the limit."""
         before = self.memory()
         crowd = []
         for _ in range(20):
@@ -115,12 +115,12 @@ class TogetherTests(LimitsTestCase):
 
 
 class NotTakingTests(LimitsTestCase):
-    """Half a second to take something."""
+    """send.ms: a peer must take some of its answers within half a second."""
 
     options = settings(send_ms=500)
 
-    def test_stuck(self) -> None:
-        """Who takes nothing is closed, with the reason in the log; who is slow gets everything, right."""
+    def test_a_peer_that_takes_nothing_is_closed(self) -> None:
+        """The log says why; a peer that reads slowly is not closed and gets all of its answer."""
         wanted = b"".join(encode_request(Fetch("t", 0, 0, self.end)))
         stuck = self.connect(receive_buffer=4096)
         stuck.send(wanted)
@@ -133,7 +133,7 @@ class NotTakingTests(LimitsTestCase):
             self.served()
             return "has not taken its answers for send.ms = 500" in self.broker_log()
 
-        self.until(dropped, "the stuck one is dropped")
+        self.until(dropped, "the stuck peer is closed")
         received += slow.receive(6 + self.end - len(received))
         self.assertEqual(bytes(received[6:]), self.set * 16)
         self.assertEqual(self.broker_log().count("has not taken its answers"), 1)
@@ -142,28 +142,28 @@ class NotTakingTests(LimitsTestCase):
 
 
 class SilentTests(LimitsTestCase):
-    """Half a second to say something."""
+    """idle.ms: a peer must send something within half a second."""
 
     options = settings(idle_ms=500)
 
-    def test_idle(self) -> None:
-        """Who says nothing is closed, who talks is not."""
+    def test_an_idle_peer_is_closed(self) -> None:
+        """The log says why; a peer that sends requests stays."""
         idle = self.connect()
 
         def gone() -> bool:
             self.served()
             return self.closed(idle)
 
-        self.until(gone, "the silent one is closed")
+        self.until(gone, "the idle peer is closed")
         self.until_logged("has sent nothing for idle.ms = 500")
         self.served()
 
 
 class CrowdTests(LimitsTestCase):
-    """No limit but those that are there by default."""
+    """A broker with default limits."""
 
-    def test_pipelined_without_reading(self) -> None:
-        """A peer that asks and asks without reading is read no further; what it asked for is right in the end."""
+    def test_a_peer_that_does_not_read_is_read_no_further(self) -> None:
+        """Its requests stay in the sockets, and once it reads, every answer is right."""
         peer = self.connect(receive_buffer=4096)
         peer.socket.settimeout(0.3)
         ask = b"".join(encode_request(Metadata(("t",) * 1000, False, 0x4000_0000)))
@@ -177,8 +177,8 @@ class CrowdTests(LimitsTestCase):
         self.assertTrue(all(peer.frame() == first for _ in range(sent // len(ask) - 1)))
         self.assertEqual(first[:4], b"\x40\0\0\0")
 
-    def test_storm(self) -> None:
-        """Connections by the hundred, most of them reset in the middle of a word: somebody else is served all along."""
+    def test_another_client_is_served_through_a_storm_of_resets(self) -> None:
+        """300 connections are reset, half of them in the middle of a request; the broker logs no bug."""
         for number in range(300):
             storm = socket.create_connection(("127.0.0.1", self.broker.port))
             storm.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

@@ -1,1 +1,1 @@
-"""Real brokers: kills, disks, limits, hostile peers, several of them."""
+"""Real brokers: kills, disks, losses, TLS, and several brokers over one tree."""

@@ -1,4 +1,4 @@
-"""Small file systems of a test's own: one that is soon full, and one on a disk that begins to fail."""
+"""Small file systems for one test: one that is soon full, and one on a disk that begins to fail."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 
 from twisted.trial.unittest import SkipTest
 
-#: Bytes of a failing disk: what it says that it has.
+#: Bytes that a failing disk claims to have.
 SAID = 64 << 20
 
 
 def mount_small(path: Path, size: int, undo: Callable[..., object]) -> None:
-    """Mount a tmpfs of ``size`` bytes at ``path``, which ``undo`` takes away; SkipTest where that cannot be."""
+    """Mount a tmpfs of ``size`` bytes at ``path``, and let ``undo`` unmount it. Raises SkipTest without root."""
     path.mkdir(parents=True, exist_ok=True)
     _run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path))
     undo(_run, "umount", "-l", str(path))
 
 
 def enlarge(path: Path, size: int) -> None:
-    """Make room in what ``mount_small`` has made."""
+    """Give the file system of ``mount_small`` a new size, in bytes."""
     _run("mount", "-o", f"remount,size={size}", str(path))
 
 
 def mount_failing(path: Path, image: Path, undo: Callable[..., object]) -> None:
-    """Mount a file system in the file ``image`` at ``path``. Where the file has no more room its writes will fail.
+    """Mount a file system in the file ``image`` at ``path``; its writes fail once ``image`` cannot grow any more.
 
     To make reads fail as well, cut the file short.
     """
@@ -41,9 +41,9 @@ def mount_failing(path: Path, image: Path, undo: Callable[..., object]) -> None:
 
 
 def see_to(path: Path) -> None:
-    """Have the kernel write what failed before, and take its word of that, so that no later sync is told of it.
+    """Let the kernel write the pages that failed before, and take the errors, so that no later sync reports them.
 
-    The pages of the file system itself are written whenever the kernel likes: the error of one may come late.
+    The kernel chooses when it writes the pages of the file system itself: the error of one may come late.
     """
     folder = os.open(path, os.O_RDONLY)
     try:

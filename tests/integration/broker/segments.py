@@ -1,4 +1,4 @@
-"""A partition's files read without any code of logd: by docs/protocol.md, and with crcmod's checksums."""
+"""Checks of a partition's files without logd's code: by docs/protocol.md, and with crcmod's checksums."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ _crc32: Any = mkCrcFun("crc-32")
 
 
 class Unsound(AssertionError):
-    """Something in a partition's folder is not as it has to be."""
+    """A partition's folder breaks a rule of docs/protocol.md."""
 
 
 def partition_bytes(folder: Path) -> tuple[int, bytes]:
-    """Where a log begins, and all of its bytes; raise Unsound unless each segment begins where the one before ends."""
+    """Return a log's first position and all of its bytes.
+
+    Raises Unsound unless each segment begins where the one before ends.
+    """
     paths = sorted(folder.glob("*.log"))
     first = int(paths[0].stem)
     content = b""
@@ -28,7 +31,7 @@ def partition_bytes(folder: Path) -> tuple[int, bytes]:
 
 
 def check_partition(folder: Path) -> int:
-    """Check every entry of a partition, and that the files agree; return how many there are. Raises Unsound."""
+    """Check every entry of a partition, and that the files agree; return the number of entries. Raises Unsound."""
     count = 0
     for path in sorted(folder.glob("*.log")):
         data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Several real brokers over one tree: under load while one goes away, behind a load balancer, in each other's way."""
+"""Several real brokers over one tree: losses under load, a load balancer, races, and one id taken twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LoadTests(ClusterTestCase):
     options = ("--set", f"topics.partitions={PARTITIONS}")
 
     def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
-        """Notes of what was acknowledged and seen."""
+        """Start with no message acknowledged or seen."""
         self.acknowledged: set[bytes] = set()
         self.by_partition: dict[int, int] = {}
         self.seen: set[bytes] = set()
@@ -59,18 +59,18 @@ class LoadTests(ClusterTestCase):
             await deferLater(CLOCK, 0.005)
 
     def settled(self, _: object) -> None:
-        """A send came to its end."""
+        """Count a send that has ended, well or not."""
         self.unsettled -= 1
 
     async def consume(self) -> None:
-        """Note all that comes."""
+        """Note every message that arrives."""
         (stream,) = self.consumer().create_message_streams("t", 1)
         async for message in stream:
             assert message.payload is not None
             self.seen.add(message.payload)
 
     async def under_load(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something while messages pass; in the end all that was acknowledged has to have been seen."""
+        """Run ``work`` while messages pass, then check that every acknowledged message was seen."""
         await self.admin().create("t", PARTITIONS)
         producing = [self.go_on(self.produce(b"%d" % number)) for number in range(2)]
         self.go_on(self.consume())
@@ -83,12 +83,12 @@ class LoadTests(ClusterTestCase):
         self.assertEqual(sorted(self.by_partition), list(range(PARTITIONS)))
 
     async def grown(self, partitions: list[int]) -> None:
-        """Wait until something was acknowledged in each of these partitions."""
+        """Wait until more messages were acknowledged in each of these partitions."""
         before = dict(self.by_partition)
         await self.until(lambda: all(self.by_partition.get(n, 0) > before.get(n, 0) + 20 for n in partitions))
 
-    async def test_killed_and_back_elsewhere(self) -> None:
-        """A broker is killed: the others' partitions go on; it comes back at another port, and all is delivered."""
+    async def test_messages_survive_a_kill_and_a_new_port(self) -> None:
+        """The other brokers' partitions go on; those of the killed one have no leader until it is back."""
 
         async def work() -> None:
             admin = self.admin(self.brokers[0])
@@ -110,8 +110,8 @@ class LoadTests(ClusterTestCase):
 
         await self.under_load(work)
 
-    async def test_stopped_in_order(self) -> None:
-        """A broker that stops is gone at once for who asks; when it is back its partitions go on."""
+    async def test_a_stopped_broker_leaves_the_metadata_at_once(self) -> None:
+        """Clients do not wait for its session to expire; once it is back, its partitions go on."""
 
         async def work() -> None:
             admin = self.admin(self.brokers[0])
@@ -123,8 +123,8 @@ class LoadTests(ClusterTestCase):
 
         await self.under_load(work)
 
-    async def test_tree_killed(self) -> None:
-        """While the tree is away messages pass as before; nothing is created; then all is as it was."""
+    async def test_messages_pass_while_the_tree_is_away(self) -> None:
+        """Only the creation of topics fails meanwhile, and works again once the tree is back."""
 
         async def work() -> None:
             await deferToThread(self.tree.kill)
@@ -150,12 +150,12 @@ class LoadTests(ClusterTestCase):
 
 
 class BalancerTests(ClusterTestCase):
-    """The paper's producer behind a TCP load balancer: it knows one address, and no broker."""
+    """The paper's producer behind a TCP load balancer, which knows one address and no broker."""
 
     options = ("--set", f"topics.partitions={PARTITIONS}")
 
-    async def test_producers(self) -> None:
-        """Two producers reach two brokers, each appends to its own partitions; one stops, and nothing is lost."""
+    async def test_producers_behind_a_balancer_reach_all_brokers(self) -> None:
+        """Each broker appends to its own partitions; one of them stops, and no message is lost."""
         balancer = Balancer(CLOCK, [broker.port for broker in self.brokers])
         address = balancer.start()
         self.addCleanup(balancer.stop)
@@ -183,10 +183,10 @@ class BalancerTests(ClusterTestCase):
 
 
 class TogetherTests(ClusterTestCase):
-    """Two brokers that do the same thing at once, and one that takes another's place."""
+    """Two brokers that do the same at once, and one that takes another's place."""
 
-    async def test_race(self) -> None:
-        """Of two creations at once, of two brokers, one succeeds; everybody is told the same afterwards."""
+    async def test_one_of_two_creations_at_once_succeeds(self) -> None:
+        """Both brokers then describe the same topic, by one uuid; 20 rounds, so that the race has many outcomes."""
         admins = [self.admin(broker) for broker in self.brokers]
         for number in range(20):
             doing = [admin.create(f"t{number}", 2) for admin in admins]
@@ -197,8 +197,8 @@ class TogetherTests(ClusterTestCase):
             self.assertEqual([each.uuid for each in described], made * 2)
             self.assertEqual(sorted(each.leader for each in described[0].partitions), [1, 2])
 
-    async def test_id_taken(self) -> None:
-        """A broker with another's id is told of both, stays out, and joins once the id is free."""
+    async def test_a_broker_whose_id_is_taken_stays_out(self) -> None:
+        """Its log names the other broker's address; it joins once the id is free."""
         other = self.broker(1, "impostor")
         with open(f"{self.folder}/impostor.log", encoding="utf-8") as log:
             text = ""
@@ -213,8 +213,8 @@ class TogetherTests(ClusterTestCase):
             self.admin(self.brokers[1]), lambda found: other.port in [broker.port for broker in found.brokers]
         )
 
-    async def test_moves_into_a_shared_tree(self) -> None:
-        """A broker that had a tree of its own brings its topics and messages along."""
+    async def test_a_broker_brings_its_topics_into_a_shared_tree(self) -> None:
+        """A user who began with one broker loses neither topics nor uuids nor messages by joining a cluster."""
         alone = self.broker(3)
         await deferToThread(alone.stop)
         alone.zookeeper = None
@@ -239,12 +239,12 @@ class ZooKeeperTests(TogetherTests):
         skip = missing()
 
     def make_tree(self, folder: str) -> ZooKeeperProcess:
-        """A server of its own."""
+        """Return a real ZooKeeper."""
         return ZooKeeperProcess(folder)
 
 
 class CommandTests(ClusterTestCase):
-    """What the command line shows of several brokers."""
+    """The commands at several brokers."""
 
     async def logd(self, *arguments: str, status: int = 0) -> str:
         """Run a command to its end, expect its exit status, and return what it wrote."""
@@ -256,8 +256,8 @@ class CommandTests(ClusterTestCase):
         self.assertEqual(done.returncode, status, done.stderr)
         return str(done.stdout)
 
-    async def test_where_things_are(self) -> None:
-        """Brokers with their addresses; partitions with theirs, and those that have no live broker."""
+    async def test_commands_show_the_broker_of_each_partition(self) -> None:
+        """A partition without a live broker is shown with the broker's id and the reason, by status 1."""
         found = json.loads(await self.logd("brokers", "list", "--json"))
         self.assertEqual(
             [(each["id"], each["port"]) for each in found], [(n + 1, b.port) for n, b in enumerate(self.brokers)]
@@ -275,7 +275,7 @@ class CommandTests(ClusterTestCase):
         self.assertIn("not live", self.errors)
         self.assertEqual([each["id"] for each in json.loads(await self.logd("brokers", "list", "--json"))], [1])
 
-    async def test_no_tree(self) -> None:
-        """Where no tree answers the status is that of a broker that cannot be reached, and the option is named."""
+    async def test_a_tree_that_does_not_answer_is_status_3(self) -> None:
+        """It is the status of a broker that cannot be reached, and the error names the option to give."""
         await self.logd("brokers", "list", "--zookeeper", f"127.0.0.1:{free_port()}", status=3)
         self.assertIn("--zookeeper", self.errors)

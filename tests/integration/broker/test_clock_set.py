@@ -1,4 +1,4 @@
-"""The system's clock is set back and forward while a real broker runs: durations go on at the same pace."""
+"""A real broker whose system clock is set back and forward: durations must not depend on the time of day."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from logd.testing.processes.broker import BrokerProcess
 from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
 
 HOUR = 3600.0
-#: In a child process: the time of day is ahead by the seconds in a file.
+#: sitecustomize of the broker's process: the time of day is ahead by the seconds in a file.
 SHIFTED = """\
 import os, time
 _time, _path = time.time, os.environ["LOGD_TEST_CLOCK"]
@@ -34,10 +34,10 @@ SLACK = 10.0
 
 
 class ClockSetTests(SynchronousTestCase):
-    """A broker in a process whose time of day the test sets; it keeps a tree of its own."""
+    """A broker with a tree of its own, in a process whose time of day the test sets."""
 
     def setUp(self) -> None:
-        """Start it, with a partition of some segments."""
+        """Start the broker, and store a segment."""
         folder = Path(os.path.abspath(self.mktemp()))
         folder.mkdir()
         (folder / "sitecustomize.py").write_text(SHIFTED)
@@ -55,36 +55,36 @@ class ClockSetTests(SynchronousTestCase):
         self.produce(1)
 
     def set_clock(self, seconds: float) -> None:
-        """Set the broker's time of day: so many seconds ahead."""
+        """Set the broker's time of day ``seconds`` ahead."""
         new = self.ahead.with_suffix(".new")
         new.write_text(str(seconds))
         new.rename(self.ahead)
 
     def produce(self, count: int) -> None:
-        """Store so many segments, or about."""
+        """Store about ``count`` segments."""
         for _ in range(count):
             part = ProducePart("t", 0, 0, False, MessageSet([Message(bytes(1100))]).encode())
             self.assertEqual(self.peer.ask(ProduceAck(-1, 30_000, (part,))).parts[0].error, 0)
 
     def until(self, true: object, what: str) -> None:
-        """Look again and again until ``true()``."""
+        """Poll until ``true()`` holds."""
         deadline = time.monotonic() + PATIENCE
         while not true():  # type: ignore[operator]
             self.assertLess(time.monotonic(), deadline, f"never happened: {what}")
             time.sleep(POLL_SECONDS)
 
     def segments(self) -> int:
-        """Segments of the partition."""
+        """Return the number of segments of the partition."""
         return len(list(Path(self.data, "t-0").glob("*.log")))
 
     def end(self) -> int:
-        """The visible end of the partition."""
+        """Return the visible end of the partition."""
         answer = self.peer.ask(FetchWait(0, 0, 1, (FetchPart("t", 0, 0, 0, 1),)))
         end: int = answer.parts[0].visible_end
         return end
 
     def silent_session(self) -> socket.socket:
-        """A session of the tree, for 4 s, whose client never says anything more."""
+        """Open a session of the tree for 4 s, whose client sends nothing more."""
         client = socket.create_connection(("127.0.0.1", self.broker.coordination_port), timeout=PATIENCE)
         self.addCleanup(client.close)
         body = pack(">iqiqi", 0, 0, 4000, 0, 16) + bytes(16) + b"\0"
@@ -94,19 +94,19 @@ class ClockSetTests(SynchronousTestCase):
         return client
 
     def check_closed_after(self, client: socket.socket, seconds: float, began: float) -> None:
-        """The broker closes a connection so many seconds after ``began``, or a little later."""
+        """Check that the broker closes a connection ``seconds`` after ``began``, or a little later."""
         with contextlib.suppress(ConnectionResetError):
             self.assertEqual(client.recv(1), b"")
         self.check_took(seconds, began)
 
     def check_took(self, seconds: float, began: float) -> None:
-        """So many seconds have passed, or a few more."""
+        """Check that ``seconds`` have passed since ``began``, or a few more."""
         took = time.monotonic() - began
         self.assertGreater(took, seconds - 0.1)
         self.assertLess(took, seconds + SLACK)
 
     def check_durations(self, ahead: float) -> None:
-        """What began before the clock is set ends when it would have, and so does what begins then."""
+        """Check the length of a wait, a frame's limit and a session, with the clock as it is and set ``ahead``."""
         idle = Peer(self.broker.port)
         self.addCleanup(idle.close)
         fetch = FetchWait(1500, 1 << 20, 1000, (FetchPart("t", 0, 0, self.end(), 1000),))
@@ -129,10 +129,10 @@ class ClockSetTests(SynchronousTestCase):
         log = Path(self.broker.log).read_text(encoding="utf-8")
         self.assertNotIn("its ephemeral nodes are gone", log)
 
-    def test_set_back(self) -> None:
-        """By an hour: nothing waits for that hour."""
+    def test_a_clock_set_back_delays_nothing(self) -> None:
+        """Otherwise fetches, limits and sessions would wait for the hour by which the clock went back."""
         self.check_durations(-HOUR)
 
-    def test_set_forward(self) -> None:
-        """By an hour: nothing ends at once."""
+    def test_a_clock_set_forward_ends_nothing_early(self) -> None:
+        """Otherwise every session and every wait would be over at once."""
         self.check_durations(HOUR)

@@ -1,4 +1,4 @@
-"""Real brokers on real disks that are full, or fail: what producers and consumers are told, and what is kept.
+"""Real brokers on disks that are full or fail: what producers and consumers are told, and what is kept.
 
 Mounting needs root; elsewhere those tests are skipped, and the one with a limit on the size of files remains.
 """
@@ -37,7 +37,7 @@ class DiskTestCase(SynchronousTestCase):
     """A broker over a data directory that the test has made ready."""
 
     def setUp(self) -> None:
-        """Nothing is acknowledged yet."""
+        """Make a folder for the broker; no set is acknowledged yet."""
         self.base = Path(os.path.abspath(self.mktemp()))
         self.base.mkdir()
         self.data = self.base / "data"
@@ -46,7 +46,7 @@ class DiskTestCase(SynchronousTestCase):
         self.serial = 0
 
     def start(self, *options: str, wrap: tuple[str, ...] = ()) -> Peer:
-        """Start the broker (again), and connect."""
+        """Start the broker, also again, and connect."""
         self.http = free_port()
         self.broker = BrokerProcess(
             str(self.data),
@@ -59,13 +59,13 @@ class DiskTestCase(SynchronousTestCase):
         return self.connect()
 
     def connect(self) -> Peer:
-        """Another connection."""
+        """Return another connection."""
         peer = Peer(self.broker.port)
         self.addCleanup(peer.close)
         return peer
 
     def produce(self, peer: Peer, partition: int = 0, size: int = 50_000) -> int:
-        """Produce one set, acknowledged when flushed, and remember it; return the error, 0 if there was none."""
+        """Produce one set, acknowledged when flushed, and remember it; return the error, 0 for none."""
         self.serial += 1
         encoded = MessageSet([Message(b"%d " % self.serial + os.urandom(size))]).encode()
         (stored,) = peer.ask(ProduceAck(-1, 30_000, (ProducePart("t", partition, 0, True, encoded),))).parts
@@ -74,19 +74,19 @@ class DiskTestCase(SynchronousTestCase):
         return int(stored.error)
 
     def fetch(self, peer: Peer, partition: int, offset: int) -> tuple[int, bytes]:
-        """Fetch from one partition."""
+        """Fetch from one partition; return the error and the bytes."""
         part = FetchPart("t", partition, 0, offset, 1 << 20, True)
         (found,) = peer.ask(FetchWait(0, 1, 1 << 20, (part,))).parts
         return found.error, found.message_set
 
     def all_there(self, peer: Peer, partition: int = 0) -> None:
-        """What was acknowledged is delivered."""
+        """Check that every acknowledged set is delivered."""
         for first, encoded in self.kept[partition].items():
             error, found = self.fetch(peer, partition, first)
             self.assertEqual((error, found[: len(encoded)] == encoded), (0, True), first)
 
     def health(self) -> tuple[int, dict[str, Any]]:
-        """What /health says."""
+        """Return the status and the content of /health."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/health", timeout=30) as page:
                 return page.status, json.load(page)
@@ -95,7 +95,7 @@ class DiskTestCase(SynchronousTestCase):
                 return error.code, json.load(error)
 
     def is_well(self, peer: Peer, *partitions: int) -> None:
-        """Health is ok, all is there, a clean stop works, and the files are sound."""
+        """Check that /health is ok, every set is delivered, a clean stop works, and the files are sound."""
         self.assertEqual((self.health()[0], self.health()[1]["status"]), (200, "ok"))
         for partition in partitions:
             self.all_there(peer, partition)
@@ -106,10 +106,10 @@ class DiskTestCase(SynchronousTestCase):
 
 
 class FullTests(DiskTestCase):
-    """No room."""
+    """Disks without room, and files that may not grow."""
 
     def fill(self, peer: Peer) -> int:
-        """Produce until there is no room; return how many sets were kept."""
+        """Produce until the disk is full; return the number of sets that were kept."""
         before = len(self.kept[0])
         while (error := self.produce(peer)) == 0:
             pass
@@ -117,11 +117,11 @@ class FullTests(DiskTestCase):
         return len(self.kept[0]) - before
 
     def segment_starts(self) -> list[int]:
-        """Return where the segments of t-0 begin, by their files."""
+        """Return the first positions of the segments of t-0, by their files."""
         return sorted(int(path.stem) for path in (self.data / "t-0").glob("*.log"))
 
-    def test_small_disk(self) -> None:
-        """Producers are told, consumers go on, /health says so; when room is made all goes on, through kills too."""
+    def test_a_full_disk_refuses_producers_and_serves_consumers(self) -> None:
+        """/health shows it; a killed broker starts on the full disk; with room, producers go on without a restart."""
         mount_small(self.data, 3 << 20, self.addCleanup)
         (self.data / "lost+found").mkdir()
         ballast = self.data / "ballast"
@@ -131,7 +131,7 @@ class FullTests(DiskTestCase):
         self.all_there(self.connect())
         status, page = self.health()
         self.assertEqual((status, page["status"], page["full"]), (503, "full", ["t-0"]))
-        # Small sets fill the last page, and then there is no room for one either, nor for a topic.
+        # Small sets fill the last page; then there is no room for another one, nor for a topic.
         while self.produce(peer, size=10) == 0:
             pass
         self.assertIn(peer.ask(CreateTopic("new", 1, {})).error, (FULL, 0))
@@ -152,8 +152,8 @@ class FullTests(DiskTestCase):
         self.broker.kill()
         check_partition(self.data / "t-0")
 
-    def test_retention_makes_room(self) -> None:
-        """On a disk that is full to the last byte retention removes what is to go, and producers go on."""
+    def test_retention_makes_room_on_a_full_disk(self) -> None:
+        """The disk is full to the last byte; removing segments must need no room itself."""
         mount_small(self.data, 2 << 20, self.addCleanup)
         peer = self.start(
             "--set", "segment.bytes=200000", "--set", "retention.bytes=3000000", "--set", "retention.check.ms=50"
@@ -177,8 +177,8 @@ class FullTests(DiskTestCase):
         self.kept[0] = {first: encoded for first, encoded in self.kept[0].items() if first >= starts[0]}
         self.is_well(peer, 0)
 
-    def test_large_files(self) -> None:
-        """A file that may not grow (ulimit -f) is full as well; the next segment goes on."""
+    def test_a_file_at_the_process_limit_counts_as_full(self) -> None:
+        """A segment that `ulimit -f` stops is refused like a full disk, and the next segment takes the sets."""
         peer = self.start(wrap=("bash", "-c", 'ulimit -f 300; exec "$@"', "limited"))
         errors = [self.produce(peer) for _ in range(30)]
         self.assertEqual(set(errors), {0, FULL})
@@ -188,7 +188,7 @@ class FullTests(DiskTestCase):
 
 
 class FailingTests(DiskTestCase):
-    """One partition on a disk of its own, which fails."""
+    """One partition on a disk of its own that fails."""
 
     def start_failing(self, room: int) -> Peer:
         """Partition t-0 on a disk that takes ``room`` bytes, t-1 on a good one."""
@@ -202,8 +202,8 @@ class FailingTests(DiskTestCase):
         shutil.copytree(kept, folder, dirs_exist_ok=True)
         return self.start("--set", "segment.bytes=300000")
 
-    def test_sync(self) -> None:
-        """When fdatasync fails its partition goes offline, and says why; the other goes on; a restart serves it."""
+    def test_a_failed_sync_takes_one_partition_offline(self) -> None:
+        """Nothing may be acknowledged after a failed fdatasync; the other partition goes on, a restart serves both."""
         peer = self.start_failing(12 << 20)
         while (error := self.produce(peer, 0, 400_000)) == 0:
             self.assertLess(len(self.kept[0]), 200)
@@ -227,8 +227,8 @@ class FailingTests(DiskTestCase):
         self.assertEqual([self.produce(peer, 0), self.produce(peer, 1)], [0, 0])
         self.is_well(peer, 0, 1)
 
-    def test_read(self) -> None:
-        """What cannot be read costs the connection once; then its partition answers errors and others are served."""
+    def test_a_read_error_costs_one_connection_at_most_once(self) -> None:
+        """A sent answer cannot be taken back; after that the place is known, and its partition answers errors."""
         peer = self.start_failing(64 << 20)
         for _ in range(20):
             self.assertEqual(self.produce(peer, 0, 100_000), 0)

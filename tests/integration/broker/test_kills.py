@@ -1,7 +1,7 @@
-"""A real broker is killed under load, again and again: what it acknowledged is there, and no id has changed.
+"""A real broker is killed under load, again and again: acknowledged sets stay, and no id changes.
 
-LOGD_TEST_ROUNDS says how often; a few rounds unless it is set. SIGKILL does not lose what was not synced, a double for
-the disk does (tests/log); this is about everything around it: processes, sockets, recovery of real files.
+LOGD_TEST_ROUNDS says how often, 3 times unless it is set. SIGKILL does not lose what was not synced; the in-memory
+disk of tests/log does. Here the rest is tested: processes, sockets, recovery of real files.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ WINDOW = 10
 
 
 class KillTests(BrokerTestCase):
-    """SIGKILL under load."""
+    """A broker with small segments and frequent checkpoints, killed while producers send."""
 
     options = ("--set", "segment.bytes=300000", "--set", "checkpoint.ms=50", "--set", "topics.partitions=2")
 
     def setUp(self) -> None:
-        """Nothing is acknowledged yet."""
+        """Start the broker; no set is acknowledged yet."""
         super().setUp()
         self.seed = random.Random(2011)
         #: (partition, id of the first message) -> the set that was acknowledged there.
@@ -39,7 +39,7 @@ class KillTests(BrokerTestCase):
         self.wrong: list[str] = []
 
     def produce(self, number: int, until: int, reached: threading.Semaphore) -> None:
-        """Produce until the connection is lost; say so once ``until`` sets are acknowledged."""
+        """Produce until the connection is lost; release ``reached`` once ``until`` sets are acknowledged."""
         seed = random.Random(self.seed.random() + number)
         count = 0
         try:
@@ -59,7 +59,7 @@ class KillTests(BrokerTestCase):
             reached.release()
 
     def request(self, seed: random.Random) -> ProduceAck:
-        """Some sets for some partitions."""
+        """Return a request with some sets for some partitions."""
         parts = []
         for _ in range(seed.randrange(1, 4)):
             messages = [Message(seed.randbytes(seed.randrange(600))) for _ in range(seed.randrange(1, 20))]
@@ -69,7 +69,7 @@ class KillTests(BrokerTestCase):
         return ProduceAck(-1, 0, tuple(parts))
 
     def log(self, partition: int) -> bytes:
-        """All that a consumer gets of a partition."""
+        """Return all bytes that a consumer gets of a partition."""
         got = bytearray()
         with Peer(self.broker.port) as peer:
             while True:
@@ -80,7 +80,7 @@ class KillTests(BrokerTestCase):
                 got += answer.message_set
 
     def check(self) -> None:
-        """Everything acknowledged is where it was said to be, and all that is there is sound."""
+        """Check that every acknowledged set is at its id, and that every entry is sound."""
         logs = {partition: self.log(partition) for partition in range(PARTITIONS)}
         for (partition, first_id), message_set in self.acknowledged.items():
             found = logs[partition][first_id : first_id + len(message_set)]
@@ -89,8 +89,8 @@ class KillTests(BrokerTestCase):
         for log in logs.values():
             check_set(log, 1_000_000)
 
-    def test_rounds(self) -> None:
-        """Round after round: produce, kill, start again, look."""
+    def test_acknowledged_sets_survive_every_kill(self) -> None:
+        """In each round three producers send at the moment of the kill, and the logs are read after the start."""
         for _ in range(ROUNDS):
             before = len(self.acknowledged)
             reached = threading.Semaphore(0)
@@ -110,7 +110,7 @@ class KillTests(BrokerTestCase):
             self.assertEqual(self.wrong, [])
             self.assertGreater(len(self.acknowledged), before)
             self.check()
-        # There were segments to recover, and the broker never had to give anything up.
+        # There were segments to recover, and the broker never took a partition offline.
         self.assertGreater(len(list(Path(self.data, "t-0").glob("*.log"))), 0)
         self.assertNotIn("offline", self.broker_log())
         self.assertEqual(self.broker.stop(), 0)

@@ -1,4 +1,4 @@
-"""Starting and stopping a real broker: in order, in the way of another one, and in the background."""
+"""Starting and stopping a real broker: in order, where another one runs already, and in the background."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ SLACK = 10.0
 
 
 def some_set(number: int, size: int = 100) -> bytes:
-    """A set that can be told from others."""
+    """Return a set that differs from those of other numbers."""
     return MessageSet([Message(b"%d " % number + bytes(size)), Message(b"more")]).encode()
 
 
 class StopTests(BrokerTestCase):
-    """SIGTERM."""
+    """SIGTERM at a broker with clients of every kind."""
 
     options = ("--set", "stop.ms=3000")
 
     def stop(self) -> None:
-        """The broker is told to stop, and does so with status 0."""
+        """Stop the broker, which must end with status 0."""
         self.assertEqual(self.broker.stop(), 0)
 
     def checkpoints(self) -> dict[str, tuple[Checkpoint, int]]:
-        """The checkpoint and the size of each partition."""
+        """Return the checkpoint and the size in bytes of each partition."""
         found = {}
         for folder in Path(self.data).iterdir():
             if folder.is_dir() and folder.name != "coordination":
@@ -52,8 +52,8 @@ class StopTests(BrokerTestCase):
                 found[folder.name] = (Checkpoint.decode((folder / "checkpoint").read_bytes()), size)
         return found
 
-    def test_everything_is_there(self) -> None:
-        """What was acknowledged, and what 0.7 produced, is there after a restart, and nothing of it was looked at."""
+    def test_a_clean_stop_keeps_everything_and_needs_no_scan(self) -> None:
+        """The next start trusts the checkpoint: it does not see damage that a scan would find."""
         peer = self.connect()
         sets = [some_set(number) for number in range(50)]
         parts = tuple([ProducePart("t", number % 2 - 1, 0, False, each) for number, each in enumerate(sets)])
@@ -75,8 +75,8 @@ class StopTests(BrokerTestCase):
         self.assertEqual([log[part.first_id : part.next_id] for part in stored], sets)
         self.assertEqual(peer.ask(Fetch("old", 0, 0, 1 << 20)).message_set, bytes(content))
 
-    def test_many_times(self) -> None:
-        """Ids go on where they were, restart after restart."""
+    def test_ids_go_on_through_restarts(self) -> None:
+        """A gap or a repeated id after a stop would break every consumer's position."""
         at = 0
         for number in range(3):
             (part,) = self.connect().ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, some_set(number)),))).parts
@@ -85,8 +85,8 @@ class StopTests(BrokerTestCase):
             self.stop()
             self.broker.start()
 
-    def test_under_load(self) -> None:
-        """Each set that is in flight is acknowledged or refused, and what is acknowledged is there after a restart."""
+    def test_acknowledged_sets_survive_a_stop_under_load(self) -> None:
+        """Sets in flight are acknowledged or refused with the error of a broker that stops, and no other."""
         peers = [self.connect() for _ in range(4)]
         answers: list[tuple[bytes, ProducedPart]] = []
         begun = threading.Event()
@@ -123,8 +123,8 @@ class StopTests(BrokerTestCase):
         for message_set, part in kept:
             self.assertEqual(logs[part.topic][part.first_id : part.next_id], message_set)
 
-    def test_waiting_consumers(self) -> None:
-        """Those who wait for messages are answered, so that nobody holds up the end."""
+    def test_a_stop_answers_consumers_that_wait(self) -> None:
+        """Otherwise a fetch of a minute would hold up the end."""
         peer = self.connect()
         peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, some_set(1)),)))
         end = len(some_set(1))
@@ -135,8 +135,8 @@ class StopTests(BrokerTestCase):
         self.assertEqual(peer.answer(request).parts[0].visible_end, end)
         self.assertTrue(peer.is_closed())
 
-    def test_consumer_that_does_not_read(self) -> None:
-        """One that does not take what it asked for is cut off in the end."""
+    def test_a_stop_cuts_off_a_consumer_that_does_not_read(self) -> None:
+        """It is cut off after stop.ms, and the broker still ends with status 0."""
         peer = self.connect(receive_buffer=4096)
         large = MessageSet([Message(bytes(900_000))]).encode()
         peer.ask(ProduceAck(-1, 0, tuple([ProducePart("t", 0, 0, False, large)] * 10)))
@@ -146,8 +146,8 @@ class StopTests(BrokerTestCase):
         with self.assertRaises(ConnectionError):
             peer.receive(10 * len(large))
 
-    def test_twice(self) -> None:
-        """A second SIGTERM while it stops changes nothing."""
+    def test_a_second_sigterm_changes_nothing(self) -> None:
+        """An impatient operator must not cost the clean checkpoint."""
         peer = self.connect(receive_buffer=4096)
         large = MessageSet([Message(bytes(900_000))]).encode()
         peer.ask(ProduceAck(-1, 0, tuple([ProducePart("t", 0, 0, False, large)] * 10)))
@@ -167,8 +167,8 @@ class ProducersThatKeepSendingTests(BrokerTestCase):
 
     options = ("--set", "stop.ms=5000")
 
-    def test_stops(self) -> None:
-        """The broker ends in time with status 0, and what it took is flushed."""
+    def test_the_broker_stops_in_time(self) -> None:
+        """The broker reads no further requests, so what it took is flushed and the status is 0."""
         old, ours = self.connect(), self.connect()
         old.ask(Fetch("t", 0, 0, 1))
         ended = []
@@ -204,8 +204,8 @@ class ProducersThatKeepSendingTests(BrokerTestCase):
 class DiskThatHangsTests(SynchronousTestCase):
     """SIGTERM while the disk answers no fdatasync."""
 
-    def test_stops(self) -> None:
-        """The broker ends in time with a status that is not 0, names what it did not flush, and loses what it may."""
+    def test_the_broker_stops_in_time_without_the_disk(self) -> None:
+        """Its status is 1, the log names the unflushed partition, and only sets without acks=-1 may be lost."""
         data, flag = os.path.abspath(self.mktemp()), os.path.abspath(self.mktemp())
         broker = SlowDiskBroker(data, ("stop.ms=1500",), flag=flag, seconds=3600.0)
         broker.start()
@@ -230,10 +230,10 @@ class DiskThatHangsTests(SynchronousTestCase):
 
 
 class InTheWayTests(BrokerTestCase):
-    """A second broker where there is one already."""
+    """A second broker that needs something the first one has."""
 
     def refused(self, *words: str, data: str, listen: str, options: tuple[str, ...] = ()) -> None:
-        """In the foreground and in the background: a status that is not 0, and these words for who looks why."""
+        """Check that a start fails, in the foreground and in the background, and that its output has these words."""
         tree = f"tcp:{free_port()}:interface=127.0.0.1"
         arguments = ["logd", "--data", data, "--listen", listen, "--zookeeper-listen", tree, *options]
         for daemon in (False, True):
@@ -247,26 +247,26 @@ class InTheWayTests(BrokerTestCase):
             self.assertNotEqual(done.returncode, 0, (done, logged))
             for word in words:
                 self.assertIn(word, done.stdout + done.stderr + logged)
-            # Who asked is told before the process in the background is done with it.
+            # The command returns before the process in the background has taken its pidfile away.
             self.until(lambda pidfile=pidfile: not os.path.exists(pidfile), "the pidfile is taken away")  # type: ignore[misc]
-        # Whoever was there is not harmed.
+        # The first broker is not harmed.
         self.connect().ask(Fetch("t", 0, 0, 1))
 
-    def test_port(self) -> None:
-        """A port in use is named, with the option that gives another; the data directory is left as it was."""
+    def test_a_port_in_use_is_named_with_its_option(self) -> None:
+        """The data directory is left as it was: another broker can use it afterwards."""
         data = os.path.abspath(self.mktemp())
         listen = f"tcp:{self.broker.port}:interface=127.0.0.1"
         self.refused(str(self.broker.port), "ddress already in use", "--listen", data=data, listen=listen)
         with BrokerProcess(data):
             pass
 
-    def test_data_directory(self) -> None:
-        """A data directory in use is named, with what to do."""
+    def test_a_data_directory_in_use_is_named_with_the_remedy(self) -> None:
+        """Two brokers that write to the same segments would destroy them."""
         listen = f"tcp:{free_port()}:interface=127.0.0.1"
         self.refused(self.data, "in use by another process", "stop that broker", data=self.data, listen=listen)
 
-    def test_coordination_port(self) -> None:
-        """A second broker on its own is told how two brokers share a tree, or how each has its own."""
+    def test_a_tree_port_in_use_is_named_with_both_remedies(self) -> None:
+        """The second broker of a new user meets this first: it may join the tree, or have its own elsewhere."""
         listen = f"tcp:{free_port()}:interface=127.0.0.1"
         data = os.path.abspath(self.mktemp())
         tree = ("--zookeeper-listen", f"tcp:{self.broker.coordination_port}:interface=127.0.0.1")
@@ -275,8 +275,8 @@ class InTheWayTests(BrokerTestCase):
         with BrokerProcess(data):
             pass
 
-    def test_http(self) -> None:
-        """A port in use for the pages is named, and no data directory is made."""
+    def test_an_http_port_in_use_leaves_no_directory(self) -> None:
+        """The start fails with the port's number before a data directory is made."""
         data = os.path.abspath(self.mktemp())
         listen = f"tcp:{free_port()}:interface=127.0.0.1"
         http = ("--http", f"tcp:{self.broker.port}:interface=127.0.0.1")
@@ -287,8 +287,8 @@ class InTheWayTests(BrokerTestCase):
 class BackgroundTests(SynchronousTestCase):
     """A broker that is daemonized."""
 
-    def test_start_and_stop(self) -> None:
-        """It serves from the background until it gets a SIGTERM, then takes its pidfile away."""
+    def test_a_daemon_serves_until_sigterm(self) -> None:
+        """Its pidfile is gone once everything is flushed: scripts wait for that."""
         data, port = os.path.abspath(self.mktemp()), free_port()
         pidfile, log = f"{data}.pid", f"{data}.log"
         tree = f"tcp:{free_port()}:interface=127.0.0.1"
@@ -307,6 +307,6 @@ class BackgroundTests(SynchronousTestCase):
         self.assertIn("every partition is flushed", Path(log).read_text(encoding="utf-8"))
 
     def end(self, process: int) -> None:
-        """End it, whatever happened."""
+        """SIGKILL the broker unless it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Real brokers whose disk is replaced, a folder of theirs removed, or a backup restored: no id is ever given twice."""
+"""Real brokers whose disk is replaced, a folder removed or a backup restored: no id is ever given twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESSAGES = 20
 
 
 class LostLogTests(ClusterTestCase):
-    """One broker, and a tree elsewhere; topic "t" has two partitions with messages."""
+    """One broker with a tree in another process; topic "t" has two partitions with messages."""
 
     count = 1
     options = ("--set", "zookeeper.timeout.ms=5000")
@@ -42,19 +42,19 @@ class LostLogTests(ClusterTestCase):
         return Path(self.brokers[0].data)
 
     async def fill(self) -> None:
-        """Make the topic, and send to it what is acknowledged with acks=-1."""
+        """Create the topic, and send messages that are acknowledged with acks=-1."""
         await self.admin().create("t", 2)
         self.ends = [await self.send(partition) for partition in (0, 1)]
 
     async def send(self, partition: int, count: int = MESSAGES) -> int:
-        """Send some messages; return the position behind them."""
+        """Send ``count`` messages; return the position behind them."""
         producer = self.producer(delivery_timeout=20.0)
         sent = await producer.send("t", MessageSet([Message(b"m%d" % n) for n in range(count)]), partition=partition)
         await producer.close()
         return int(sent.next_id)
 
     async def answer(self, partition: int) -> tuple[int, int] | None:
-        """Start and end of a partition's log, None when it is offline."""
+        """Return the start and end of a partition's log, None when it is offline."""
         admin = Admin(self.in_broker().address, **CLIENTS)
         try:
             found = await admin.describe_log("t", partition)
@@ -65,17 +65,17 @@ class LostLogTests(ClusterTestCase):
         return found.log_start, found.visible_end
 
     async def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of logd."""
+        """Run a command of logd to its end."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         run = partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=60)
         return await deferToThread(run)
 
     def in_broker(self) -> BrokerProcess:
-        """The broker's process."""
+        """Return the broker's process."""
         return self.brokers[0]
 
-    async def test_disk_replaced(self) -> None:
-        """An empty disk under the same id serves nothing of the topic, until the loss is accepted."""
+    async def test_a_new_disk_serves_nothing_until_the_loss_is_accepted(self) -> None:
+        """Ids would be given twice if the empty log began at 0; after --accept-loss it begins far beyond them."""
         broker = self.in_broker()
         broker.kill()
         shutil.rmtree(self.data)
@@ -94,17 +94,17 @@ class LostLogTests(ClusterTestCase):
         self.assertEqual(await self.answer(0), (JUMP, JUMP))
         self.assertGreater(await self.send(0), JUMP)
         self.assertIsNone(await self.answer(1))
-        # other topics are made and served
+        # Other topics are made and served.
         await self.admin().create("u", 1)
-        # and all stays so through restarts
+        # All of this stays so through restarts.
         await deferToThread(broker.stop)
         await deferToThread(broker.start)
         start, end = await self.answer(0) or (0, 0)
         self.assertTrue(start == JUMP < end)
         self.assertIsNone(await self.answer(1))
 
-    async def test_folder_missing(self) -> None:
-        """A partition without its folder is offline, the other is served; put back, it is served after a repair."""
+    async def test_a_partition_without_its_folder_is_offline(self) -> None:
+        """A mount may be missing: nothing is written in its place; a repair serves the folder again."""
         broker = self.in_broker()
         broker.kill()
         away = self.folder / "away"
@@ -120,8 +120,8 @@ class LostLogTests(ClusterTestCase):
         self.assertEqual(mended.returncode, 0, mended.stdout + mended.stderr)
         self.assertEqual(await self.answer(0), (0, self.ends[0]))
 
-    async def test_backup_restored(self) -> None:
-        """Files of before are not served where more was stored; what did not change is."""
+    async def test_a_log_older_than_the_tree_knows_is_not_served(self) -> None:
+        """A backup lacks messages that were acknowledged since; the partition that did not change is served."""
         broker = self.in_broker()
         await deferToThread(broker.stop)
         shutil.copytree(self.data, self.folder / "backup")
@@ -134,8 +134,8 @@ class LostLogTests(ClusterTestCase):
         self.assertEqual(await self.answer(1), (0, self.ends[1]))
         self.assertIsNone(await self.answer(0))
 
-    async def test_tree_away(self) -> None:
-        """Without the tree a log that is missing is not made; it is offline once the tree is back."""
+    async def test_a_missing_log_is_not_made_without_the_tree(self) -> None:
+        """Only the tree knows whether messages were stored; once it is back, the partition is offline."""
         broker = self.in_broker()
         broker.kill()
         self.tree.kill()

@@ -1,4 +1,4 @@
-"""Segments that are lost, from the refusal to serve to readers of every kind that pass the gaps, on a real broker."""
+"""Lost segments of a real broker: the refusal to serve, the repair, and readers of every kind that pass the gaps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.integration.commands.test_cli import CliTestCase
 
 LINES = b"".join(b"%03d\n" % number for number in range(100))
 ENTRY = 4 + 1 + 4 + 3
-#: The log of the test ends here and goes on 3 GiB later.
+#: The test's log has messages up to here, and again from 3 GiB on.
 LOST_FROM = len(LINES) // 4 * ENTRY
 LOST_TO = 3 << 30
 END = LOST_TO + LOST_FROM
@@ -35,7 +35,7 @@ class LostSegmentsTests(CliTestCase):
     """A topic ``t`` of which 3 GiB between two segments are lost, and a topic ``u`` beside it."""
 
     def setUp(self) -> None:
-        """Fill both, and lose the segments."""
+        """Fill both topics, and remove the segments between two of them."""
         super().setUp()
         self.http = free_port()
         self.broker.options = [f"--http=tcp:{self.http}:interface=127.0.0.1"]
@@ -54,7 +54,7 @@ class LostSegmentsTests(CliTestCase):
         self.env["LOGD_ZOOKEEPER"] = self.broker.coordination
 
     def health(self) -> dict[str, str]:
-        """The partitions that /health says are offline, with the reasons."""
+        """Return the offline partitions that /health shows, with their reasons."""
         try:
             answer = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/health", timeout=30)
         except urllib.error.HTTPError as error:
@@ -64,14 +64,14 @@ class LostSegmentsTests(CliTestCase):
             return found
 
     def sent(self) -> int:
-        """Bytes that the broker has sent to readers."""
+        """Return the bytes that the broker has sent to readers."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=30) as answer:
             lines = answer.read().decode().splitlines()
         (line,) = [line for line in lines if line.startswith("logd_bytes_out_total ")]
         return int(float(line.split()[1]))
 
-    def test_offline(self) -> None:
-        """The partition is not served, whoever asks is told why, nothing of it is touched, and the other is served."""
+    def test_a_partition_with_a_lost_segment_is_not_served(self) -> None:
+        """Every command gives the reason, no file is touched, and the other topic is served."""
         before = sorted(path.name for path in self.folder.iterdir())
         reason = f"bytes {LOST_FROM} to {LOST_TO} are lost"
         self.assertIn(f"{self.missing} is missing", self.health()["t-0"])
@@ -82,15 +82,15 @@ class LostSegmentsTests(CliTestCase):
         self.assertEqual(self.logd("consume", "u", "--exit-at-end"), LINES)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), before)
 
-    def test_online(self) -> None:
-        """A repair through the broker serves it again; every kind of reader passes the gaps by their beginnings."""
+    def test_every_reader_passes_the_gaps_after_a_repair(self) -> None:
+        """The repair runs through the broker; readers are sent little of the 3 GiB, and count what is lost."""
         text = self.logd("repair", "--broker", self.broker.address, "t", "--dry-run", status=1).decode()
         self.assertIn(f"{self.missing} is missing", text)
         self.logd("repair", "--broker", self.broker.address, "t", "--yes")
         self.assertEqual(self.health(), {})
         before = self.sent()
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), LINES * 2)
-        self.assertIn(f"3 such losses by now, {LOST_TO - LOST_FROM} bytes", self.errors)
+        self.assertIn(f"3 such losses by now, {LOST_TO - LOST_FROM:,} bytes", self.errors)
         self.assertLess(self.sent() - before, MOST_SENT)
         before = self.sent()
         self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), LINES * 2)
@@ -105,7 +105,7 @@ class LostSegmentsTests(CliTestCase):
         self.assertEqual((record["id"], record["value"]), (END, "on"))
 
     def check_spark(self) -> None:
-        """A task of Spark reads all of it, counts the gaps, and is sent little."""
+        """Check that a task of Spark reads all messages, counts the gaps, and is sent little."""
         before = self.sent()
         with BlockingCluster(ClusterSettings(brokers=self.broker.address)) as cluster:
             uuid = json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"]
@@ -115,7 +115,7 @@ class LostSegmentsTests(CliTestCase):
         self.assertLess(self.sent() - before, MOST_SENT)
 
     def check_legacy(self) -> None:
-        """A fetch of 0.7 at the gap is answered with its beginning; one behind it with the messages."""
+        """Check that a fetch of 0.7 in the gap gets the gap's beginning, and one behind it the messages."""
         with socket.create_connection(("127.0.0.1", self.broker.port), timeout=30) as peer:
             answers = []
             for offset in (LOST_FROM, LOST_TO):
@@ -126,16 +126,16 @@ class LostSegmentsTests(CliTestCase):
         self.assertGreater(gap_length(answers[0]), 1 << 29)
         self.assertEqual((len(answers[0]), answers[1][9:12]), (100, b"000"))
 
-    def test_files(self) -> None:
-        """Files are repaired while the broker is stopped; its next start serves all."""
+    def test_files_of_a_stopped_broker_are_repaired(self) -> None:
+        """Its next start serves the partition, without a look through the broker."""
         self.broker.stop()
         self.assertIn(b"sound", self.logd("repair", self.broker.data, "--yes"))
         self.logd("verify", self.broker.data)
         self.broker.start()
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), LINES * 2)
 
-    def test_put_back(self) -> None:
-        """Once the file is back, a look through the broker serves the partition again, as it was."""
+    def test_a_segment_put_back_is_served_as_it_was(self) -> None:
+        """An operator who finds the file loses nothing: `logd repair --broker` checks it and makes no gap."""
         self.broker.stop()
         segment, aside = Path(self.broker.data, "u-0", segment_name(0)), Path(self.broker.data, "aside")
         segment.rename(aside)
@@ -146,8 +146,8 @@ class LostSegmentsTests(CliTestCase):
         self.assertEqual(list(self.health()), ["t-0"])
         self.assertEqual(self.logd("consume", "u", "--exit-at-end"), LINES)
 
-    def test_waiting(self) -> None:
-        """A consume command in front of an offline partition says so, with the reason, and goes on once it is back."""
+    def test_a_consume_command_waits_for_an_offline_partition(self) -> None:
+        """It prints the reason, and goes on once the partition is back."""
         self.broker.stop()
         segment, aside = Path(self.broker.data, "u-0", segment_name(0)), Path(self.broker.data, "aside")
         segment.rename(aside)

@@ -1,4 +1,4 @@
-"""Requests of ours against a real broker, where answers leave by sendfile."""
+"""logd's own requests at a real broker, where answers leave by sendfile."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ BAD = MessageSet([Message(b"bad")]).encode()[:-1] + b"D"
 
 
 def some_set(number: int, size: int = 10) -> bytes:
-    """A set that can be told from others."""
+    """Return a set that differs from all others."""
     return MessageSet([Message(b"%d " % number + os.urandom(size))]).encode()
 
 
 class OursTests(BrokerTestCase):
-    """A topic of three partitions."""
+    """logd's own requests, on a topic of three partitions."""
 
     def setUp(self) -> None:
-        """Make it."""
+        """Create the topic."""
         super().setUp()
         self.peer = self.connect()
         self.assertEqual(self.peer.ask(CreateTopic("t", 3, {})).error, 0)
 
-    def test_produce(self) -> None:
-        """Acknowledgements of every kind, several sets and partitions in flight, and a refusal in the middle."""
+    def test_pipelined_produces_are_answered_each_by_its_acks(self) -> None:
+        """A refusal in the middle fails the sets behind it in the same partition until one begins a new sequence."""
         sets = [some_set(number) for number in range(5)]
         size = len(sets[0])
         one = ProduceAck(1, 1000, (ProducePart("t", 0, 0, False, sets[0]), ProducePart("t", 1, 0, False, sets[1])))
@@ -53,8 +53,8 @@ class OursTests(BrokerTestCase):
         log = self.peer.ask(Fetch("t", 0, 0, 1000)).message_set
         self.assertEqual(log[: 3 * size], sets[0] + sets[2] + sets[4])
 
-    def test_fetch_wait(self) -> None:
-        """A fetch that waits is overtaken by others, and answered with what comes, in large and small parts."""
+    def test_other_requests_overtake_a_fetch_that_waits(self) -> None:
+        """It is answered once messages come, in large and small parts, from the start of an entry or inside one."""
         large, small = some_set(1, 900_000), some_set(2)
         parts = (FetchPart("t", 0, 0, 0, 1 << 24, True), FetchPart("t", 1, 0, 0, 1 << 24, True))
         waiting = FetchWait(60_000, len(large) + len(small), 0, parts)
@@ -71,8 +71,8 @@ class OursTests(BrokerTestCase):
         self.assertEqual([part.first_position for part in found], [0, 5])
         self.assertEqual([part.message_set for part in found], [large[:300_000], large[5:300_005]])
 
-    def test_version_of_tomorrow(self) -> None:
-        """A version that is not known is answered so, byte for byte, and the connection goes on."""
+    def test_an_unknown_version_is_answered_with_an_error(self) -> None:
+        """A newer client can fall back to a version that this broker knows, on the same connection."""
         self.peer.send(bytes.fromhex("0000000d 0012 0001 40000005 0102030405"))
         text = b"version 1 of request type 18 is not known to this broker"
         expected = (8 + len(text)).to_bytes(4, "big") + bytes.fromhex("40000005 0064 0038") + text

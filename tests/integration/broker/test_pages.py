@@ -1,4 +1,4 @@
-"""The pages of a real broker."""
+"""The pages /health and /metrics of a real broker."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tests.integration.peers import PATIENCE, BrokerTestCase
 
 
 class PagesTests(BrokerTestCase):
-    """/health and /metrics."""
+    """A broker that serves its pages on a port of their own."""
 
     def setUp(self) -> None:
-        """Start the broker with pages."""
+        """Start the broker."""
         self.http = free_port()
         self.options = ("--http", f"tcp:{self.http}:interface=127.0.0.1")
         super().setUp()
 
     def get(self, page: str) -> tuple[int, str]:
-        """Status and text of a page."""
+        """Return the status and the text of a page."""
         try:
             with urlopen(f"http://127.0.0.1:{self.http}{page}", timeout=PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             return error.code, error.read().decode()
 
-    def test_pages(self) -> None:
-        """Both answer, with figures that follow what happens."""
+    def test_both_pages_follow_the_brokers_state(self) -> None:
+        """Their figures change with the first topic and its messages, as a monitoring system expects."""
         self.until(lambda: self.get("/health")[0] == 200, "the broker is registered")
         status, text = self.get("/health")
         self.assertEqual((status, json.loads(text)["status"], json.loads(text)["partitions"]), (200, "ok", 0))

@@ -1,4 +1,4 @@
-"""A real broker behind TLS: the same answers without sendfile, and as bounded."""
+"""A real broker behind TLS: the same answers without sendfile, in bounded memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEGABYTE = 1 << 20
 
 
 def make_certificate(folder: str) -> tuple[str, str]:
-    """Make a key and a certificate that is signed by itself; return their paths."""
+    """Make a key and a self-signed certificate; return their paths."""
     key, certificate = f"{folder}.key", f"{folder}.crt"
     kind = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1"  # made in no time, unlike RSA's
     command = f"openssl req -x509 {kind} -nodes -days 2 -subj /CN=logd"
@@ -38,7 +38,7 @@ def make_certificate(folder: str) -> tuple[str, str]:
 
 @skipUnless(twisted_ssl is not None, "TLS needs the extra logd[tls]")
 class TlsTests(BrokerTestCase):
-    """An ssl: endpoint with a certificate of its own."""
+    """A broker at an ssl: endpoint with a certificate made here."""
 
     def setUp(self) -> None:
         """Make a certificate, start the broker with it, fill a topic."""
@@ -62,8 +62,8 @@ class TlsTests(BrokerTestCase):
         """A connection over TLS."""
         return super().connect(tls=self.tls, **more)
 
-    def test_large_fetches(self) -> None:
-        """What was produced comes back whole, small and large, several at a time, in order."""
+    def test_fetches_of_every_size_return_the_stored_bytes(self) -> None:
+        """Twelve pipelined fetches of 1 byte to 10 MB are answered in order: TLS copies what sendfile would not."""
         self.assertEqual(self.end, len(self.log))
         requests = [Fetch("t", 0, number, size) for number in range(3) for size in (1, 5000, 150_000, self.end)]
         self.peer.begin(*requests)
@@ -71,8 +71,8 @@ class TlsTests(BrokerTestCase):
             expected = self.log[request.offset : request.offset + request.max_bytes]
             self.assertEqual(self.peer.answer(request), FetchResponse(0, expected))
 
-    def test_ours(self) -> None:
-        """A fetch of ours over several parts, one of which has to be waited for."""
+    def test_fetches_that_wait_are_answered_over_tls(self) -> None:
+        """A FetchWait of several large parts is answered whole, and one at the log's end once messages come."""
         request = FetchWait(30_000, 8 * MEGABYTE, 0, tuple([FetchPart("t", n, 0, 0, 6 * MEGABYTE) for n in (0, 0)]))
         parts = self.peer.ask(request).parts
         self.assertEqual([part.message_set for part in parts], [self.log[: 6 * MEGABYTE]] * 2)
@@ -80,8 +80,8 @@ class TlsTests(BrokerTestCase):
         self.peer.begin(waiting, Produce("t", 0, self.set))
         self.assertEqual(self.peer.answer(waiting).parts[0].message_set, self.set)
 
-    def test_not_reading(self) -> None:
-        """A peer that asks for much and reads nothing does not make the broker keep it, in one piece or in many."""
+    def test_a_peer_that_does_not_read_costs_no_memory(self) -> None:
+        """Its answers, large or many, are not encrypted and kept in advance; another peer is served meanwhile."""
         before = self.memory()
         fetches: dict[str, LegacyRequest] = {
             "large": Fetch("t", 0, 0, self.end),
@@ -101,14 +101,14 @@ class TlsTests(BrokerTestCase):
             self.assertLess(self.memory() - before, 16 * MEGABYTE, name)
             self.assertEqual(self.peer.ask(Fetch("t", 0, 7, 9)), FetchResponse(0, self.log[7:16]))
 
-    def test_refusal_is_answered(self) -> None:
-        """What is owed arrives before a connection is closed for what came after it."""
+    def test_earlier_answers_arrive_before_a_malformed_frame_closes(self) -> None:
+        """A client's valid request is not lost by the bytes that it sent after it."""
         self.peer.send(b"".join(encode_request(Fetch("t", 0, 0, 300_000))) + bytes(4))
         self.assertEqual(self.peer.frame()[2:], self.log[:300_000])
         self.assertTrue(self.peer.is_closed())
 
-    def test_stop(self) -> None:
-        """A broker that stops closes TLS connections in order; everything is there when it comes again."""
+    def test_a_broker_that_stops_closes_tls_in_order(self) -> None:
+        """The peer sees a proper end of TLS, and after a restart the log is complete."""
         assert self.broker.process is not None
         self.broker.process.send_signal(signal.SIGTERM)
         self.assertTrue(

@@ -1,4 +1,4 @@
-"""Topics of a real broker come and go while they are used."""
+"""Topics of a real broker are made and deleted while they are used."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducedPart, ProducePart
 from tests.integration.peers import BrokerTestCase, Peer
 
-#: What a set or a wait may be answered with when its topic goes away under it.
+#: Errors with which a set or a wait may be answered when its topic is deleted meanwhile.
 GONE = {101, 105, 106}
 
 
 def some_set(number: int) -> bytes:
-    """A set that can be told from others."""
+    """Return a set that differs from those of other numbers."""
     return MessageSet([Message(b"%d" % number), Message(bytes(number % 500))]).encode()
 
 
 class TopicsTests(BrokerTestCase):
-    """Creating, deleting, creating again."""
+    """A broker that clients reach by an address of its own."""
 
     options = ("--advertise", "broker.example:1234", "--id", "7")
 
-    def test_uuids(self) -> None:
-        """A topic made again has another uuid and begins at 0; metadata say where the broker is to be found."""
+    def test_a_topic_made_again_has_a_new_uuid(self) -> None:
+        """It begins at 0, so that clients can tell it from the deleted one; metadata give the advertised address."""
         peer = self.connect()
         uuids = []
         for number in range(3):
@@ -47,8 +47,8 @@ class TopicsTests(BrokerTestCase):
         self.assertEqual(len(set(uuids)), 3)
         self.assertEqual([path.name for path in Path(self.data).iterdir() if path.is_dir()], ["coordination"])
 
-    def test_delete_under_load(self) -> None:
-        """While consumers wait and a producer writes a topic is deleted, again and again: nobody hangs."""
+    def test_nobody_hangs_when_a_topic_is_deleted_under_load(self) -> None:
+        """Consumers that wait and a producer get an error of a deleted topic; in each life of it ids have no gap."""
         rounds = 5
         done = threading.Event()
         answers: list[ProducedPart] = []
@@ -105,8 +105,8 @@ class TopicsTests(BrokerTestCase):
         self.assertNotIn("Traceback", self.broker_log())
         self.assertEqual(self.broker.stop(), 0)
 
-    def test_deleted_while_delivered(self) -> None:
-        """An answer that is on its way is delivered whole."""
+    def test_an_answer_on_its_way_outlives_its_topic(self) -> None:
+        """A consumer that reads slowly gets all of its ten megabytes though the topic is deleted meanwhile."""
         large = MessageSet([Message(bytes([number]) * 900_000) for number in range(10)]).encode()
         peer, slow = self.connect(), self.connect(receive_buffer=4096)
         peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, large),)))

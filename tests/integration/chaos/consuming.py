@@ -1,10 +1,10 @@
-"""A process that is one consumer of a group until SIGTERM, and enters in its ledger what it handled.
+"""A process that is one consumer of a group until SIGTERM, and records in its ledger the messages that it handled.
 
 python -m tests.integration.chaos.consuming BROKERS ZOOKEEPER GROUP LEDGER
 
-The ledger is made once a SIGTERM is caught.
-Rows: partition, id, position behind, number in the message. A batch is entered before the next one is asked for, which
-is what makes it handled.
+The ledger is made once SIGTERM is caught.
+Rows: partition, id, position behind, number in the message. A batch counts as handled because it is recorded before
+the next one is asked for.
 """
 
 from __future__ import annotations

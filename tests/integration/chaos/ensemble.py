@@ -1,4 +1,4 @@
-"""A real ensemble of three under the brokers, as two parts that may be harmed: whoever leads, and one that follows."""
+"""A real ensemble of three under the brokers, as two parts that may be harmed: the leader, and a follower."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.integration.chaos.world import Target
 
 @define(eq=False)
 class EnsembleRole:
-    """The server that leads when a fault begins, or one that does not; the fault is healed at the same server."""
+    """The leader at the beginning of a fault, or a follower; the fault is healed at the same server."""
 
     ensemble: ZooKeeperEnsemble
     leads: bool
@@ -21,27 +21,27 @@ class EnsembleRole:
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
-        """The process that is harmed now; asked for at the beginning of a fault."""
+        """The process to harm, chosen anew: ask at the beginning of a fault."""
         return self._pick().process
 
     def start(self) -> None:
-        """Start again what was ended. It serves once it and another one are there."""
+        """Start the ended server again. The ensemble serves once two servers run."""
         if self._harmed is not None:
             self._harmed.start()
 
     def stop(self) -> int:
-        """End it in order; return its exit status."""
+        """Stop the server in order; return its exit status."""
         return self._pick().stop()
 
     def kill(self) -> int:
-        """SIGKILL it."""
+        """SIGKILL the server."""
         return self._pick().kill()
 
     def _pick(self) -> ZooKeeperProcess:
-        # The other role may have been harmed already: what is ended or stands still is not picked again.
+        # The other role may have been harmed already: a server that has ended or stands still is not picked again.
         running = [server for server in self.ensemble.servers if _runs(server.pid)]
         fitting = [server for server in running if (server.mode() == "leader") is self.leads]
-        self._harmed = (fitting or running)[0]  # while nobody leads, any will do
+        self._harmed = (fitting or running)[0]  # while there is no leader, any will do
         return self._harmed
 
 
@@ -54,31 +54,31 @@ class EnsembleTree:
 
     @property
     def hosts(self) -> str:
-        """Where its clients connect."""
+        """The addresses of all servers, as clients take them."""
         return self.ensemble.hosts
 
     def start(self) -> None:
-        """Start all."""
+        """Start all servers."""
         self.ensemble.start()
 
     def stop(self) -> int:
-        """End all; none says how."""
+        """SIGKILL all servers and return 0: an ensemble has no common exit status."""
         self.kill()
         return 0
 
     def kill(self) -> int:
-        """SIGKILL all."""
+        """SIGKILL all servers."""
         self.ensemble.kill()
         return 0
 
     def targets(self) -> tuple[Target, ...]:
-        """What may be harmed of it; the leader, which is worth most, three times as often as others."""
+        """Return the parts that may be harmed; the leader three times, since its faults find most."""
         leader = Target("tree's leader", EnsembleRole(self.ensemble, True))
         return (leader, leader, leader, Target("tree's follower", EnsembleRole(self.ensemble, False)))
 
 
 def _runs(pid: int) -> bool:
-    """Whether there is such a process and it is not stopped; its state stands behind its name in brackets."""
+    """Return True for a process that exists and is not stopped; its state stands behind its name in brackets."""
     if not pid:
         return False
     return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] not in ("T", "Z")

@@ -1,4 +1,4 @@
-"""What is done to a world, chosen by a seed: each fault is begun, lasts a while, and is healed."""
+"""Faults of a world, chosen by a seed: each is begun, lasts a while, and is healed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from attrs import frozen
 
 from tests.integration.chaos.world import Target, World
 
-#: Longest time, in seconds, that something is wrong: beyond the timeout of a session.
+#: Longest time of a fault, in seconds: beyond the timeout of a session.
 LONGEST = 6.0
-#: Things that are wrong at a time.
+#: Faults at a time.
 AT_ONCE = 2
 
 
 @frozen
 class Fault:
-    """Something that is wrong until it is healed."""
+    """A fault that lasts until it is healed."""
 
     name: str
     target: Target
@@ -27,13 +27,13 @@ class Fault:
 
 
 def kill(target: Target) -> Callable[[], object]:
-    """It is gone at once."""
+    """End the target at once; return the call that heals it."""
     target.part.kill()
     return target.part.start
 
 
 def stop(target: Target) -> Callable[[], object]:
-    """It leaves in order, and must say so by its status."""
+    """Stop the target in order, which its status must confirm; return the call that heals it."""
     status = target.part.stop()
     if status != 0:
         raise AssertionError(f"{target.name} stopped with status {status}")
@@ -41,7 +41,7 @@ def stop(target: Target) -> Callable[[], object]:
 
 
 def pause(target: Target) -> Callable[[], object]:
-    """It stands still, perhaps for longer than its session lives."""
+    """Stop the target's process by SIGSTOP, perhaps for longer than its session; return the call that heals it."""
     process = target.part.process
     assert process is not None
     process.send_signal(signal.SIGSTOP)
@@ -52,7 +52,7 @@ FAULTS = (kill, stop, pause)
 
 
 def torment(world: World, random: Random, seconds: float, say: Callable[[str], None]) -> list[str]:
-    """Do things to ``world`` for some seconds, one or two at a time; heal them all; return their names. Blocks."""
+    """Begin and heal faults of ``world`` for some seconds, one or two at a time; return their names. Blocks."""
     begin = time.monotonic()
     done: list[str] = []
     wrong: dict[Fault, float] = {}

@@ -1,8 +1,8 @@
-"""A process that publishes numbered messages until SIGTERM, and enters in its ledger what was acknowledged.
+"""A process that publishes numbered messages until SIGTERM, and records in its ledger which were acknowledged.
 
 python -m tests.integration.chaos.producing BROKERS LEDGER PARTITIONS
 
-The ledger is made once a SIGTERM is caught. Rows: partition, first number, count, id of the first message. Each
+The ledger is made once SIGTERM is caught. Rows: partition, first number, count, id of the first message. Each
 partition's messages are numbered from 0 and sent in order, so that both a loss and a change of order show.
 """
 
@@ -23,7 +23,7 @@ from tests.integration.chaos.ledger import Ledger
 
 TOPIC = "chaos"
 SET_MESSAGES = 10
-#: Seconds between two rounds over all partitions: some load on two cores that the consumers have as well.
+#: Seconds between two rounds over all partitions: some load on two cores that the consumers need as well.
 PACE = 0.05
 PADDING = b"x" * 150
 

@@ -1,4 +1,4 @@
-"""Three brokers, two groups of consumers and a tree, real processes all, harmed by a seed while messages flow.
+"""Three brokers, two groups of consumers and a tree, all real processes, harmed by a seed while messages flow.
 
 LOGD_CHAOS_SECONDS says for how long (20 unless it is set), LOGD_CHAOS_SEED repeats the choices of a run (its timing is
 the machine's), and LOGD_CHAOS_ENSEMBLE=1 adds a run over an ensemble of three whose leader is harmed:
@@ -46,14 +46,14 @@ class ChaosTests(TestCase):
     timeout = 240 + 2 * SECONDS
     log = Logger()
 
-    async def test_embedded(self) -> None:
-        """Over logd's own coordination server."""
+    async def test_a_cluster_over_its_own_tree_keeps_its_promises(self) -> None:
+        """The tree is logd's own coordination server, which may be killed like every other part."""
         folder = Path(os.path.abspath(self.mktemp()))
         folder.mkdir()
         await self.run_world(folder, CoordinationProcess(str(folder / "tree")))
 
-    async def test_zookeeper(self) -> None:
-        """Over a real ZooKeeper."""
+    async def test_a_cluster_over_a_zookeeper_keeps_its_promises(self) -> None:
+        """Users may bring their own: the promises must not depend on how logd's server behaves."""
         reason = missing()
         if reason:
             self.skipTest(reason)
@@ -61,8 +61,8 @@ class ChaosTests(TestCase):
         folder.mkdir()
         await self.run_world(folder, ZooKeeperProcess(str(folder / "tree")))
 
-    async def test_ensemble(self) -> None:
-        """Over three real ZooKeepers, of which the leader and a follower are harmed, at times both."""
+    async def test_a_cluster_over_an_ensemble_keeps_its_promises(self) -> None:
+        """Of three real ZooKeepers the leader and a follower are harmed, at times both."""
         reason = missing() or ("" if ENSEMBLE else "only with LOGD_CHAOS_ENSEMBLE=1: it takes as long as the others")
         if reason:
             self.skipTest(reason)
@@ -72,7 +72,7 @@ class ChaosTests(TestCase):
         await self.run_world(folder, tree, *tree.targets())
 
     async def run_world(self, folder: Path, tree: TreeProcess, *tree_targets: Target) -> None:
-        """Start, torment, heal, wait for the end, judge."""
+        """Start a world, harm and heal it, wait until the groups have handled all, and judge the ledgers."""
         world = World(folder, tree, tree_targets=tree_targets) if tree_targets else World(folder, tree)
         self.addCleanup(deferToThread, world.kill)
         await deferToThread(world.start_servers)
@@ -104,7 +104,7 @@ class ChaosTests(TestCase):
         self.assertGreater(count, 0)
 
     async def create(self, addresses: str) -> None:
-        """Make the topic."""
+        """Create the topic."""
         admin = Admin(addresses, reactor=reactor)
         await admin.create(TOPIC, PARTITIONS)
         await admin.close()
@@ -128,7 +128,7 @@ class ChaosTests(TestCase):
         raise AssertionError(f"not settled after {SETTLE_SECONDS} s: {left[:8]}")
 
     async def committed(self, client: ICoordination, group: str, partition: int) -> int:
-        """A group's committed position; 0 where it has none."""
+        """Return a group's committed position; 0 where it has none."""
         try:
             data, _ = await client.get(paths.group_offset(group, TOPIC, partition))
         except CoordinationError:

@@ -1,4 +1,4 @@
-"""What must hold of the ledgers in the end, whatever was killed, paused and cut off in between."""
+"""The verdict on the ledgers at the end: nothing acknowledged is lost, nothing is out of order."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tests.integration.chaos.ledger import read_rows
 
 @define
 class Handled:
-    """What one group did in one partition."""
+    """The work of one group in one partition."""
 
     #: Numbers of messages by their ids.
     numbers: dict[int, int] = field(factory=dict)
     #: The furthest position behind a message that was handled.
     end: int = 0
-    #: How often a message was handled again.
+    #: Messages handled again, counted each time.
     again: int = 0
 
 
 def read_acknowledged(path: Path) -> dict[int, dict[int, int]]:
-    """By partition: the first number of each set, by the id that was acknowledged for it."""
+    """Return, by partition, the first number of each set by the id that was acknowledged for it."""
     found: dict[int, dict[int, int]] = {}
     for partition, first, _, position in read_rows(path):
         found.setdefault(partition, {})[position] = first
@@ -31,7 +31,7 @@ def read_acknowledged(path: Path) -> dict[int, dict[int, int]]:
 
 
 def read_handled(paths: Iterable[Path], problems: list[str]) -> dict[int, Handled]:
-    """What the consumers of one group did, all their lives together, by partition."""
+    """Return the work of a group's consumers in all their lives, by partition; add contradictions to ``problems``."""
     found: dict[int, Handled] = {}
     jumps = []
     for path in paths:
@@ -50,8 +50,8 @@ def read_handled(paths: Iterable[Path], problems: list[str]) -> dict[int, Handle
             last[partition] = behind
             handled.end = max(handled.end, behind)
     for name, partition, before, position in jumps:
-        # To go ahead is right only where somebody else of the group handled what lies between, since a partition that
-        # comes back goes on where it was committed.
+        # A jump ahead is right only where another member of the group handled the messages in between: a partition
+        # that comes back goes on where it was committed.
         if before not in found[partition].numbers:
             problems.append(f"{name}: partition {partition}: from {before} to {position}, and nobody handled {before}")
     return found
@@ -64,7 +64,7 @@ def judge_group(
     committed: Mapping[int, int],
     set_messages: int,
 ) -> tuple[list[str], int]:
-    """Everything that is wrong with what a group did, and how many messages it handled more than once."""
+    """Return the problems found in a group's work, and the number of messages that it handled more than once."""
     problems: list[str] = []
     handled = read_handled(list(paths), problems)
     for partition, sets in acknowledged.items():

@@ -33,7 +33,7 @@ class Part(Protocol):
         ...
 
     def stop(self) -> int:
-        """Ask it to stop; return its exit status."""
+        """Stop it in order; return its exit status."""
         ...
 
     def kill(self) -> int:
@@ -46,13 +46,13 @@ class TreeProcess(Part, Protocol):
 
     @property
     def hosts(self) -> str:
-        """Where its clients connect."""
+        """The address of the server, as clients take it."""
         ...
 
 
 @frozen
 class Target:
-    """A part, by the name that the account of a run gives it."""
+    """A part of the world, by the name that the account of a run gives it."""
 
     name: str
     part: Part = field(eq=False)
@@ -71,7 +71,7 @@ class Member:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Begin another life."""
+        """Start the consumer again, with another ledger; wait until it catches SIGTERM."""
         self.lives += 1
         ledger = self.folder / f"{self.group}-{self.name}-{self.lives}.ledger"
         arguments = (self.brokers, self.hosts, self.group, str(ledger))
@@ -79,7 +79,7 @@ class Member:
         _wait_for(ledger, self.process)
 
     def stop(self) -> int:
-        """Have it leave the group; return its exit status."""
+        """Make it leave the group; return its exit status."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
@@ -93,14 +93,14 @@ class Member:
 
 @define(eq=False)
 class World:
-    """Everything, and where it writes."""
+    """All processes of a run, and the folder that they write to."""
 
     folder: Path
     tree: TreeProcess
     brokers: list[BrokerProcess] = field(factory=list)
     members: list[Member] = field(factory=list)
     producer: subprocess.Popen[bytes] | None = None
-    #: What may be harmed of the tree; the whole where nothing else is said.
+    #: The parts of the tree that may be harmed; by default the whole.
     tree_targets: tuple[Target, ...] = field()
 
     @tree_targets.default
@@ -109,7 +109,7 @@ class World:
 
     @property
     def addresses(self) -> str:
-        """Where clients begin."""
+        """The addresses of all brokers, as clients take them."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
@@ -133,7 +133,7 @@ class World:
             self.brokers.append(BrokerProcess(data, options, zookeeper=self.tree.hosts).start())
 
     def start_clients(self) -> None:
-        """Start the consumers and the producer; the topic is there."""
+        """Start the consumers and the producer; the topic must exist."""
         for group in GROUPS:
             for number in range(CONSUMERS):
                 member = Member(group, str(number), self.folder, self.addresses, self.tree.hosts)
@@ -144,7 +144,7 @@ class World:
         _wait_for(self.published, self.producer)
 
     def targets(self) -> list[Target]:
-        """All that may be harmed: not the producer, whose account says what must not be lost."""
+        """Return the parts that may be harmed: not the producer, whose ledger says what must not be lost."""
         return [
             *self.tree_targets,
             *(Target(f"broker {number}", broker) for number, broker in enumerate(self.brokers)),
@@ -152,7 +152,7 @@ class World:
         ]
 
     def stop_producer(self) -> int:
-        """Have the producer wait for its answers and end; return its exit status."""
+        """Make the producer wait for its answers and end; return its exit status."""
         producer, self.producer = self.producer, None
         return 0 if producer is None else _end(producer, signal.SIGTERM)
 

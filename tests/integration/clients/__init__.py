@@ -1,1 +1,1 @@
-"""Real clients against real brokers: old ones, groups, losses, brokers that go away."""
+"""Real clients against real brokers: clients of 0.7, groups, TLS, losses, brokers that go away."""

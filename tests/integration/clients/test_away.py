@@ -1,4 +1,4 @@
-"""Commands and scripts whose broker goes away: they say so, notice failures by themselves, and end at once."""
+"""Commands and scripts whose broker goes away: they report it, notice failures by themselves, and end at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ react(lambda reactor: Deferred.fromCoroutine(main(reactor)))
 
 
 class Lines(threading.Thread):
-    """The lines that a process writes on stderr, as they come."""
+    """A thread that collects what a process writes on stderr."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         super().__init__(daemon=True)
@@ -55,17 +55,17 @@ class Lines(threading.Thread):
                 self._changed.notify_all()
 
     def until(self, words: str) -> None:
-        """Wait until these words were written."""
+        """Wait until ``words`` were written."""
         with self._changed:
             if not self._changed.wait_for(lambda: words in self.text, PATIENCE):
                 raise AssertionError(f"waited {PATIENCE} seconds for {words!r} in {self.text!r}")
 
 
 class AwayTests(CliTestCase):
-    """A broker that is killed under a command."""
+    """Commands and scripts without their broker."""
 
     def producing(self, *more: str) -> tuple[subprocess.Popen[bytes], Lines]:
-        """A produce command whose first line is acknowledged, and whose second came when the broker was gone."""
+        """Begin a produce command whose first line is acknowledged, and kill the broker before the second."""
         self.logd("topics", "create", "t")
         process = self.begin("produce", "t", *more)
         lines = Lines(process)
@@ -79,21 +79,21 @@ class AwayTests(CliTestCase):
         return process, lines
 
     def ended(self, process: subprocess.Popen[bytes], lines: Lines) -> int:
-        """Wait for the end, with standard input still open."""
+        """Wait for the end of a process whose standard input is still open; return its status."""
         status = process.wait(PATIENCE)
         lines.join(PATIENCE)
         self.broker.start()
         return status
 
-    def test_failed_without_input(self) -> None:
-        """produce ends by itself when a line cannot be delivered, though no more input comes; its count is right."""
+    def test_produce_ends_when_a_line_cannot_be_delivered(self) -> None:
+        """It does not wait for more input, and its count of acknowledged messages is right."""
         process, lines = self.producing("--timeout", "4")
         lines.until("no connection to the broker at")
         self.assertEqual(self.ended(process, lines), 3)
         self.assertIn("1 of 2 messages were acknowledged, then: not delivered to topic 't'", lines.text)
 
-    def test_back_again(self) -> None:
-        """produce says that the broker is back, and delivers what waited."""
+    def test_produce_delivers_once_the_broker_is_back(self) -> None:
+        """It reports the loss and the return of the connection, and no line is missing."""
         process, lines = self.producing()
         lines.until("no connection to the broker at")
         self.broker.start()
@@ -104,16 +104,16 @@ class AwayTests(CliTestCase):
         self.assertEqual(process.wait(PATIENCE), 0)
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"one\ntwo\n")
 
-    def test_interrupted(self) -> None:
-        """On Ctrl-C while the broker is away produce prints its count; that takes as long as it gives the broker."""
+    def test_an_interrupted_produce_prints_its_count(self) -> None:
+        """Without the count, a user could not tell which lines to send again; it waits for the broker before."""
         process, lines = self.producing()
         lines.until("no connection to the broker at")
         process.send_signal(signal.SIGINT)
         self.assertEqual(self.ended(process, lines), 130)
         self.assertIn("interrupted; 1 of 2 messages were acknowledged", lines.text)
 
-    def test_consume(self) -> None:
-        """consume says that the broker went and came back, and goes on."""
+    def test_consume_goes_on_once_the_broker_is_back(self) -> None:
+        """It reports the loss and the return of the connection; messages sent afterwards arrive."""
         self.logd("produce", "t", given=b"one\n")
         process = self.begin("consume", "t")
         lines = Lines(process)
@@ -126,19 +126,19 @@ class AwayTests(CliTestCase):
         self.logd("produce", "t", given=b"two\n")
         self.assertEqual(process.stdout.readline(), b"two\n")
 
-    def test_blocking(self) -> None:
-        """A script without a broker is told after a few seconds, and one Ctrl-C ends it at once."""
+    def test_a_blocking_script_reports_the_loss_and_ends_on_ctrl_c(self) -> None:
+        """The report comes after a few seconds, and one Ctrl-C is enough."""
         text = self.interrupted(_BLOCKING)
         self.assertIn("KeyboardInterrupt", text)
         self.assertNotIn("nothing waited", text)
 
-    def test_deferred(self) -> None:
-        """A program on Twisted's reactor that begins no log is told as well, once, and ends at once."""
+    def test_a_program_without_a_log_reports_the_loss_once(self) -> None:
+        """A program that never begins Twisted's log would otherwise wait in silence; Ctrl-C ends it at once."""
         text = self.interrupted(_DEFERRED)
         self.assertEqual(text.count("no connection to the broker at"), 1, text)
 
     def interrupted(self, program: str) -> str:
-        """Run a program without a broker until it is told so, send SIGINT, and return its standard error."""
+        """Run a program without a broker until it reports that, send SIGINT, and return its standard error."""
         self.broker.stop()
         script = Path(self.mktemp())
         script.write_text(program)
@@ -160,17 +160,17 @@ class AwayTests(CliTestCase):
 
 
 class TooLongTests(CliTestCase):
-    """Lines that are longer than a message may be."""
+    """Lines longer than a message may be."""
 
-    def test_skipped(self) -> None:
-        """With --skip-too-long produce goes on with the next line, and its count is what is stored."""
+    def test_produce_leaves_out_lines_that_are_too_long(self) -> None:
+        """With --skip-too-long it goes on with the next line, and counts only the lines that are stored."""
         given = b"one\n" + b"x" * 40 + b"\ntwo\n" + b"y" * 700_000 + b"\nthree\n"
         self.logd("produce", "t", "--message-bytes", "30", "--skip-too-long", given=given)
-        self.assertIn("logd: 2 lines were left out: they are longer than --message-bytes\n3 messages", self.errors)
+        self.assertIn("logd: left out 2 lines longer than --message-bytes\n3 messages", self.errors)
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"one\ntwo\nthree\n")
 
-    def test_skipped_by_broker(self) -> None:
-        """So does it with lines that only the broker's smaller message.bytes refuses, compressed or not."""
+    def test_produce_leaves_out_lines_that_the_broker_refuses(self) -> None:
+        """The topic's message.bytes is below the command's: sets, also compressed, are sent again without them."""
         lines = [os.urandom(600 if number % 50 == 7 else 20).hex().encode() for number in range(500)]
         kept = [line for line in lines if len(line) < 1000]
         for compression in ("none", "zstd"):
@@ -180,15 +180,13 @@ class TooLongTests(CliTestCase):
             summary = json.loads(
                 self.logd("produce", topic, "--skip-too-long", "--json", "--compression", compression, given=given)
             )
-            self.assertIn(
-                "logd: 10 lines were left out: they are longer than the broker's or topic's message.bytes", self.errors
-            )
+            self.assertIn("logd: left out 10 lines longer than the broker's or topic's message.bytes", self.errors)
             self.assertEqual([summary[name] for name in ("messages", "acknowledged", "skipped")], [490, 490, 10])
             self.assertEqual((summary["bytes"], summary["error"]), (490 * 40, None))
             self.assertEqual(self.logd("consume", topic, "--exit-at-end").splitlines(), kept)
 
-    def test_refused_by_broker(self) -> None:
-        """A message that the broker refuses is named, with its size and the setting."""
+    def test_a_refused_message_is_named_with_its_size(self) -> None:
+        """The error names the broker's setting too, which the user has to raise."""
         self.refused(
             1,
             (
@@ -199,7 +197,7 @@ class TooLongTests(CliTestCase):
         )
 
     def long_line(self) -> str:
-        """Make a file of one long line."""
+        """Make a file of one long line, and return its path."""
         path = Path(self.mktemp())
         path.write_bytes(b"x" * 1_200_000)
         return os.path.abspath(path)

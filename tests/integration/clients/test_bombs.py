@@ -1,4 +1,4 @@
-"""Small messages that want to become large ones, at a real consumer."""
+"""Compression bombs at a real consumer: small messages that would expand to 256 MiB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.integration.peers import PATIENCE, BrokerTestCase
 
 ROOT = Path(__file__).resolve().parents[3]
-#: Runs a command, and writes to the file in MEMORY how much it had at most.
+#: A program that runs a command, and writes its /proc/self/status at the end to the file named by MEMORY.
 PROGRAM = """
 import atexit, os
 from pathlib import Path
@@ -28,19 +28,19 @@ from logd.cli.main import main
 main(prog_name="logd")
 """
 MEGABYTE = 1 << 20
-#: Four times what a consumer lets a message become.
+#: Four times the limit to which a consumer expands a message.
 BOMB_BYTES = 256 * MEGABYTE
-#: What a consumer takes at most: itself, what it lets a message become, and some. With a bomb in it, it takes more.
+#: Most memory of a consumer that keeps to its limit; a consumer that expands a bomb takes more.
 MOST_BYTES = BOMB_BYTES
 
 
 def wrapper(codec: int, payload: bytes) -> bytes:
-    """A magic-1 entry."""
+    """Return a magic-1 entry."""
     return (len(payload) + 6).to_bytes(4, "big") + bytes((1, codec)) + crc32(payload).to_bytes(4, "big") + payload
 
 
 def bomb(compressor: Any) -> bytes:
-    """Zeros, a megabyte at a time."""
+    """Return BOMB_BYTES zeros, compressed a megabyte at a time."""
     pieces = [bytes(compressor.compress(bytes(MEGABYTE)) or b"") for _ in range(BOMB_BYTES // MEGABYTE)]
     if isinstance(compressor, cramjam.zstd.Compressor):
         return bytes(compressor.finish())
@@ -48,16 +48,16 @@ def bomb(compressor: Any) -> bytes:
 
 
 class BombTests(BrokerTestCase):
-    """The broker takes them: it looks at their outside alone."""
+    """Bombs that the broker stores: it checks a wrapper's sum and does not expand it."""
 
-    def test_consume(self) -> None:
-        """``logd consume`` fails on each without blowing up, and says where to go on behind it."""
+    def test_a_consumer_refuses_a_bomb_in_bounded_memory(self) -> None:
+        """The error names the option and the position behind the bomb, from which the next message is read."""
         bombs = {
             "gzip": wrapper(1, bomb(zlib.compressobj(wbits=31))),
             "zstd": wrapper(3, bomb(cramjam.zstd.Compressor())),
         }
         peer = self.connect()
-        # What snappy makes a megabyte of stays below the bound; one that says more than it can hold is refused here.
+        # snappy cannot reach the bound from a megabyte; the broker refuses a header that claims more than follows.
         lying = wrapper(2, b"\x80\x80\x80\x80\x04" + bytes(cramjam.snappy.compress_raw(bytes(1000)))[2:])
         self.assertEqual(peer.ask(ProduceAck(-1, 0, (ProducePart("snappy", 0, 0, False, lying),))).parts[0].error, 2)
         for name, harmful in bombs.items():
@@ -69,7 +69,7 @@ class BombTests(BrokerTestCase):
             status, output, errors, memory = self.consume(name)
             self.assertEqual((status, output), (1, b"before\n"), errors)
             self.assertLess(memory, MOST_BYTES, name)
-            # It is not damaged, so whoever skips damage does not skip it: it may hold messages that are wanted.
+            # It is not damaged, so skipping damage does not skip it: it may hold messages that are wanted.
             status, output, errors, memory = self.consume(name, "--on-corrupt", "skip")
             self.assertEqual((status, output), (1, b"before\n"), errors)
             self.assertIn("would expand to more than 67108864 bytes", errors)
@@ -81,7 +81,7 @@ class BombTests(BrokerTestCase):
             self.assertEqual((status, output), (0, b"behind\n"), errors)
 
     def consume(self, topic: str, *options: str) -> tuple[int, bytes, str, int]:
-        """Run the command; return its status, what it wrote, and the most memory that it had."""
+        """Run the command; return its status, output, errors and peak memory in bytes."""
         memory = Path(self.mktemp())
         env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": self.broker.address, "MEMORY": str(memory)}
         command = [sys.executable, "-c", PROGRAM, "consume", topic, "--exit-at-end", *options]

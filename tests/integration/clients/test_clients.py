@@ -26,30 +26,30 @@ from logd.testing.processes.broker import BrokerProcess
 
 
 class ClientsCase(TestCase):
-    """One broker, stopped at the end."""
+    """One broker, stopped in order at the end."""
 
     timeout = 60
 
     def setUp(self) -> None:
-        """Start it."""
+        """Start the broker."""
         self.broker = BrokerProcess(os.path.abspath(self.mktemp()))
         self.broker.start()
         self.addCleanup(self.broker.stop)
 
     def producer(self, **settings: Any) -> Producer:
-        """A producer, closed at the end."""
+        """Return a producer that is closed at the end."""
         producer = Producer(self.broker.address, reactor=reactor, **settings)
         self.addCleanup(producer.close, 5.0)
         return producer
 
     def consumer(self, **settings: Any) -> Consumer:
-        """A consumer, closed at the end."""
+        """Return a consumer that is closed at the end."""
         consumer = Consumer(self.broker.address, reactor=reactor, **settings)
         self.addCleanup(consumer.close)
         return consumer
 
     async def read(self, topic: str, **settings: Any) -> list[Message]:
-        """All messages that are in a topic now."""
+        """Return all messages that are in a topic now."""
         (stream,) = self.consumer(**settings).create_message_streams(topic, 1)
         messages: list[Message] = []
         async for batch in stream.batches(until=await stream.end_positions()):
@@ -58,10 +58,10 @@ class ClientsCase(TestCase):
 
 
 class RoundTripTests(ClientsCase):
-    """What is sent comes back."""
+    """Messages that are sent and read back."""
 
-    async def test_every_kind_of_message(self) -> None:
-        """Payloads, keys, times, headers, tombstones, each compression: all come back as they were."""
+    async def test_every_kind_of_message_comes_back_as_it_was(self) -> None:
+        """Empty, keyed, with time and headers, a tombstone, and one of half a megabyte, by each compression."""
         messages = [
             Message(b"plain"),
             Message(b""),
@@ -74,8 +74,8 @@ class RoundTripTests(ClientsCase):
             await producer.send("t", MessageSet(messages, codec))
         self.assertEqual(await self.read("t", fetch_bytes=1000), messages * 4)
 
-    async def test_each_acks(self) -> None:
-        """With each acks messages of many sends come back in order, partition by partition."""
+    async def test_messages_keep_their_order_with_each_acks(self) -> None:
+        """2000 sends, batched or not, with acks -1, 0 and 1: none is missing or out of order in its partition."""
         admin = Admin(self.broker.address, reactor=reactor)
         self.addCleanup(admin.close)
         for acks in (-1, 0, 1):
@@ -97,8 +97,8 @@ class RoundTripTests(ClientsCase):
                 want = [b"%d-%d" % (b, n) for b in (1, 1000) for n in range(2000) if n % 3 == partition]
                 self.assertEqual(got, want)
 
-    async def test_ids(self) -> None:
-        """Sent names the ids that the messages have when they are read; a stream may begin at each, and at a time."""
+    async def test_sent_names_the_ids_that_readers_see(self) -> None:
+        """A stream may begin at each of these ids, also inside a compressed set, and at a time."""
         producer = self.producer()
         sent = [
             await producer.send("t", [b"a", b"b"]),
@@ -111,14 +111,14 @@ class RoundTripTests(ClientsCase):
             self.assertEqual([m.id for m in again], [m.id for m in messages if m.id >= message.id])
         self.assertEqual(len(await self.read("t", start=Time(0))), 5)
 
-    async def test_load_balancer(self) -> None:
-        """A producer that knows one address only delivers; the broker picks partitions."""
+    async def test_a_producer_that_discovers_nothing_delivers(self) -> None:
+        """Behind a load balancer it knows one address, and the broker picks the partition."""
         producer = self.producer(discover=False)
         sent = await producer.send("t", b"x")
         self.assertEqual(sent, Sent("t", 0, 0, 10))
 
-    async def test_refused_sets(self) -> None:
-        """A message above the broker's limit fails alone; those sent behind it at once are delivered."""
+    async def test_a_refused_message_fails_alone(self) -> None:
+        """A message sent at once behind one above the broker's limit is delivered."""
         producer = self.producer(message_bytes=2_000_000)
         large = producer.send("t", b"x" * 1_500_000)
         small = producer.send("t", b"y")
@@ -126,8 +126,8 @@ class RoundTripTests(ClientsCase):
         await small
         self.assertEqual([m.payload for m in await self.read("t")], [b"y"])
 
-    async def test_admin(self) -> None:
-        """Topics are made once, described and deleted."""
+    async def test_a_topic_is_made_once_described_and_deleted(self) -> None:
+        """The second creation fails with TopicExists; positions of a partition are those of its messages."""
         admin = Admin(self.broker.address, reactor=reactor)
         self.addCleanup(admin.close)
         uuid = await admin.create("t", 4)
@@ -144,8 +144,8 @@ class RoundTripTests(ClientsCase):
 class RestartTests(ClientsCase):
     """Brokers that stop, and brokers that are killed."""
 
-    async def test_through_restarts(self) -> None:
-        """Producer and stream go on through stops and kills: first occurrences in order, nothing missing."""
+    async def test_clients_go_on_through_stops_and_kills(self) -> None:
+        """Of 20,000 messages none is missing; a message may repeat, but its first occurrence is in order."""
         total = 20_000
         clock: Any = reactor
         producer = self.producer(retry_delay=0.02, retry_delay_limit=0.1, batch_messages=100)
@@ -189,18 +189,18 @@ class RestartTests(ClientsCase):
 
 
 class ScriptTests(ClientsCase):
-    """Scripts that block, as processes of their own."""
+    """Blocking scripts, each a process of its own."""
 
     def script(self, text: str) -> subprocess.Popen[bytes]:
-        """Start one; ``BROKER`` in it is the broker's address."""
+        """Start a script; ``BROKER`` in it is replaced by the broker's address."""
         code = textwrap.dedent(text).replace("BROKER", repr(self.broker.address))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.Popen(
             [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
         )
 
-    async def test_the_papers_sample(self) -> None:
-        """Producer and consumer as in the paper, in a script that ends by itself."""
+    async def test_the_papers_sample_runs_as_a_script(self) -> None:
+        """Producer and consumer are written as in the paper; the script ends by itself, with nothing on stderr."""
         script = self.script(
             """
             from logd.client.blocking import Consumer, Producer
@@ -220,8 +220,8 @@ class ScriptTests(ClientsCase):
         output, errors = await deferToThread(script.communicate, timeout=30)
         self.assertEqual((output, errors, script.returncode), (b"test message str\n", b"", 0))
 
-    async def test_interrupt(self) -> None:
-        """Ctrl-C ends a script that waits for a message."""
+    async def test_ctrl_c_ends_a_script_that_waits(self) -> None:
+        """The blocking consumer raises KeyboardInterrupt in the loop, as any blocking read of Python does."""
         script = self.script(
             """
             import signal

@@ -1,4 +1,4 @@
-"""Consumer groups over real brokers and a real coordination server: a member is killed, a member is forgotten."""
+"""Consumer groups over real brokers and a real coordination server: one member is killed, one is dropped."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ react(lambda reactor: Deferred.fromCoroutine(main(reactor)))
 
 
 class Lines(ProcessProtocol):
-    """What the member has printed."""
+    """The output of the member's process."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Begin without any output."""
         self.data = b""
         self.errors = b""
         self.ended = False
 
     def outReceived(self, data: bytes) -> None:  # noqa: N802  # ProcessProtocol's name
-        """What it read."""
+        """Keep standard output: the messages that the member read."""
         self.data += data
 
     def errReceived(self, data: bytes) -> None:  # noqa: N802
-        """What it complains of."""
+        """Keep standard error."""
         self.errors += data
 
     def processEnded(self, reason: object) -> None:  # noqa: N802
-        """It is gone."""
+        """Note that the process has ended."""
         self.ended = True
 
     @property
     def seen(self) -> list[bytes]:
-        """Whole lines."""
+        """The whole lines so far."""
         return self.data.split(b"\n")[:-1]
 
 
 class KilledMemberTests(ClusterTestCase):
-    """Two members, one of which is killed."""
+    """Two members, one of them in a process that is killed."""
 
     async def produce(self, name: bytes) -> set[bytes]:
-        """Fifty messages to each partition."""
+        """Send fifty messages to each partition; return their payloads."""
         producer = self.producer()
         sent = set()
         for partition in range(PARTITIONS):
@@ -73,8 +73,8 @@ class KilledMemberTests(ClusterTestCase):
             sent.update(payloads)
         return sent
 
-    async def test_killed(self) -> None:
-        """Each takes half; when one is killed the other takes over, and everything was delivered at least once."""
+    async def test_the_other_member_takes_over_from_a_killed_one(self) -> None:
+        """Each has half of the partitions before; every message is delivered at least once."""
         await self.admin().create("t", PARTITIONS)
         member = Lines()
         process = reactor.spawnProcess(
@@ -107,10 +107,10 @@ class KilledMemberTests(ClusterTestCase):
 
 
 class DroppedMemberTests(ClusterTestCase):
-    """Two members in one process, one of which is forgotten by its application."""
+    """Two members in one process, one of which its application drops without closing it."""
 
-    async def test_loop_that_raises(self) -> None:
-        """The loop of one raises, and nothing is closed: within seconds the other has all partitions."""
+    async def test_a_member_whose_loop_raises_gives_up_its_partitions(self) -> None:
+        """Nothing closes the consumer; the other must have all partitions long before the session of 30 s ends."""
         await self.admin().create("t", PARTITIONS)
         other = Consumer(group="g", zookeeper=self.tree.hosts, session_timeout=30.0, reactor=CLOCK)
         self.addCleanup(other.close)

@@ -1,7 +1,7 @@
-"""Brokers that are killed under the real clients: what was acknowledged, and what a consumer has seen, stays.
+"""Brokers that are killed under the real clients: acknowledged messages stay, and so do those that a consumer has seen.
 
 LOGD_TEST_ROUNDS says how often, three times unless it is set: ``LOGD_TEST_ROUNDS=50 python -m twisted.trial
-tests.integration.clients.test_kills_clients``. Files are looked at without logd's code, also between kill and start.
+tests.integration.clients.test_kills_clients``. Files are checked without logd's code, also between kill and start.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ CLOCK: Any = reactor
 
 
 class KillTests(TestCase):
-    """SIGKILL at any moment."""
+    """SIGKILL of the broker at any moment."""
 
     timeout = 60 + 10 * ROUNDS
 
     def setUp(self) -> None:
-        """One broker, and notes of what it told: by partition, from ids to bytes and to payloads."""
+        """Start a broker; nothing is acknowledged or seen yet."""
         self.random = Random()
         self.data = Path(os.path.abspath(self.mktemp()))
         self.broker = BrokerProcess(str(self.data), OPTIONS)
@@ -55,8 +55,8 @@ class KillTests(TestCase):
         self.over = False
         self.failures: list[Failure] = []
 
-    async def test_rounds(self) -> None:
-        """Acknowledged sets, and messages that a consumer has seen, stay at their ids; in the end all is sound."""
+    async def test_acknowledged_and_seen_messages_stay_at_their_ids(self) -> None:
+        """Producers and a consumer go on through every kill; the files are compared at each, and sound at the end."""
         clients: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay_limit": 0.1}
         producers = [Producer(self.broker.address, batch_messages=20, **clients) for _ in range(PRODUCERS)]
         consumer = Consumer(self.broker.address, **clients)
@@ -88,19 +88,19 @@ class KillTests(TestCase):
             self.assertEqual(min(seen), 0, partition)
 
     def went_on(self, count: int, seen: int) -> bool:
-        """Whether more than so much was acknowledged, and seen."""
+        """Return True when more than ``count`` sets were acknowledged and more than ``seen`` positions passed."""
         return self.count() > count and sum(self.seen_end) > seen
 
     def count(self) -> int:
-        """How many sets were acknowledged."""
+        """Return the number of acknowledged sets."""
         return sum(map(len, self.acknowledged))
 
     def folder(self, partition: int) -> Path:
-        """A partition's folder."""
+        """Return a partition's folder."""
         return self.data / f"t-{partition}"
 
     async def produce(self, name: bytes, producer: Producer) -> None:
-        """Send sets of all kinds, some dozen at a time; note each that is acknowledged with its bytes."""
+        """Send sets of all kinds, some dozen at a time; note the bytes of each that is acknowledged."""
         random = Random(self.random.random())
         serial = 0
 
@@ -121,7 +121,7 @@ class KillTests(TestCase):
             await gatherResults(sending)
 
     async def consume(self, consumer: Consumer) -> None:
-        """Note all that comes, to the end."""
+        """Note every message that arrives, until the consumer is closed."""
         (stream,) = consumer.create_message_streams("t", 1)
         async for message in stream:
             seen = self.seen[message.partition]
@@ -130,18 +130,18 @@ class KillTests(TestCase):
             self.seen_end[message.partition] = max(self.seen_end[message.partition], message.next_position)
 
     def go_on(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
-        """Do something beside the rest; when it fails the test does."""
+        """Run ``work`` in the background; its failure fails the test."""
         return Deferred.fromCoroutine(work).addErrback(self.failures.append)
 
     async def until(self, true: Callable[[], bool]) -> None:
-        """Look again and again until something is true; the test's timeout ends it."""
+        """Poll until ``true()`` holds; the test's timeout is the limit."""
         while not true():
             for failure in self.failures:
                 failure.raiseException()
             await deferLater(CLOCK, 0.005)
 
     def check_files(self, when: str) -> None:
-        """Compare the files with what was told so far. A broker that was killed may leave a part of an entry."""
+        """Compare the files with the notes so far. A broker that was killed may leave a part of an entry."""
         for partition in range(PARTITIONS):
             first, content = partition_bytes(self.folder(partition))
             self.assertEqual(first, 0, when)

@@ -1,4 +1,4 @@
-"""Clients of Kafka 0.7, byte for byte, against a real broker: nothing here uses our own encoders."""
+"""Clients of Kafka 0.7, byte for byte, against a real broker: nothing here uses logd's encoders."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ EMPTY = bytes.fromhex("0000")
 
 
 def entry(payload: bytes) -> bytes:
-    """A magic-0 entry."""
+    """Return a magic-0 entry."""
     return pack(">iBI", 5 + len(payload), 0, crc32(payload)) + payload
 
 
 def text(value: str) -> bytes:
-    """A str field."""
+    """Return a string field: its length in two bytes, then UTF-8."""
     encoded = value.encode()
     return pack(">h", len(encoded)) + encoded
 
 
 def request(number: int, body: bytes) -> bytes:
-    """A frame."""
+    """Return the frame of a request."""
     return pack(">ih", 2 + len(body), number) + body
 
 
 def produce_body(topic: str, partition: int, message_set: bytes) -> bytes:
-    """A Produce without its head."""
+    """Return the body of a Produce."""
     return text(topic) + pack(">ii", partition, len(message_set)) + message_set
 
 
 def produce(topic: str, partition: int, message_set: bytes) -> bytes:
-    """A Produce."""
+    """Return a Produce."""
     return request(0, produce_body(topic, partition, message_set))
 
 
 def fetch_body(topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
-    """A Fetch without its head."""
+    """Return the body of a Fetch."""
     return text(topic) + pack(">iqi", partition, offset, max_bytes)
 
 
 def fetch(topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
-    """A Fetch."""
+    """Return a Fetch."""
     return request(1, fetch_body(topic, partition, offset, max_bytes))
 
 
 def multi_fetch(*bodies: bytes) -> bytes:
-    """A MultiFetch."""
+    """Return a MultiFetch."""
     return request(2, pack(">h", len(bodies)) + b"".join(bodies))
 
 
 def offsets(topic: str, partition: int, time: int, count: int) -> bytes:
-    """An Offsets request."""
+    """Return an Offsets request."""
     return request(4, text(topic) + pack(">iqi", partition, time, count))
 
 
 class LegacyTestCase(BrokerTestCase):
-    """A broker, and what a client of 0.7 asks."""
+    """A broker, and the reading loop of a 0.7 consumer."""
 
     def read(self, peer: Peer, topic: str, count: int, partition: int = 0) -> bytes:
-        """Fetch as a consumer does, again and again, until there are so many bytes."""
+        """Fetch as a consumer does until ``count`` bytes have come, and return all."""
         got = bytearray()
 
         def enough() -> bool:
@@ -77,12 +77,12 @@ class LegacyTestCase(BrokerTestCase):
 
 
 class GoldenTests(LegacyTestCase):
-    """The bytes that clients of 2011 sent and got."""
+    """The bytes that clients of 2011 sent and received, at a broker with segments of 100 bytes."""
 
     options = ("--set", "segment.bytes=100")
 
-    def test_golden_vectors(self) -> None:
-        """The requests of the protocol's golden vectors, and the answers that they get."""
+    def test_golden_requests_get_golden_answers(self) -> None:
+        """They are written out in hex, so that no encoder of logd can be wrong on both sides."""
         peer = self.connect()
         # A topic that does not exist is empty, and Offsets has 0 for it; then the produce makes it.
         peer.send(bytes.fromhex("00000018 0004 0004 74657374 00000000 ffffffffffffffff 00000001"))
@@ -104,8 +104,8 @@ class GoldenTests(LegacyTestCase):
         self.assertEqual(self.read(peer, "test", 30), HELLO * 2)
         self.assertEqual(self.content("test"), HELLO * 2)
 
-    def test_offsets(self) -> None:
-        """Twenty appends of twelve bytes, a hundred bytes to a segment: latest and earliest offsets."""
+    def test_offsets_lists_segment_starts_from_the_end(self) -> None:
+        """Twenty appends of twelve bytes: latest, earliest, limited and timed; a fetch ends with its segment."""
         peer = self.connect()
         peer.send(produce("t", 0, entry(b"123")) * 20)
         self.read(peer, "t", 240)
@@ -119,8 +119,8 @@ class GoldenTests(LegacyTestCase):
         peer.send(fetch("t", 0, 0, 1000) + fetch("t", 0, 108, 1000))
         self.assertEqual((len(peer.frame()), len(peer.frame())), (110, 110))
 
-    def test_overhead(self) -> None:
-        """A message of magic 0 takes nine bytes more than its payload, on the wire and on the disk."""
+    def test_a_plain_message_takes_nine_bytes_of_overhead(self) -> None:
+        """This holds on the wire and on the disk, as in the paper's comparison of message sizes (section 5)."""
         peer = self.connect()
         peer.send(produce("t", 0, b"".join(entry(bytes(200)) for _ in range(50))))
         self.assertEqual(len(self.read(peer, "t", 50 * 209)), 50 * 209)
@@ -128,10 +128,10 @@ class GoldenTests(LegacyTestCase):
 
 
 class BehaviourTests(LegacyTestCase):
-    """Errors, refusals and order."""
+    """Errors, refusals and order, as 0.7 had them."""
 
-    def test_errors(self) -> None:
-        """Every error that a fetch can have, in one row of requests and one of answers."""
+    def test_each_wrong_fetch_gets_its_error(self) -> None:
+        """The requests are pipelined, so that an error must not cost the answers behind it."""
         peer = self.connect()
         peer.send(produce("t", 0, HELLO))
         self.read(peer, "t", 15)
@@ -151,8 +151,8 @@ class BehaviourTests(LegacyTestCase):
         peer.send(fetch("t", 0, 0, 3) + fetch("t", 0, 3, 0))
         self.assertEqual((peer.frame(), peer.frame()), (EMPTY + HELLO[:3], EMPTY))
 
-    def test_refusals(self) -> None:
-        """Bad sets are refused whole and logged; the connection goes on, and only what is sound is there."""
+    def test_bad_sets_are_refused_whole(self) -> None:
+        """A 0.7 Produce has no answer: the refusal is logged, and the connection goes on with the next set."""
         peer = self.connect()
         bad = [
             HELLO[:-1] + b"O",
@@ -169,8 +169,8 @@ class BehaviourTests(LegacyTestCase):
         self.until_logged("(8 so far)")
         self.assertIn("refused a message set of 127.0.0.1", self.broker_log())
 
-    def test_created_on_first_produce(self) -> None:
-        """Produces behind the one that makes their topic wait for it and keep their order, over many topics."""
+    def test_produces_wait_for_their_new_topic_in_order(self) -> None:
+        """200 produces to five new topics arrive at once; those behind a topic's first must not overtake it."""
         peer = self.connect()
         entries = [entry(b"%d" % number) for number in range(200)]
         peer.send(b"".join(produce(f"t{number % 5}", -1, each) for number, each in enumerate(entries)))
@@ -178,8 +178,8 @@ class BehaviourTests(LegacyTestCase):
             expected = b"".join(entries[number::5])
             self.assertEqual(self.read(peer, f"t{number}", len(expected)), expected)
 
-    def test_send_and_leave(self) -> None:
-        """What a producer sends before it closes is kept, though it is gone when its topic is made."""
+    def test_sets_of_a_producer_that_left_are_kept(self) -> None:
+        """A 0.7 producer closes without an answer, often before its topic is made."""
         entries = [entry(b"%d" % number) for number in range(400)]
         for number in range(10):
             with self.connect() as peer:
@@ -188,8 +188,8 @@ class BehaviourTests(LegacyTestCase):
         for number in range(10):
             self.assertEqual(self.read(peer, f"t{number}", len(b"".join(entries))), b"".join(entries))
 
-    def test_multi_produce(self) -> None:
-        """A MultiProduce to topics of which some are new."""
+    def test_a_multi_produce_creates_its_topics(self) -> None:
+        """Nine sets for three new topics come in one request; each topic has its own, in order."""
         peer = self.connect()
         bodies = [produce_body(f"t{number % 3}", 0, entry(b"%d" % number)) for number in range(9)]
         peer.send(request(3, pack(">h", 9) + b"".join(bodies)))
@@ -197,8 +197,8 @@ class BehaviourTests(LegacyTestCase):
             expected = b"".join(entry(b"%d" % each) for each in range(number, 9, 3))
             self.assertEqual(self.read(peer, f"t{number}", len(expected)), expected)
 
-    def test_pipelined(self) -> None:
-        """Thousands of requests with small and large answers: in order, and byte for byte."""
+    def test_pipelined_fetches_are_answered_in_order(self) -> None:
+        """3000 fetches with answers of 0 to 100,000 bytes; large answers must not be overtaken by small ones."""
         peer = self.connect()
         seed = random.Random(7)
         log = b"".join(entry(seed.randbytes(seed.randrange(2000))) for _ in range(500))
@@ -216,8 +216,8 @@ class BehaviourTests(LegacyTestCase):
         for offset, count in places:
             self.assertEqual(peer.frame(), EMPTY + log[offset : offset + count])
 
-    def test_malformed(self) -> None:
-        """Bytes that are no frame end their connection, with a logged reason, after what came before; no other one."""
+    def test_malformed_frames_close_only_their_connection(self) -> None:
+        """The request before is answered, the reason is logged, and another client is served as before."""
         other = self.connect()
         malformed = [
             ("00000000", "a frame of 0 bytes"),

@@ -1,4 +1,4 @@
-"""What commands say of a log that was lost and begins anew, and of gaps: against a real broker, each a process."""
+"""Commands at a real broker whose log was lost and begins anew, or has gaps: what they report, and where they go on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from logd.log.recovery.flush_mark import encode_mark
 from logd.protocol.entry import encode_gap
 from tests.integration.commands.test_cli import PATIENCE, CliTestCase
 
-#: Where a log begins anew that was lost and whose loss was accepted.
+#: First position of a log whose loss was accepted.
 ANEW = 1 << 40
 LINES = b"".join(b"%03d\n" % number for number in range(100))
 ENTRY = 4 + 19 + 3
 
 
 class LostLogTests(CliTestCase):
-    """A topic ``t`` of one partition, whose group has come to the end of its log."""
+    """A topic ``t`` of one partition, and a group at the end of its log."""
 
     def setUp(self) -> None:
         """Fill the topic and read it."""
@@ -32,7 +32,7 @@ class LostLogTests(CliTestCase):
         self.assertEqual(self.errors, "")
 
     def replace_log(self, start: int, size: int = 0, data: bytes = b"") -> None:
-        """Put a log of ``size`` bytes, which begin with ``data``, in the place of the partition's."""
+        """Replace the partition's log by one of ``size`` bytes from ``start`` on, which begin with ``data``."""
         self.broker.stop()
         folder = Path(self.broker.data, "t-0")
         shutil.rmtree(folder)
@@ -45,9 +45,9 @@ class LostLogTests(CliTestCase):
         self.broker.start()
         self.env |= {"LOGD_BROKER": self.broker.address, "LOGD_ZOOKEEPER": self.broker.coordination}
 
-    def test_group(self) -> None:
-        """Its lag is what the log has, and the loss is said. The consumer that passes it says so, too, and moves the
-        group behind it, also while nothing new comes: the next one is silent."""
+    def test_a_group_is_told_of_a_loss_once(self) -> None:
+        """`groups describe` shows the loss; a consumer reports it and commits the position behind it, though no message
+        comes, so that the next consumer has nothing to report."""
         self.replace_log(ANEW)
         (lag,) = json.loads(self.logd("groups", "describe", "g", "--json"))["partitions"]
         self.assertEqual((lag["lost"], lag["lag_bytes"], lag["lag_messages"]), ([len(LINES) // 4 * ENTRY, ANEW], 0, 0))
@@ -62,8 +62,8 @@ class LostLogTests(CliTestCase):
         self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), b"new\n")
         self.assertEqual(self.errors, "")
 
-    def test_position(self) -> None:
-        """A position that is not in the log any more is refused, and the ends that it has are named."""
+    def test_a_lost_position_is_refused_with_the_logs_ends(self) -> None:
+        """Both `consume --from` and `groups reset --to` name the range that a user may choose from."""
         self.replace_log(ANEW)
         self.logd("consume", "t", "--partition", "0", "--from", "12", status=1)
         self.assertIn(f"12 is not in the log, which is {ANEW} to {ANEW}", self.errors)
@@ -74,10 +74,10 @@ class LostLogTests(CliTestCase):
         (lag,) = json.loads(self.logd("groups", "describe", "g", "--json"))["partitions"]
         self.assertEqual((lag["position"], lag["lost"], lag["lag_bytes"]), (ANEW, None, 0))
 
-    def test_gap(self) -> None:
-        """A gap of 2^30 bytes costs no more than its beginning, and is told of."""
+    def test_a_consumer_passes_a_gap_of_2_30_bytes_and_reports_it(self) -> None:
+        """It reads only the gap's beginning: otherwise the command would take as long as a gigabyte does."""
         size = 1 << 30
         self.replace_log(0, size, encode_gap(size))
         self.logd("produce", "t", given=b"behind\n")
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"behind\n")
-        self.assertIn(f"1 gap of {size} bytes", self.errors)
+        self.assertIn(f"1 gap of {size:,} bytes", self.errors)

@@ -1,4 +1,4 @@
-"""Brokers, commands and a group of consumers on a tree that is behind TLS, and knows who may change what."""
+"""Brokers, commands and a group of consumers on a tree with TLS and access lists."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ CREDENTIALS = "logd:it's a secret"
 
 
 class DigestTests(ClusterTestCase):
-    """Two brokers that say who they are, over a tree without TLS."""
+    """Two brokers with credentials, over a tree without TLS."""
 
     def setUp(self):  # type: ignore[no-untyped-def]  # what the base says
-        """The credentials are in a file that brokers and commands are told of."""
+        """Write the credentials to the file that brokers and commands are given."""
         self.secret = os.path.abspath(f"{self.mktemp()}.credentials")
         with open(self.secret, "w", encoding="utf-8") as file:
             file.write(f"{CREDENTIALS}\n")
@@ -43,19 +43,19 @@ class DigestTests(ClusterTestCase):
         return super().setUp()
 
     def security(self) -> tuple[str, ...]:
-        """Further options of the brokers."""
+        """Return further options of the brokers."""
         return ()
 
     def tls(self) -> CoordinationTls | None:
-        """How the tree is reached."""
+        """Return the TLS settings of the tree's clients, None without TLS."""
         return None
 
     def environment(self) -> dict[str, str]:
-        """What commands are told by the environment."""
+        """Return the variables that commands are given."""
         return {"LOGD_ZOOKEEPER_DIGEST_FILE": self.secret}
 
     def client(self, *credentials: str) -> ZooKeeperCoordination:
-        """A client of the tree that says that it is these."""
+        """Return a client of the tree with these credentials."""
         settings = CoordinationSettings(hosts=self.tree.hosts, tls=self.tls(), digests=credentials)
         client = ZooKeeperCoordination(CLOCK, settings)
         self.addCleanup(client.close)
@@ -67,8 +67,8 @@ class DigestTests(ClusterTestCase):
         run = partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, timeout=60)
         return await deferToThread(partial(run, env=environment))
 
-    async def test_all_of_it(self) -> None:
-        """Topics are made and deleted, a group consumes, commands see the brokers; strangers read and no more."""
+    async def test_a_stranger_reads_the_tree_and_changes_nothing(self) -> None:
+        """Brokers, a group and commands with the credentials do all their work on the same tree."""
         admin = self.admin()
         uuid = await admin.create("t", 2)
         stranger, friend = self.client(), self.client(CREDENTIALS)
@@ -102,8 +102,8 @@ class DigestTests(ClusterTestCase):
         await admin.delete("t")
         self.assertEqual(await friend.get_children(paths.BROKER_TOPICS), [])
 
-    async def test_restart(self) -> None:
-        """A broker that comes again is who it was: it takes its own registration over, and its topics are its own."""
+    async def test_a_restarted_broker_owns_its_registration_and_topics(self) -> None:
+        """Its new session is another one, so that only the credentials tell that the nodes are its own."""
         await self.admin().create("t", 2)
         await deferToThread(self.brokers[0].kill)
         await deferToThread(self.brokers[0].start)
@@ -119,7 +119,7 @@ class ZooKeeperDigestTests(DigestTests):
         skip = missing()
 
     def make_tree(self, folder: str) -> ZooKeeperProcess:
-        """A server of its own."""
+        """Return a real ZooKeeper."""
         return ZooKeeperProcess(folder)
 
 
@@ -128,13 +128,13 @@ class TlsTests(DigestTests):
     """The same on ``logd zookeeper`` behind TLS."""
 
     def security(self) -> tuple[str, ...]:
-        """TLS, and whom to trust."""
+        """Return the options of TLS and of the certificate to trust."""
         authorities = f"zookeeper.tls.authorities={self.certificate}"
         return "--set", "zookeeper.tls.enabled=true", "--set", authorities
 
     @property
     def certificate(self) -> str:
-        """The certificate's file, made when it is asked for first."""
+        """The certificate's file, made at the first use."""
         if not hasattr(self, "_pem"):
             folder = Path(os.path.abspath(self.mktemp()))
             folder.mkdir(parents=True)
@@ -143,30 +143,30 @@ class TlsTests(DigestTests):
         return str(self._pem / "cert.pem")
 
     def tls(self) -> CoordinationTls | None:
-        """Over TLS, with a certificate that is checked."""
+        """Return settings that check the server's certificate."""
         return CoordinationTls(authorities=self.certificate)
 
     def environment(self) -> dict[str, str]:
-        """TLS too."""
+        """Return credentials and TLS settings, both by the environment alone."""
         tls = {"LOGD_ZOOKEEPER_TLS_ENABLED": "true", "LOGD_ZOOKEEPER_TLS_AUTHORITIES": self.certificate}
         return {"LOGD_ZOOKEEPER_DIGEST_CREDENTIALS": CREDENTIALS, **tls}
 
     def make_tree(self, folder: str) -> CoordinationProcess:
-        """A server that speaks nothing but TLS."""
+        """Return a server that accepts only TLS."""
         context = ssl.create_default_context(cafile=self.certificate)
         key = f"{os.path.dirname(self.certificate)}/key.pem"
         return CoordinationProcess(folder, tls=f"privateKey={key}:certKey={self.certificate}", tls_context=context)
 
-    async def test_untrusted(self) -> None:
-        """A command that does not trust the server's certificate reaches no tree, and says so."""
+    async def test_a_command_refuses_an_untrusted_certificate(self) -> None:
+        """It ends with the status of an unreachable tree; credentials must never go to such a server."""
         environment = {**os.environ, "LOGD_ZOOKEEPER_TLS_ENABLED": "true", "LOGD_ZOOKEEPER": self.tree.hosts}
         run = partial(subprocess.run, [*LOGD, "brokers", "list"], capture_output=True, text=True, timeout=60)
         done = await deferToThread(partial(run, env=environment))
         self.assertEqual(done.returncode, 3)
         self.assertIn("no coordination tree answers", done.stderr)
 
-    async def test_embedded(self) -> None:
-        """A broker serves its own tree over TLS, and is a client of it."""
+    async def test_a_broker_serves_its_own_tree_over_tls(self) -> None:
+        """It is a client of that tree as well, and other clients see the topics there."""
         port = free_port()
         key = f"{os.path.dirname(self.certificate)}/key.pem"
         listen = f"ssl:{port}:privateKey={key}:certKey={self.certificate}:interface=127.0.0.1"
@@ -182,12 +182,12 @@ class TlsTests(DigestTests):
 
 
 class AccessListTests(ClusterTestCase):
-    """What a node's access list becomes."""
+    """The access lists of nodes that a client with credentials makes."""
 
     count = 0
 
-    async def test_made_by_us(self) -> None:
-        """With credentials all that we make is ours to change and everybody's to read, the chroot too."""
+    async def test_only_the_maker_of_a_node_may_change_it(self) -> None:
+        """Everyone may read it; this holds for the nodes of the chroot and of makepath as well."""
         settings = CoordinationSettings(hosts=f"{self.tree.hosts}/in/here", digests=(CREDENTIALS,))
         self.assertEqual(settings.default_acl, OWNED_ACL)
         client = ZooKeeperCoordination(CLOCK, settings)

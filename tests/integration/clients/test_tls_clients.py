@@ -1,4 +1,4 @@
-"""The commands over TLS, as docs/operations.md has it: a certificate made here, trusted by a folder that holds it."""
+"""Clients over TLS as docs/operations.md describes it: a certificate made here, trusted by a folder that holds it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_certificate(folder: Path) -> None:
 
 @skipUnless(twisted_ssl is not None, "TLS needs the extra logd[tls]")
 class TlsClientTests(SynchronousTestCase):
-    """A broker that speaks nothing but TLS, and pauses producers early."""
+    """A broker that accepts only TLS, and pauses producers early."""
 
     def setUp(self) -> None:
         """Make a certificate, trust it, start the broker."""
@@ -69,8 +69,8 @@ class TlsClientTests(SynchronousTestCase):
         self.assertEqual(done.returncode, status, self.errors)
         return done.stdout
 
-    def test_there_and_back(self) -> None:
-        """Some megabytes of lines, short and long, in two partitions: produced, paused, consumed, the same."""
+    def test_lines_come_back_over_tls(self) -> None:
+        """Megabytes of short and long lines, while the broker pauses the producer now and then."""
         lines = [b"%d %s" % (number, os.urandom(50).hex().encode() * (number % 40)) for number in range(3000)]
         lines.append(b"x" * 900_000)
         self.logd("produce", "t", given=b"\n".join(lines) + b"\n")
@@ -78,8 +78,8 @@ class TlsClientTests(SynchronousTestCase):
         self.assertEqual(sorted(found), sorted(lines))
         self.assertEqual(self.logd("topics", "list").split(), [b"t", b"2"])
 
-    def test_refusals(self) -> None:
-        """Who does not trust the certificate, or speaks no TLS, gets nowhere, and the others do not notice."""
+    def test_clients_without_trust_or_tls_are_refused(self) -> None:
+        """Both end with status 3; a client that trusts the certificate is served as before."""
         empty = self.folder / "empty"
         empty.mkdir()
         self.logd("topics", "list", address=f"tls:localhost:{self.broker.port}:trustRoots={empty}", status=3)
@@ -97,8 +97,8 @@ class TlsClientTests(SynchronousTestCase):
         self.logd("produce", "t", given=b"still there\n")
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"still there\n")
 
-    def test_import(self) -> None:
-        """An import finds its brokers as every command does, by an endpoint or by --tls and --tls-ca."""
+    def test_an_import_finds_its_brokers_over_tls(self) -> None:
+        """It takes a tls: endpoint as every command does, or --tls and --tls-ca beside a plain address."""
         self.logd("produce", "t", "--no-timestamps", given=b"line\n")
         dry = ("import", "--topics", "t", "--to", str(self.folder / "files"), "--dry-run", "--json")
         plain = f"localhost:{self.broker.port}"
@@ -107,8 +107,8 @@ class TlsClientTests(SynchronousTestCase):
         self.logd(*dry, "--broker", plain, "--tls", "--timeout", "0.1", status=3)
         self.assertIn("certificate verify failed", self.errors)
 
-    def test_blocking_client(self) -> None:
-        """What Spark's workers use speaks TLS to every broker, also to those discovered, and checks who they are."""
+    def test_the_blocking_client_checks_every_broker(self) -> None:
+        """Spark's workers use it: brokers that metadata name are reached by TLS too, and their certificates checked."""
         settings = ClusterSettings(
             brokers=f"localhost:{self.broker.port}", tls=True, tls_ca=str(self.folder / "cert.pem"), retry_timeout=0.2
         )

@@ -1,1 +1,1 @@
-"""The commands, each a process of its own."""
+"""The commands against real servers, each command a process of its own."""

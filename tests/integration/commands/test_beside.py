@@ -1,4 +1,4 @@
-"""``logd bench beside``, some of its kinds for a moment: what it measures is no matter here, that it does is."""
+"""``logd bench beside``: some of its kinds run for a moment; the figures do not matter."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SHORT = "--count 10 --rounds 1 --seconds 0.1 --one-by-one 2 --old-mb 3 --gb 0.00
 
 
 class BesideTests(SynchronousTestCase):
-    """Side by side."""
+    """Five kinds, side by side."""
 
-    def test_kinds(self) -> None:
-        """Each says what it found, and leaves nothing in its folder."""
+    def test_each_kind_reports_and_leaves_no_file(self) -> None:
+        """The figures must exist and be positive; a benchmark that leaves gigabytes behind fills a disk."""
         folder = Path(self.mktemp())
         folder.mkdir()
         kinds = ["cold", "half", "slow-disk", "segments", "memory"]
@@ -47,6 +47,6 @@ class BesideTests(SynchronousTestCase):
             self.assertEqual((result["what"], result["rounds"]), (kind, 1))
             for name, ratio in result["ratios"].items():
                 self.assertGreater(ratio, 0, (kind, name))
-        # The one thing that is certain: with a disk that takes a second, a message takes one.
+        # The one figure that is certain: with a disk that takes a second, a message takes one.
         self.assertGreater(results["slow-disk"]["beside"]["delivered_ms_median"], 1000)
         self.assertGreater(results["memory"]["passed_megabytes"], 1)

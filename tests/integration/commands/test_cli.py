@@ -23,7 +23,7 @@ PATIENCE = 60
 class CliTestCase(SynchronousTestCase):
     """A broker and its address in LOGD_BROKER."""
 
-    #: Seconds that a command may take.
+    #: The longest time of a command, in seconds.
     patience = PATIENCE
 
     def setUp(self) -> None:
@@ -34,7 +34,7 @@ class CliTestCase(SynchronousTestCase):
         self.env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": self.broker.address}
 
     def logd(self, *arguments: str, given: bytes = b"", status: int = 0) -> bytes:
-        """Run a command to its end, expect its exit status, and return what it wrote; stderr is kept."""
+        """Run a command to its end, check its exit status, and return its output; stderr is kept in ``errors``."""
         done = subprocess.run(
             [*LOGD, *arguments], input=given, capture_output=True, env=self.env, timeout=self.patience, check=False
         )
@@ -43,7 +43,7 @@ class CliTestCase(SynchronousTestCase):
         return done.stdout
 
     def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a command with pipes, to be ended at the latest with the test."""
+        """Start a command with pipes; it is killed with the test at the latest."""
         process = subprocess.Popen(
             [*LOGD, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env
         )
@@ -52,7 +52,7 @@ class CliTestCase(SynchronousTestCase):
         return process
 
     def refused(self, status: int, *commands: tuple[list[str], str]) -> None:
-        """Run commands side by side; each ends with the status, and one line on stderr that contains the words."""
+        """Run commands side by side; check that each ends with the status, and one line on stderr with the words."""
         processes = [self.begin(*arguments) for arguments, _ in commands]
         for process, (arguments, words) in zip(processes, commands, strict=True):
             _, errors = process.communicate(timeout=PATIENCE)
@@ -61,15 +61,15 @@ class CliTestCase(SynchronousTestCase):
             self.assertEqual(errors.count(b"\n"), 1, errors)
 
     def records(self, *arguments: str) -> list[dict[str, Any]]:
-        """What a consume command with JSON writes."""
+        """Return the records that a consume command writes as JSON."""
         return [json.loads(line) for line in self.logd("consume", *arguments, "--format", "json").splitlines()]
 
 
 class RoundTripTests(CliTestCase):
-    """What is produced is what is consumed."""
+    """Lines that are produced and consumed by the commands."""
 
-    def test_every_byte(self) -> None:
-        """Lines of files and of standard input come back byte for byte, in order; the last needs no newline."""
+    def test_lines_come_back_byte_for_byte(self) -> None:
+        """They come from files and from standard input, with bytes that are no UTF-8; the last needs no newline."""
         one = Path(self.mktemp())
         one.write_bytes(b"first\r\n\n\xff\x00\x85\nno newline")
         summary = json.loads(self.logd("produce", "t", str(one), "-", "--json", given=b"from stdin\n"))
@@ -77,8 +77,8 @@ class RoundTripTests(CliTestCase):
         expected = b"first\r\n\n\xff\x00\x85\nno newline\nfrom stdin\n"
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), expected)
 
-    def test_large(self) -> None:
-        """A file of many pieces arrives whole, over partitions and through compression."""
+    def test_a_large_file_arrives_whole(self) -> None:
+        """Its 20,000 lines are spread over partitions, and sent again compressed."""
         self.logd("topics", "create", "t", "--partitions", "3")
         lines = [b"%d %s" % (number, b"x" * (number % 300)) for number in range(20_000)]
         for compression in ("none", "zstd"):
@@ -86,8 +86,8 @@ class RoundTripTests(CliTestCase):
         found = self.logd("consume", "t", "--exit-at-end").split(b"\n")[:-1]
         self.assertEqual(sorted(found), sorted(lines * 2))
 
-    def test_keys(self) -> None:
-        """With a separator the text before it is the key, and one key stays in one partition."""
+    def test_one_key_stays_in_one_partition(self) -> None:
+        """The key is the text before the first separator; further separators belong to the value."""
         self.logd("topics", "create", "t", "--partitions", "4")
         given = b"".join(b"user%d\t%d\tmore\n" % (number % 7, number) for number in range(70))
         self.logd("produce", "t", "--key-separator", "\\t", given=given)
@@ -100,8 +100,8 @@ class RoundTripTests(CliTestCase):
             self.assertEqual((record["key"], more), (f"user{int(number) % 7}", "more"))
         self.assertEqual([len(each) for each in places.values()], [1] * 7)
 
-    def test_partition_and_acks(self) -> None:
-        """Messages go to the partition asked for; who asks for no acknowledgement is told of none."""
+    def test_messages_go_to_the_given_partition_with_each_acks(self) -> None:
+        """With --acks 0 the summary has no count of acknowledged messages; an unknown partition is refused."""
         self.logd("topics", "create", "t", "--partitions", "2")
         summary = json.loads(self.logd("produce", "t", "--partition", "1", "--acks", "0", "--json", given=b"a\nb\n"))
         self.assertEqual((summary["messages"], summary["acknowledged"]), (2, None))
@@ -111,8 +111,8 @@ class RoundTripTests(CliTestCase):
         self.logd("produce", "t", "--partition", "2", given=b"x\n", status=1)
         self.assertIn("partition", self.errors)
 
-    def test_lines_leave_at_once(self) -> None:
-        """A line of a pipe that stays open is delivered; a consumer that waits for a topic gets it."""
+    def test_a_line_of_an_open_pipe_is_delivered_at_once(self) -> None:
+        """`tail -f | logd produce` must not wait for more lines; a consumer that waited for the topic gets the line."""
         consumer = self.begin("consume", "t", "--max", "1")
         assert consumer.stderr is not None
         self.assertIn(b"waiting for it", consumer.stderr.readline())
@@ -126,10 +126,10 @@ class RoundTripTests(CliTestCase):
 
 
 class StartTests(CliTestCase):
-    """--from, --max and --exit-at-end."""
+    """The options --from, --max and --exit-at-end."""
 
-    def test_starts(self) -> None:
-        """Positions are those that JSON shows; a time finds what came later; the end has nothing."""
+    def test_consume_begins_at_positions_times_and_ends(self) -> None:
+        """Positions are those of the JSON output, so that a script can go on where it stopped."""
         self.logd("produce", "t", given=b"one\ntwo\nthree\n")
         records = self.records("t", "--max", "2")
         self.assertEqual([record["value"] for record in records], ["one", "two"])
@@ -145,8 +145,8 @@ class StartTests(CliTestCase):
         self.assertEqual(self.logd("consume", "t", "--from", "latest", "--exit-at-end"), b"")
         self.assertEqual(self.logd("consume", "t", "--max", "0"), b"")
 
-    def test_not_there(self) -> None:
-        """A position, a partition or a topic that is not there is status 1, and says what there is."""
+    def test_a_missing_start_is_status_1_with_the_choices(self) -> None:
+        """For a position, partition or topic that does not exist the error names those that do."""
         self.logd("produce", "t", given=b"one\n")
         there = "999 is not in the log, which is 0 to 26"
         self.refused(
@@ -161,10 +161,10 @@ class StartTests(CliTestCase):
 
 
 class EndTests(CliTestCase):
-    """How commands end that cannot go on."""
+    """Commands that cannot go on: their status and their last words."""
 
-    def test_bounds_of_compressed_sets(self) -> None:
-        """A set that becomes more than the bound is an error that names the option; with a larger bound it is read."""
+    def test_a_set_beyond_the_bound_names_the_option(self) -> None:
+        """Both bounds, bytes and messages, hold with and without a group; with the default the set is read."""
         lines = b"".join(b"%x\n" % (7**40 * number) for number in range(1, 101))
         self.logd("produce", "zipped", "--compression", "zstd", given=lines)
         for extra in ((), ("--group", "g", "--zookeeper", self.broker.coordination)):
@@ -174,8 +174,8 @@ class EndTests(CliTestCase):
         self.assertIn("(--max-decompressed)", self.errors)
         self.assertEqual(self.logd("consume", "zipped", "--exit-at-end"), lines)
 
-    def test_reader_goes_away(self) -> None:
-        """When the reader of the output closes it the command ends silently, as other filters do."""
+    def test_consume_ends_silently_with_its_reader(self) -> None:
+        """`logd consume | head` ends with the status of SIGPIPE, as other filters do."""
         self.logd("produce", "t", given=b"x" * 1000 + b"\n")
         consumer = self.begin("consume", "t")
         assert consumer.stdout is not None
@@ -187,8 +187,8 @@ class EndTests(CliTestCase):
         self.assertEqual(consumer.stderr.read(), b"")
         consumer.stdout = None
 
-    def test_interrupted(self) -> None:
-        """SIGINT ends a consumer that waits, and a producer that reads, with 130; the latter says what it did."""
+    def test_ctrl_c_is_status_130(self) -> None:
+        """The producer also prints its count of acknowledged messages; the consumer prints nothing."""
         producer = self.begin("produce", "t")
         consumer = self.begin("consume", "t", "--partition", "0")
         assert producer.stdin is not None and consumer.stdout is not None
@@ -201,8 +201,8 @@ class EndTests(CliTestCase):
             assert process.stderr is not None
             self.assertIn(words, process.stderr.read())
 
-    def test_bad_input(self) -> None:
-        """What cannot be read or sent is named, with how many messages were acknowledged before it."""
+    def test_bad_input_is_named_with_the_count_before_it(self) -> None:
+        """File and line are named; the count tells a user from which line to go on."""
         self.logd("produce", "t", "-", "nowhere.log", given=b"one\n", status=1)
         self.assertIn("1 of 1 messages were acknowledged, then: nowhere.log cannot be read: No such file", self.errors)
         self.logd("produce", "t", "--key-separator", "=", given=b"a=1\nb\n", status=1)
@@ -212,8 +212,8 @@ class EndTests(CliTestCase):
         self.logd("produce", "t", "--message-bytes", "2000000", given=b"x" * 1_000_001, status=1)
         self.assertIn("0 of 1 messages were acknowledged, then: ", self.errors)
 
-    def test_broker_lost(self) -> None:
-        """A broker that goes away for good is status 3, with how many messages it had acknowledged."""
+    def test_a_lost_broker_is_status_3_with_the_count(self) -> None:
+        """The producer gives up after --timeout, and says how many messages were acknowledged."""
         producer = self.begin("produce", "t", "--timeout", "1")
         consumer = self.begin("consume", "t", "--max", "1")
         assert producer.stdin is not None
@@ -225,8 +225,8 @@ class EndTests(CliTestCase):
         self.assertEqual(producer.returncode, 3, errors)
         self.assertIn(b"1 of 2 messages were acknowledged, then: ", errors)
 
-    def test_unreachable(self) -> None:
-        """Where no broker answers every command is status 3, and names the address."""
+    def test_an_unreachable_broker_is_status_3_with_its_address(self) -> None:
+        """This holds for every command, in one line."""
         self.broker.stop()
         address = self.broker.address
         self.refused(
@@ -239,10 +239,10 @@ class EndTests(CliTestCase):
 
 
 class TopicsTests(CliTestCase):
-    """logd topics."""
+    """The commands of ``logd topics``."""
 
-    def test_life_of_a_topic(self) -> None:
-        """A topic is made, listed, described and deleted, for people and for scripts."""
+    def test_a_topic_is_made_listed_described_and_deleted(self) -> None:
+        """Each command has an output for people and one in JSON, with the same content."""
         made = json.loads(
             self.logd("topics", "create", "b", "-p", "2", "--set", "segment.bytes=100", "--set", "flush.ms=5", "--json")
         )
@@ -266,9 +266,8 @@ class TopicsTests(CliTestCase):
         self.assertEqual(self.logd("topics", "delete", "b", "--yes"), b"deleted b\n")
         self.assertEqual(self.logd("topics", "list"), b"a\t1\n")
 
-    def test_delete_asks(self) -> None:
-        """A person at a terminal is asked before a topic is deleted; a no leaves it, --yes asks nothing. A script that
-        does not say --yes is refused."""
+    def test_deleting_asks_at_a_terminal(self) -> None:
+        """A no leaves the topic, and --yes asks nothing. A script without --yes is refused."""
         self.logd("topics", "create", "t")
         self.refused(
             1, (["topics", "delete", "t"], "Standard input is not a terminal, so nothing was done: give --yes")

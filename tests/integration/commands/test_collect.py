@@ -1,4 +1,4 @@
-"""``logd collect`` with a real broker, real files that grow and rotate, and real kills."""
+"""``logd collect`` with a real broker, files that grow and rotate, and kills."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pathlib import Path
 
 from tests.integration.commands.test_cli import PATIENCE, CliTestCase
 
-#: How often the collector is killed; more by this variable of the environment.
+#: Kills of the collector; LOGD_KILL_ROUNDS for more.
 ROUNDS = int(os.environ.get("LOGD_KILL_ROUNDS") or 5)
 TICK_SECONDS = 0.02
 
 
 class Writer(threading.Thread):
-    """Writes lines to app.log and rotates it, by rename or by copying and emptying; nothing is ever removed."""
+    """A thread that writes lines to app.log and rotates it, by rename or by copying and emptying; none is removed."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         super().__init__(daemon=True)
@@ -33,7 +33,7 @@ class Writer(threading.Thread):
         self.lines: list[bytes] = []
 
     def run(self) -> None:
-        """Write until ``end``."""
+        """Write until ``end`` is called."""
         file = self._path.open("ab", buffering=0)
         while not self._ended.wait(0.001):
             for _ in range(self._random.randint(1, 60)):
@@ -55,16 +55,16 @@ class Writer(threading.Thread):
         file.close()
 
     def end(self) -> None:
-        """Stop writing."""
+        """Stop writing; return once the file is closed."""
         self._ended.set()
         self.join(PATIENCE)
 
 
 class CollectTestCase(CliTestCase):
-    """A folder for logs, a state file beside it."""
+    """A folder for logs, and a state file beside it."""
 
     def setUp(self) -> None:
-        """Make both."""
+        """Start the broker, and make the folder."""
         super().setUp()
         self.folder = Path(os.path.abspath(self.mktemp()))
         self.folder.mkdir()
@@ -78,7 +78,7 @@ class CollectTestCase(CliTestCase):
         return path
 
     def arguments(self, *more: str, pattern: str = "*") -> tuple[str, ...]:
-        """A collect command."""
+        """Return the arguments of a collect command."""
         return (
             "collect",
             f"{self.folder}/{pattern}",
@@ -92,7 +92,7 @@ class CollectTestCase(CliTestCase):
         )
 
     def until(self, holds: Callable[[], object], what: str) -> None:
-        """Wait for something; fail when it does not come."""
+        """Poll until ``holds()``; fail with ``what`` after PATIENCE seconds."""
         deadline = time.monotonic() + PATIENCE
         while not holds():
             if time.monotonic() > deadline:
@@ -100,14 +100,14 @@ class CollectTestCase(CliTestCase):
             time.sleep(TICK_SECONDS)
 
     def positions(self) -> dict[int, int]:
-        """What the state file says, by inode."""
+        """Return the positions in the state file, by inode."""
         try:
             return {each["inode"]: each["position"] for each in json.loads(self.state.read_bytes())["files"]}
         except FileNotFoundError:
             return {}
 
     def caught_up(self) -> bool:
-        """Whether every file of the folder was acknowledged to its end, or is a copy of what was."""
+        """Return True when every file of the folder, or the file that it is a copy of, was acknowledged to its end."""
         try:
             files = json.loads(self.state.read_bytes())["files"]
         except FileNotFoundError:
@@ -117,15 +117,15 @@ class CollectTestCase(CliTestCase):
         return all(known.get(status.st_ino, 0) == status.st_size for status in map(Path.stat, self.folder.iterdir()))
 
     def consumed(self) -> list[bytes]:
-        """All that the topic has."""
+        """Return all lines in the topic."""
         return self.logd("consume", "t", "--exit-at-end").split(b"\n")[:-1]
 
 
 class KillTests(CollectTestCase):
-    """Nothing is lost."""
+    """A collector that is killed again and again."""
 
-    def test_kills(self) -> None:
-        """Files grow and rotate, the collector is killed again and again, and the broker once: every line arrives."""
+    def test_every_line_arrives_through_rotations_and_kills(self) -> None:
+        """The broker is killed once as well; lines may repeat, but none is lost or torn."""
         writer = Writer(self.folder, 1)
         writer.start()
         self.addCleanup(writer.end)
@@ -154,10 +154,10 @@ class KillTests(CollectTestCase):
 
 
 class FollowTests(CollectTestCase):
-    """What arrives, and how it looks."""
+    """Lines that are followed: which of them are sent, when, and with which key and partition."""
 
-    def test_lines(self) -> None:
-        """Every byte of complete lines arrives, once; an unfinished one waits; files that appear later are found."""
+    def test_every_complete_line_arrives_once(self) -> None:
+        """Bytes are not decoded; an unfinished line waits for its end; files that appear later are found."""
         self.write("a.log", b"one\r\n\n\xff\x00\ntwo")
         self.write("old.gz", b"garbage\n")
         process = self.begin(*self.arguments())
@@ -172,11 +172,11 @@ class FollowTests(CollectTestCase):
         self.assertEqual(self.consumed(), expected)
 
     def caught_up_but_compressed(self) -> bool:
-        """Whether all bytes of the two files of lines were acknowledged."""
+        """Return True when all bytes of the two files of lines were acknowledged."""
         return sorted(self.positions().values()) == [16, 24]
 
-    def test_once(self) -> None:
-        """--once sends what is there and ends; the next run goes on behind it, and says so in JSON."""
+    def test_once_sends_only_new_lines_and_ends(self) -> None:
+        """A cron job may repeat it: each run goes on behind the last one, and counts in JSON what is left."""
         path = self.write("a.log", b"one\ntwo\n")
         options = ("--once", "--json", "--with-source", "--key", "file")
         first = json.loads(self.logd(*self.arguments(*options)))
@@ -191,8 +191,8 @@ class FollowTests(CollectTestCase):
         self.assertEqual([each["name"] for each in records[0]["headers"]], ["host", "file"])
         self.assertEqual(records[0]["headers"][1]["value"], str(path))
 
-    def test_nothing_there(self) -> None:
-        """A FILE that matches nothing is told at once, with the reason; --once ends with status 1."""
+    def test_a_pattern_without_files_is_reported_with_the_reason(self) -> None:
+        """With --once the status is 1; without it the collector waits, and finds the file once it is made."""
         (self.folder / "sub").mkdir()
         self.write("old.log.gz", b"compressed")
         for pattern, said in (
@@ -215,7 +215,7 @@ class FollowTests(CollectTestCase):
         self.assertEqual(process.wait(PATIENCE), 0)
 
     def incomplete(self, said: str, pattern: str) -> None:
-        """A run of --once says something, and ends with status 1."""
+        """Check that a run of --once prints ``said``, and ends with status 1."""
         process = self.begin(*self.arguments("--once", "--quiet", pattern=pattern))
         errors = process.communicate(timeout=PATIENCE)[1].decode()
         self.assertEqual(process.returncode, 1, errors)
@@ -223,11 +223,11 @@ class FollowTests(CollectTestCase):
         self.assertIn("logd: not everything was collected: ", errors)
 
     def caught_up_of(self, name: str) -> Callable[[], bool]:
-        """Say whether a file was acknowledged to its end."""
+        """Return a function that is True once the file was acknowledged to its end."""
         return lambda: self.positions().get((self.folder / name).stat().st_ino) == (self.folder / name).stat().st_size
 
-    def test_rotated_while_away(self) -> None:
-        """Two rotations between two runs of --once lose nothing; a file that was compressed unread is status 1."""
+    def test_rotations_between_runs_lose_nothing(self) -> None:
+        """A file that was compressed before it was read is a loss, reported with its size and by status 1."""
         path = self.write("app.log", b"0" * 70 + b"\n1\n")
         self.logd(*self.arguments("--once", pattern="app.log"))
         self.write("app.log", b"2\n")
@@ -246,8 +246,8 @@ class FollowTests(CollectTestCase):
         self.logd(*self.arguments("--once", pattern="app.log"))
         self.assertEqual(self.consumed()[-1], b"6")
 
-    def test_where(self) -> None:
-        """A file's lines keep to one partition, or go to the one asked for; a constant is every message's key."""
+    def test_lines_of_a_file_keep_to_one_partition(self) -> None:
+        """So they stay in order; --partition names another one, and `--key =all` gives every message that key."""
         self.logd("topics", "create", "t", "--partitions", "4")
         for number in range(8):
             self.write(f"{number}.log", b"".join(b"%d\n" % number for _ in range(20)))
@@ -262,8 +262,8 @@ class FollowTests(CollectTestCase):
         keys = [each["key"] for each in self.records("t", "--partition", "2", "--exit-at-end")]
         self.assertEqual(keys.count("all"), 20)
 
-    def test_from_end(self) -> None:
-        """--from end leaves out what is there at the first start, also for a collector that is killed at once."""
+    def test_from_end_leaves_out_earlier_lines(self) -> None:
+        """Only the first start decides it: the second run takes the rest of the unfinished line and new files."""
         self.write("a.log", b"old\nunfinished")
         self.logd(*self.arguments("--once", "--from", "end"))
         self.write("a.log", b" line\n")
@@ -273,10 +273,10 @@ class FollowTests(CollectTestCase):
 
 
 class TroubleTests(CollectTestCase):
-    """What goes wrong."""
+    """Collectors that cannot go on, or not yet."""
 
-    def test_broker_comes_later(self) -> None:
-        """With no broker a collector waits; when one comes it goes on; interrupted it ends with 130."""
+    def test_a_collector_waits_for_its_broker(self) -> None:
+        """It may be started at boot before the broker; Ctrl-C is status 130 with its count."""
         self.write("a.log", b"one\n")
         self.broker.stop()
         process = self.begin(*self.arguments())
@@ -288,9 +288,9 @@ class TroubleTests(CollectTestCase):
         self.assertEqual((process.returncode, errors), (130, b"logd: ended; 1 of 1 lines were acknowledged\n"))
         self.assertEqual(self.consumed(), [b"one"])
 
-    def test_refused(self) -> None:
-        """What cannot go on is one line on stderr and a status: a state in use, of another topic, or damaged; no broker
-        within the time allowed; a line that is too long; a partition that is not there."""
+    def test_each_reason_to_stop_is_one_line_and_a_status(self) -> None:
+        """The reasons: a state file in use, of another topic, or damaged; no broker within --timeout; a line that is
+        too long; a partition that does not exist."""
         self.write("a.log", b"a line\n")
         process = self.begin(*self.arguments())
         self.until(self.caught_up, "the line's acknowledgement")
@@ -311,8 +311,8 @@ class TroubleTests(CollectTestCase):
         self.broker.stop()
         self.refused(3, ([*a_log, "t", "--state", new[0], "--timeout", "0.5"], "0 of 1 lines were acknowledged"))
 
-    def test_default_state(self) -> None:
-        """Without --state each combination of topic and files has a state of its own."""
+    def test_each_topic_and_pattern_has_its_own_state(self) -> None:
+        """The state files are in XDG_STATE_HOME; the second run of the same collector finds its own again."""
         home = Path(self.mktemp())
         self.env["XDG_STATE_HOME"] = str(home)
         self.write("a.log", b"one\n")
@@ -324,10 +324,10 @@ class TroubleTests(CollectTestCase):
 
 
 class EndTests(CollectTestCase):
-    """Reading ends where it can go on."""
+    """Collectors that end where the next one can go on."""
 
-    def test_terminated_at_work(self) -> None:
-        """SIGTERM in the middle of a large file is status 0, and the next run sends exactly the rest."""
+    def test_a_terminated_collector_leaves_the_rest(self) -> None:
+        """SIGTERM in the middle of a large file is status 0; the next run sends exactly the missing lines."""
         lines = [b"%d %s" % (number, b"x" * 190) for number in range(150_000)]
         self.write("big.log", b"\n".join(lines) + b"\n")
         process: subprocess.Popen[bytes] = self.begin(*self.arguments())

@@ -1,4 +1,4 @@
-"""The commands for groups, against a real broker with its tree, each command a process of its own."""
+"""The commands of groups at a real broker with its own tree, each command a process of its own."""
 
 from __future__ import annotations
 
@@ -29,47 +29,47 @@ class GroupsCliTestCase(CliTestCase):
             self.logd("produce", "t", "--partition", str(partition), given=LINES[:1890] if partition else LINES[1890:])
 
     def described(self, *more: str, status: int = 0) -> dict[str, Any]:
-        """What `groups describe` says of group g."""
+        """Return the JSON of `groups describe` for group g."""
         found: dict[str, Any] = json.loads(self.logd("groups", "describe", "g", "--json", *more, status=status))
         return found
 
     def lines(self, *outputs: bytes) -> list[bytes]:
-        """All lines, sorted."""
+        """Return the lines of all outputs, sorted."""
         return sorted(line for output in outputs for line in output.splitlines())
 
     def until(self, true: Any) -> None:
-        """Look again and again until something is true."""
+        """Poll until ``true()`` holds."""
         deadline = time.monotonic() + PATIENCE
         while not true():
             self.assertLess(time.monotonic(), deadline, "waited in vain")
 
 
 class ConsumingTests(GroupsCliTestCase):
-    """logd consume --group."""
+    """The command ``logd consume --group``."""
 
-    def test_goes_on_where_it_was(self) -> None:
-        """What a group has handled is not given to it again; another group gets everything."""
+    def test_a_group_goes_on_where_it_was(self) -> None:
+        """Its position is committed when a command ends; another group gets all messages."""
         self.assertEqual(self.lines(self.logd("consume", "t", "--group", "g", "--exit-at-end")), self.lines(LINES))
         self.logd("produce", "t", given=b"more\n")
         self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), b"more\n")
         self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), b"")
         self.assertEqual(len(self.logd("consume", "t", "--group", "h", "--exit-at-end").splitlines()), 1001)
 
-    def test_first_of_a_batch(self) -> None:
-        """--max leaves what it did not write to the next one, exactly."""
+    def test_max_leaves_the_rest_to_the_next_command(self) -> None:
+        """It ends inside a batch: the position must be that of the last line written, not of the batch."""
         first = self.logd("consume", "t", "--group", "g", "--max", "10")
         rest = self.logd("consume", "t", "--group", "g", "--exit-at-end")
         self.assertEqual(len(first.splitlines()), 10)
         self.assertEqual(self.lines(first, rest), self.lines(LINES))
 
-    def test_from(self) -> None:
-        """--from says where a new group begins, and nothing to one that is not new."""
+    def test_from_counts_only_for_a_new_group(self) -> None:
+        """A script may always give it: a group with positions goes on at them."""
         self.assertEqual(self.logd("consume", "t", "--group", "g", "--from", "latest", "--exit-at-end"), b"")
         self.logd("produce", "t", given=b"more\n")
         self.assertEqual(self.logd("consume", "t", "--group", "g", "--from", "earliest", "--exit-at-end"), b"more\n")
 
-    def test_shares_and_leaves(self) -> None:
-        """Two members share the topic; one that is interrupted or terminated hands over without repeats."""
+    def test_members_share_a_topic_and_hand_over_without_repeats(self) -> None:
+        """One is ended by SIGINT, one by SIGTERM; each commits all lines that it wrote before it leaves."""
         one = self.begin("consume", "t", "--group", "g")
         self.until(lambda: self._owned() == 4)
         two = self.begin("consume", "t", "--group", "g")
@@ -93,10 +93,10 @@ class ConsumingTests(GroupsCliTestCase):
 
 
 class LookingTests(GroupsCliTestCase):
-    """logd groups list and describe."""
+    """The commands ``logd groups list`` and ``logd groups describe``."""
 
-    def test_describe(self) -> None:
-        """Lag is told in bytes, messages and seconds, and falls to nothing."""
+    def test_describe_shows_lag_in_three_units(self) -> None:
+        """Bytes, messages and seconds agree with each other, and are 0 once everything was consumed."""
         self.logd("consume", "t", "--group", "g", "--max", "0")
         self.refused(1, (["groups", "describe", "g"], "there is no group 'g'"))
         written = self.logd("consume", "t", "--group", "g", "--max", "100")
@@ -117,8 +117,8 @@ class LookingTests(GroupsCliTestCase):
         found = self.described()
         self.assertEqual([found[name] for name in ("lag_bytes", "lag_messages", "lag_seconds")], [0, 0, 0.0])
 
-    def test_list(self) -> None:
-        """Groups are listed with their topics; a script gets tabs."""
+    def test_list_shows_groups_with_their_topics(self) -> None:
+        """Columns are separated by tabs where the output is no terminal, so that `cut` can take them."""
         self.assertEqual(self.logd("groups", "list"), b"")
         self.logd("consume", "t", "--group", "g", "--exit-at-end")
         self.assertEqual(self.logd("groups", "list"), b"g\t0\tt\t4\n")
@@ -129,16 +129,16 @@ class LookingTests(GroupsCliTestCase):
         first = self.logd("groups", "describe", "g").splitlines()[0].split(b"\t")
         self.assertEqual((first[:2], first[4:]), ([b"t", b"0"], [b"0", b"0", b"0.0", b"", b""]))
 
-    def test_no_tree(self) -> None:
-        """A tree that does not answer is told of after a few seconds; the status is 3, and another can be named."""
+    def test_a_silent_tree_is_status_3_with_the_option(self) -> None:
+        """The wait is reported after 3 s already, so that a user does not think that the command hangs."""
         self.env["LOGD_ZOOKEEPER"] = "127.0.0.1:1"
         self.logd("groups", "list", status=3)
         first, second = self.errors.splitlines()
         self.assertIn("no server of 127.0.0.1:1 has answered for 3 s", first)
         self.assertIn("--zookeeper or LOGD_ZOOKEEPER names another one", second)
 
-    def test_no_broker(self) -> None:
-        """Without brokers the positions are there, and each log has an error."""
+    def test_positions_are_shown_without_brokers(self) -> None:
+        """They are in the tree; only the logs' ends are missing, with the reason and by status 1."""
         with CoordinationProcess(os.path.abspath(self.mktemp())) as tree:
             with BrokerProcess(os.path.abspath(self.mktemp()), ("--id", "5"), zookeeper=tree.hosts) as broker:
                 self.env.update(LOGD_ZOOKEEPER=tree.hosts, LOGD_BROKER=broker.address)
@@ -150,15 +150,15 @@ class LookingTests(GroupsCliTestCase):
 
 
 class ChangingTests(GroupsCliTestCase):
-    """logd groups reset and delete."""
+    """The commands ``logd groups reset`` and ``logd groups delete``."""
 
     def reset(self, *more: str, status: int = 0) -> list[tuple[int | None, int]]:
-        """Reset group g; what it says of old and new."""
+        """Reset group g; return the old and new positions that it prints."""
         found = json.loads(self.logd("groups", "reset", "g", "--topic", "t", "--yes", "--json", *more, status=status))
         return [(each["old"], each["new"]) for each in found["partitions"]]
 
-    def test_at_rest(self) -> None:
-        """To the start, the end, a time and a position; a dry run does nothing; a new group may begin so."""
+    def test_reset_moves_a_group_at_rest(self) -> None:
+        """To the start, the end, a time or a position; a dry run changes nothing; the group may be a new one."""
         before = time.time()
         new = self.reset("--to", "latest")
         self.assertEqual([old for old, _ in new], [None] * 4)
@@ -172,8 +172,8 @@ class ChangingTests(GroupsCliTestCase):
         found = self.logd("consume", "t", "--group", "g", "--max", "1", "--format", "json")
         self.assertEqual(json.loads(found)["value"], second["value"])
 
-    def test_asks_at_a_terminal(self) -> None:
-        """A person sees old and new, and is asked; without a yes nothing is done."""
+    def test_reset_asks_at_a_terminal(self) -> None:
+        """The old and new positions are shown before the question; without a yes nothing is changed."""
         for answer, status, moved in ((b"n\n", 1, []), (b"y\n", 0, ["g"])):
             ours, theirs = os.openpty()
             command = [*LOGD, "groups", "reset", "g", "--topic", "t", "--partition", "1", "--to", "latest"]
@@ -188,8 +188,8 @@ class ChangingTests(GroupsCliTestCase):
             self.assertIn(b"Move group g to these positions?", errors)
             self.assertEqual([each["group"] for each in json.loads(self.logd("groups", "list", "--json"))], moved)
 
-    def test_interrupted_at_the_question(self) -> None:
-        """Ctrl-C is an answer too: nothing is done, and the status says that it was interrupted."""
+    def test_ctrl_c_at_the_question_changes_nothing(self) -> None:
+        """The status is 130, and the error says that nothing was done."""
         ours, theirs = os.openpty()
         self.addCleanup(os.close, ours)
         command = [*LOGD, "groups", "reset", "g", "--topic", "t", "--to", "latest"]
@@ -199,7 +199,7 @@ class ChangingTests(GroupsCliTestCase):
         assert process.stderr is not None
         while not (line := process.stderr.read(1)) or line != b"?":
             self.assertIsNone(process.poll())
-        for _ in range(10):  # one that comes between two looks of Python's is seen with the next
+        for _ in range(10):  # a signal may come where Python does not check for it; the next one is seen
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 errors = process.communicate(timeout=PATIENCE / 10)[1]
@@ -210,8 +210,8 @@ class ChangingTests(GroupsCliTestCase):
         self.assertEqual(process.returncode, 130)
         self.assertEqual(json.loads(self.logd("groups", "list", "--json")), [])
 
-    def test_positions_are_checked(self) -> None:
-        """A position has to be one: in the log, and not inside a message; in a compressed set each message has one."""
+    def test_reset_refuses_positions_that_are_none(self) -> None:
+        """A position must be in the log and at a message's start; each message of a compressed set has one too."""
         second = self.records("t", "--partition", "2", "--max", "2")[1]
         self.logd("produce", "t", "--partition", "2", "--compression", "zstd", given=b"a\nb\nc\n")
         inner = self.records("t", "--partition", "2", "--exit-at-end")[-2]
@@ -225,8 +225,8 @@ class ChangingTests(GroupsCliTestCase):
         self.assertEqual(self.reset("--partition", "2", "--to", str(inner["id"]))[0][1], inner["id"])
         self.assertEqual(self.reset("--partition", "2", "--to", str(second["id"]))[0][1], second["id"])
 
-    def test_live(self) -> None:
-        """A live group is left alone unless it is forced; then idle owners too begin again, and none writes over it."""
+    def test_a_live_group_is_reset_only_by_force(self) -> None:
+        """With --force its members begin again at the new position, also idle ones, and none commits its old one."""
         consumer = self.begin("consume", "t", "--group", "g")
         assert consumer.stdout is not None
         read = [consumer.stdout.readline() for _ in range(1000)]
@@ -243,8 +243,8 @@ class ChangingTests(GroupsCliTestCase):
         self.assertEqual(consumer.communicate(timeout=PATIENCE)[0], b"")
         self.assertEqual(self.described()["lag_bytes"], 0)
 
-    def test_delete(self) -> None:
-        """A group at rest is deleted with all it had; another of its name is new."""
+    def test_a_deleted_group_is_a_new_one_afterwards(self) -> None:
+        """A script has to give --yes; all positions are gone, so that the next consumer begins at the start."""
         self.logd("consume", "t", "--group", "g", "--exit-at-end")
         nobody = "Standard input is not a terminal, so nothing was done: give --yes"
         reset = ["groups", "reset", "g", "--topic", "t", "--to", "latest"]

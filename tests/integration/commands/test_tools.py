@@ -1,4 +1,4 @@
-"""The tools that see inside a log, on the files of a real broker and through it."""
+"""verify, dump and repair, on the files of a real broker and through the broker."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.integration.commands.test_cli import CliTestCase
 
 
 class ToolsTests(CliTestCase):
-    """verify, dump and repair."""
+    """A log with one damaged byte."""
 
     def segment(self) -> Path:
-        """The one segment."""
+        """Return the path of the topic's only segment."""
         (segment,) = Path(self.broker.data, "t-0").glob("*.log")
         return segment
 
@@ -26,8 +26,8 @@ class ToolsTests(CliTestCase):
         finally:
             os.close(descriptor)
 
-    def test_while_serving(self) -> None:
-        """A broker that serves mends its log: consumers stumble before, and get all the rest afterwards."""
+    def test_a_serving_broker_repairs_its_log(self) -> None:
+        """Consumers fail at the damage before, and get all other messages afterwards, without a restart."""
         self.logd("produce", "t", "--no-timestamps", given=b"".join(b"line %d\n" % number for number in range(100)))
         self.assertIn(b"100 entries", self.logd("verify", self.broker.data))
         self.damage(15 * 10 + 10)  # the lines 0 to 9 take 15 bytes each
@@ -45,12 +45,12 @@ class ToolsTests(CliTestCase):
         expected = b"".join(b"line %d\n" % number for number in range(100) if number != 10)
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), expected)
         self.logd("produce", "t", given=b"more\n")
-        self.assertIn(b"1 gaps", self.logd("verify", self.broker.data))
+        self.assertIn(b"1 gap of", self.logd("verify", self.broker.data))
         self.logd("repair", "--broker", address, "none", status=1)
         self.logd("repair", "--broker", address, "t", "7", status=1)
 
-    def test_stopped(self) -> None:
-        """The files of a broker that is stopped are mended as well, and it serves them again."""
+    def test_the_files_of_a_stopped_broker_are_repaired(self) -> None:
+        """Its next start serves the messages behind the damage; `dump` shows those inside a compressed set."""
         self.logd("produce", "t", "--compression", "zstd", given=b"one%s\ntwo\n" % (b"!" * 200))
         self.logd("produce", "t", given=b"three\nfour\n")
         self.assertEqual(self.broker.stop(), 0)

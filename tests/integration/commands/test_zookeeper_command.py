@@ -1,4 +1,4 @@
-"""Tests of the command ``logd zookeeper``: how it begins, what keeps it from beginning, how it ends."""
+"""Tests of the command ``logd zookeeper``: refused starts, clean ends, a full disk."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tests.integration.coordination.coordination_peers import PATIENCE, Coordina
 
 
 class CommandTests(CoordinationTestCase):
-    """Beside one that runs."""
+    """Commands while one server runs."""
 
     def refused(self, process: CoordinationProcess) -> tuple[int, str]:
-        """Run one that ends by itself; its status and what it said."""
+        """Run a server that ends by itself; return its status and its errors."""
         found = subprocess.run(process.command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         return found.returncode, found.stderr
 
     def another(self) -> str:
-        """A directory that is not there yet."""
+        """Return the path of a directory that does not exist yet."""
         return str(Path(self.mktemp()).absolute())
 
-    def test_directory_in_use(self) -> None:
-        """Two servers cannot have one directory; the error says what to do, and the first one goes on."""
+    def test_a_directory_in_use_is_refused_with_the_remedy(self) -> None:
+        """The first server is not disturbed, and the error shows no traceback."""
         status, text = self.refused(CoordinationProcess(self.server.data))
         self.assertEqual(status, 1)
         self.assertIn(f"{self.server.data} is in use by another process", text)
@@ -40,15 +40,15 @@ class CommandTests(CoordinationTestCase):
         self.assertNotIn("Traceback", text)
         self.assertEqual(four_letter_word(self.server.port, b"ruok"), b"imok")
 
-    def test_port_in_use(self) -> None:
-        """Nor one port."""
+    def test_a_port_in_use_is_refused_with_the_option(self) -> None:
+        """It is wrong use, status 2, without a traceback."""
         status, text = self.refused(CoordinationProcess(self.another(), port=self.server.port))
         self.assertEqual(status, 2)
         self.assertIn("give another --listen", text)
         self.assertNotIn("Traceback", text)
 
-    def test_brokers_directory(self) -> None:
-        """A broker's data directory is refused."""
+    def test_a_brokers_data_directory_is_refused(self) -> None:
+        """The tree's files would be among the partitions."""
         path = Path(self.another())
         path.mkdir(parents=True)
         (path / "meta").write_text("{}")
@@ -56,8 +56,8 @@ class CommandTests(CoordinationTestCase):
         self.assertEqual(status, 1)
         self.assertIn("a broker's data directory", text)
 
-    def test_foreign_brokers(self) -> None:
-        """A broker of Kafka 0.7 in the registry is left out of `logd brokers list`, with a line that names its node."""
+    def test_brokers_list_leaves_out_a_broker_of_0_7(self) -> None:
+        """A line on stderr names its node; the brokers that can be read are listed."""
         peer = self.peer()
         entry = json.dumps({"host": "10.0.0.5", "port": 6667, "instance": "some-uuid", "topics": {}}).encode()
         for path, data in (("/brokers", b""), ("/brokers/ids", b""), ("/brokers/ids/7", b"x:127.0.0.1:9092")):
@@ -71,8 +71,8 @@ class CommandTests(CoordinationTestCase):
         self.assertIn("/brokers/ids/7 is left out", found.stderr)
         self.assertIn("10.0.0.5", found.stdout)
 
-    def test_damage(self) -> None:
-        """Damage stops the start, with the file's name; nothing is changed by that."""
+    def test_damage_stops_the_start_and_changes_nothing(self) -> None:
+        """The error says to put back a copy, which must find the damaged files as they are."""
         self.peer()
         self.server.stop()
         (changes,) = Path(self.server.data).glob("changes.*")
@@ -83,25 +83,25 @@ class CommandTests(CoordinationTestCase):
         self.assertIn("Put back a copy", text)
         self.assertEqual(changes.read_bytes(), before)
 
-    def test_interrupt(self) -> None:
-        """SIGINT ends it with status 0 too."""
+    def test_sigint_is_status_0(self) -> None:
+        """A server in a terminal is ended by Ctrl-C as a rule, which is no failure."""
         process = self.server.process
         assert process is not None
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE), 0)
 
-    def test_listens_where_told(self) -> None:
-        """By default, and as here, on loopback alone."""
+    def test_the_server_listens_on_loopback(self) -> None:
+        """Loopback is the default too: without credentials a tree must not be open to a network."""
         with socket.create_connection(("127.0.0.1", self.server.port)):
             pass
         self.assertIn("127.0.0.1", self.server.end_of_log())
 
 
 class FullDiskTests(SynchronousTestCase):
-    """On a disk without room."""
+    """A server on a disk without room."""
 
-    def test_full(self) -> None:
-        """Clients wait, sessions live, and with room each is answered: no start is needed, and nothing is lost."""
+    def test_clients_wait_until_a_full_disk_has_room(self) -> None:
+        """All 400 requests are answered in order without a restart, and a kill afterwards loses none of them."""
         place = Path(self.mktemp()).absolute()
         mount_small(place, 256 << 10, self.addCleanup)
         with CoordinationProcess(str(place), log_path=f"{place}.log", options=("--snapshot-bytes", "50000")) as server:

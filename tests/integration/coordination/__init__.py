@@ -1,1 +1,1 @@
-"""Real coordination servers and clients of them."""
+"""Real coordination servers, logd's and ZooKeeper's, and clients of them."""

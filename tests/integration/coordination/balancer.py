@@ -1,4 +1,4 @@
-"""A TCP load balancer as small as can be: each connection goes to the next of its servers that can be reached."""
+"""A minimal TCP load balancer: each connection goes to the next of its servers that can be reached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twisted.internet.protocol import Factory, Protocol
 
 
 class _Half(Protocol):
-    """One side: what comes in goes out at the other side, which is not read faster than this one takes."""
+    """One side of a connection: its bytes go out at the other side, which pauses it when it cannot take them."""
 
     other: _Half | None = None
     waiting: bytes = b""
@@ -33,7 +33,7 @@ class _Half(Protocol):
 
 
 class _Making(Factory):
-    """Makes each connection's protocol by a call."""
+    """A factory that makes each connection's protocol by a call."""
 
     def __init__(self, make: Callable[[], Protocol]) -> None:
         self._make = make
@@ -59,20 +59,20 @@ class Balancer:
 
     reactor: Any
     ports: list[int]
-    #: How many connections each server got.
+    #: The number of connections that each server got.
     taken: dict[int, int] = field(factory=dict)
     _turn: int = 0
     _listening: IListeningPort | None = None
 
     def start(self) -> str:
-        """Listen; the address that clients are given."""
+        """Listen, and return the address for clients."""
         factory = _Making(self._accept)
         self._listening = self.reactor.listenTCP(0, factory, interface="127.0.0.1")
         address: Any = self._listening.getHost()
         return f"127.0.0.1:{address.port}"
 
     def stop(self) -> Any:
-        """Take no more connections; those that are there end by themselves."""
+        """Take no more connections; open ones end by themselves."""
         return self._listening.stopListening() if self._listening is not None else None
 
     def _accept(self) -> _Half:

@@ -1,4 +1,4 @@
-"""What the tests of the client over kazoo at real servers have in common."""
+"""Test cases of the client over kazoo at real servers: a server, a proxy, and clients on both sides of it."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 else:
     _Case = object
 
-#: Anything that a client or a test needs of it.
+#: The reactor, typed as anything that a client or a test needs.
 reactor: Any = _reactor
 
-#: How often a change races with reads; LOGD_ORDER_TRIALS=1000 for more.
+#: Races of a change with reads; LOGD_ORDER_TRIALS=1000 for more.
 TRIALS = int(os.environ.get("LOGD_ORDER_TRIALS", "100"))
-#: Of all sessions here, in seconds.
+#: Timeout of the sessions here, in seconds.
 TIMEOUT = 1.5
 
 
 def threads() -> list[str]:
-    """The names of the threads that clients have made."""
+    """Return the names of the threads that clients have made."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("logd-zookeeper")]
 
 
 class SessionCase(_Case):
-    """A server, a client that reaches it through a proxy, and one that reaches it straight; heirs say which server."""
+    """A server, a client through a proxy, and one without; subclasses choose the kind of server."""
 
     timeout = 60 + TRIALS // 5
     server: CoordinationProcess | ZooKeeperProcess
 
     def make_server(self) -> CoordinationProcess | ZooKeeperProcess:
-        """A server that is not started."""
+        """Return a server that is not started."""
         raise NotImplementedError
 
     async def setUp(self) -> None:  # type: ignore[override]
-        """A server, a proxy before it, a client behind the proxy and a connected one that is not."""
+        """Start a server and a proxy; make a client behind the proxy, and connect one directly."""
         self.server = self.make_server()
         await deferToThread(self.server.start)
         self.addCleanup(deferToThread, self.server.kill)
@@ -60,14 +60,14 @@ class SessionCase(_Case):
         await self.direct.connect()
 
     def make_client(self, hosts: str, session_timeout: float = TIMEOUT) -> ZooKeeperCoordination:
-        """A client that is closed at the end."""
+        """Return a client that is closed at the end."""
         client = ZooKeeperCoordination(reactor, CoordinationSettings(hosts=hosts, session_timeout=session_timeout))
         self.addCleanup(client.close)
         return client
 
 
 class EmbeddedServer(SessionCase):
-    """Against ``logd zookeeper``."""
+    """Tests at ``logd zookeeper``."""
 
     def make_server(self) -> CoordinationProcess:
         """See SessionCase."""
@@ -75,7 +75,7 @@ class EmbeddedServer(SessionCase):
 
 
 class RealZooKeeper(SessionCase):
-    """Against a real ZooKeeper."""
+    """Tests at a real ZooKeeper."""
 
     skip = missing() or None
 

@@ -1,4 +1,4 @@
-"""Clients of a coordination server that know nothing but sockets and bytes, and a test case with a server."""
+"""Blocking clients of a coordination server over plain sockets, and a test case with a server."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ Answer = tuple[int, int, int, bytes]
 
 
 def request(xid: int, opcode: int, body: bytes = b"") -> bytes:
-    """A request's frame."""
+    """Return a request's frame."""
     return _REQUEST.pack(8 + len(body), xid, opcode) + body
 
 
 def create(path: str, data: bytes = b"", flags: int = 0) -> bytes:
-    """A create's body."""
+    """Return the body of a create."""
     return encode_ustring(path) + encode_buffer(data) + encode_acl(OPEN_ACL) + INT32.pack(flags)
 
 
 def set_data(path: str, data: bytes) -> bytes:
-    """A setData's body."""
+    """Return the body of a setData."""
     return encode_ustring(path) + encode_buffer(data) + INT32.pack(-1)
 
 
 def read(path: str, watch: bool = False) -> bytes:
-    """The body of a getData, exists or getChildren."""
+    """Return the body of a getData, exists or getChildren."""
     return encode_ustring(path) + _BOOL.pack(watch)
 
 
@@ -84,7 +84,7 @@ class TreePeer:
         self.socket.sendall(request(xid, opcode, body))
 
     def ask(self, opcode: Opcode, body: bytes = b"", xid: int = 1) -> Answer:
-        """Ask, and wait for the answer; events before it are passed over."""
+        """Send a request and wait for its answer; events before it are passed over."""
         self.send(xid, opcode, body)
         while (answer := self.answer())[0] != xid:
             pass
@@ -106,12 +106,12 @@ class CoordinationTestCase(SynchronousTestCase):
     options: tuple[str, ...] = ()
 
     def setUp(self) -> None:
-        """Start it."""
+        """Start the server."""
         self.server = CoordinationProcess(os.path.abspath(self.mktemp()), self.options).start()
         self.addCleanup(self.server.kill)
 
     def peer(self, timeout_ms: int = 30_000, session: ConnectResponse | None = None) -> TreePeer:
-        """A connection with a session."""
+        """Return a connection with a session, closed at the end."""
         peer = TreePeer(self.server.port, timeout_ms, session)
         self.addCleanup(peer.socket.close)
         return peer

@@ -1,10 +1,10 @@
-"""A pytest plugin: lets the test-suite in kazoo's wheel run against a server that is there already, one alone.
+"""A pytest plugin that runs the test-suite in kazoo's wheel against one server that runs already.
 
     KAZOO_SERVER=127.0.0.1:2181 python -m pytest -p tests.integration.coordination.kazoo_acceptance --pyargs kazoo.tests
 
-kazoo's suite wants to start its own ensemble of JVMs. Here it is given a list of one server instead, whose processes it
-cannot touch: a test that asks for more is skipped, with the reason. With a real ZooKeeper behind the address the same
-tests pass and the same ones are skipped, which is what makes the suite a measure.
+kazoo's suite starts its own ensemble of JVMs. Here it is given a list of one server instead, whose process it cannot
+touch: a test that asks for more is skipped, with the reason. With a real ZooKeeper behind the address the same tests
+pass and the same ones are skipped, which is what makes the suite a measure.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ForeignServer:
 
 
 class ForeignEnsemble(list[ForeignServer]):
-    """An ensemble as kazoo's harness knows one, started and stopped by somebody else."""
+    """An ensemble as kazoo's harness knows one, started and stopped elsewhere."""
 
     get_ssl_client_configuration = _out_of_reach
 
@@ -55,15 +55,15 @@ class ForeignEnsemble(list[ForeignServer]):
         return super().__getitem__(index)
 
     def start(self) -> None:
-        """It runs."""
+        """Do nothing: the server runs."""
 
     def stop(self) -> None:
-        """It is not ours to stop."""
+        """Do nothing: the server is not the suite's to stop."""
 
     reset = terminate = stop
 
     def get_logs(self) -> list[str]:
-        """Its log is not ours to read."""
+        """Return nothing: the server's log is not the suite's to read."""
         return []
 
 
@@ -80,7 +80,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is about something else."""
+    """Skip the tests of NOT_HERE."""
     for item in items:
         for name, reason in NOT_HERE.items():
             if name in item.nodeid:

@@ -1,4 +1,4 @@
-"""The embedded server against a real ZooKeeper: random requests of several sessions, and every frame alike."""
+"""The embedded server against a real ZooKeeper: random requests of several sessions get the same frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST = int(os.environ.get("LOGD_WIRE_FIRST", "0"))
 
 
 class AgainstZooKeeperTests(SynchronousTestCase):
-    """Both servers are asked the same."""
+    """Both servers get the same requests."""
 
     skip = missing() or None
     timeout = 600 + SEEDS * STEPS
@@ -31,8 +31,8 @@ class AgainstZooKeeperTests(SynchronousTestCase):
         self.real = ZooKeeperProcess(os.path.abspath(self.mktemp()), tick_ms=2000).start()
         self.addCleanup(self.real.kill)
 
-    def test_sequences(self) -> None:
-        """Random requests are answered alike, frame by frame, and watches tell the same at the same places."""
+    def test_both_servers_answer_random_requests_alike(self) -> None:
+        """They are compared frame by frame, so that watch events stand at the same places between the answers."""
         for seed in range(FIRST, FIRST + SEEDS):
             self._compare(seed)
 

@@ -1,6 +1,6 @@
 """A real coordination server under kills, pauses, storms of watches and hostile peers.
 
-LOGD_TEST_ROUNDS says how often it is killed; a few times unless it is set.
+LOGD_TEST_ROUNDS says how often it is killed, 4 times unless it is set.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KillTests(CoordinationTestCase):
     options = ("--snapshot-bytes", "20000")
 
     def write(self, number: int, acknowledged: dict[str, bytes], enough: threading.Semaphore) -> None:
-        """Make and change nodes until the connection is lost."""
+        """Make and change nodes until the connection is lost; note what is acknowledged."""
         with contextlib.suppress(OSError), TreePeer(self.server.port) as peer:
             for count in range(1 << 30):
                 path, data = f"/w{number}/n{random.randrange(40)}", b"%d" % count
@@ -49,8 +49,8 @@ class KillTests(CoordinationTestCase):
                     enough.release()
         enough.release()
 
-    def test_kills(self) -> None:
-        """Whenever it is killed, everything acknowledged is there, the session and its ephemeral too."""
+    def test_acknowledged_changes_survive_every_kill(self) -> None:
+        """The session and its ephemeral node survive too, over many snapshots and files of changes."""
         owner = self.peer()
         self.assertEqual(owner.ask(Opcode.CREATE, create("/e", flags=1))[2], 0)
         for number in range(WRITERS):
@@ -75,7 +75,7 @@ class KillTests(CoordinationTestCase):
         self.assertIn("snapshot.", " ".join(os.listdir(self.server.data)))
 
     def check(self, peer: TreePeer, written: list[dict[str, bytes]]) -> None:
-        """A node has what was acknowledged last, or what was under way when the server was killed."""
+        """Check that each node has the data acknowledged last, or those under way at the kill."""
         for each in written:
             self.assertTrue(each)
             for path, data in each.items():
@@ -84,8 +84,8 @@ class KillTests(CoordinationTestCase):
                 found = body[4 : 4 + int.from_bytes(body[:4])]
                 self.assertGreaterEqual(int(found), int(data), path)
 
-    def test_clean_stop(self) -> None:
-        """SIGTERM ends it with status 0, and sessions go on behind it."""
+    def test_sigterm_ends_the_server_and_keeps_sessions(self) -> None:
+        """The status is 0; an owner of an ephemeral node finds it after the restart."""
         owner = self.peer()
         owner.ask(Opcode.CREATE, create("/e", flags=1))
         self.assertEqual(self.server.stop(), 0)
@@ -94,16 +94,16 @@ class KillTests(CoordinationTestCase):
 
 
 class PauseTests(CoordinationTestCase):
-    """SIGSTOP of the server."""
+    """SIGSTOP of the server, as by a virtual machine that is suspended."""
 
     options = ("--session-min", "100")
 
-    def test_pause(self) -> None:
-        """Time in which it stood still costs no session, however short its timeout."""
+    def test_a_pause_of_the_server_costs_no_session(self) -> None:
+        """It stands still for twice the session's timeout; the client could not have reached it."""
         peer = self.peer(timeout_ms=1_500)
         self.server.pause()
         try:
-            time.sleep(3)  # what passes is the thing itself here: twice the session's timeout
+            time.sleep(3)  # the time that passes is what is tested: twice the session's timeout
             peer.send(-2, Opcode.PING)
         finally:
             self.server.resume()
@@ -112,10 +112,10 @@ class PauseTests(CoordinationTestCase):
 
 
 class OrderTests(CoordinationTestCase):
-    """Watches and data."""
+    """The order of watch events and data."""
 
-    def test_event_before_data(self) -> None:
-        """In 1,000 trials no client sees new data before its watch's event, whether or not the writer waits."""
+    def test_a_watch_event_comes_before_the_new_data(self) -> None:
+        """In 1,000 trials, half of them with a writer that does not wait: caches over watches depend on this order."""
         writer, watcher = self.peer(), self.peer()
         writer.ask(Opcode.CREATE, create("/a", b"0"))
         overtaken = 0
@@ -137,12 +137,12 @@ class OrderTests(CoordinationTestCase):
 
 
 class StormTests(CoordinationTestCase):
-    """Many at once, and some that mean harm."""
+    """Many clients at once, and some that send nonsense."""
 
     options = ("--session-min", "2000")
 
-    def test_watch_storm(self) -> None:
-        """1,000 clients that watch one node are all told of its change; a session beside them lives on."""
+    def test_a_thousand_watchers_are_all_told(self) -> None:
+        """They watch one node; a session of two seconds beside them lives on while the events are sent."""
         peers = [self.peer() for _ in range(WATCHERS)]
         short = self.peer(timeout_ms=2_000)
         short.ask(Opcode.CREATE, create("/a", b"0"))
@@ -156,8 +156,8 @@ class StormTests(CoordinationTestCase):
             self.assertEqual((xid, error, body), (-1, 0, pack(">iii2s", 3, 3, 2, b"/a")))
         self.assertEqual(short.ask(Opcode.PING, xid=-2)[0], -2)
 
-    def test_hostile_flood(self) -> None:
-        """Connections that send nonsense, as fast as they can for two seconds, cost nobody else the session."""
+    def test_a_flood_of_nonsense_costs_no_session(self) -> None:
+        """Four threads send it for two seconds as fast as they can; a session of two seconds is answered in time."""
         peer = self.peer(timeout_ms=2_000)
         until = time.monotonic() + 2.0
         counts: list[int] = []

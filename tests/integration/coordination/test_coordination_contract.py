@@ -1,4 +1,4 @@
-"""The contract of ICoordination, kept by the client over kazoo at each kind of server."""
+"""The contract of ICoordination, tested with the client over kazoo at each kind of server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.coord.contract_sessions import SessionContract
 from tests.coord.contract_watches import WatchesContract
 from tests.coord.proxy import Proxy
 
-#: Anything that a client or a proxy needs of it.
+#: The reactor, typed as anything that a client or a proxy needs.
 reactor: Any = _reactor
 
 Servers = CoordinationProcess | ZooKeeperProcess | ZooKeeperEnsemble
@@ -39,7 +39,7 @@ _running: dict[str, Any] = {}
 
 
 def _run(kind: str, make: Callable[[str], Servers]) -> Any:
-    """Servers that all tests of a kind share: a new Java for each test would take most of their time."""
+    """Return the servers that all tests of a kind share: a new Java for each test would take most of the time."""
     if kind not in _running:
         folder = tempfile.mkdtemp()
         servers = _running[kind] = make(f"{folder}/data")
@@ -55,7 +55,7 @@ class ServedCase(Contract):
     timeout = 90
 
     async def setUp(self) -> None:  # type: ignore[override]
-        """Have the servers run."""
+        """Start the servers unless they run already."""
         self.proxies: dict[object, list[Proxy]] = {}
         self.ports: list[int] = await deferToThread(self.serve)
 
@@ -107,7 +107,7 @@ class ServedCase(Contract):
 
 
 class EmbeddedCase(ServedCase):
-    """``logd zookeeper``."""
+    """Tests at ``logd zookeeper``."""
 
     def serve(self) -> list[int]:
         """See ServedCase."""
@@ -115,7 +115,7 @@ class EmbeddedCase(ServedCase):
 
 
 class RealCase(ServedCase):
-    """A real ZooKeeper."""
+    """Tests at a real ZooKeeper."""
 
     skip = missing() or None
 
@@ -125,7 +125,7 @@ class RealCase(ServedCase):
 
 
 class EnsembleCase(ServedCase):
-    """Three real ZooKeepers, whose leader is killed before every sixth test; the killed one comes back."""
+    """Tests at three real ZooKeepers; their leader is killed before every sixth test, and started again."""
 
     skip = missing() or None
     timeout = 180
@@ -146,42 +146,42 @@ class EnsembleCase(ServedCase):
 
 
 class EmbeddedCallsTests(EmbeddedCase, CallsContract, TestCase):
-    """Calls."""
+    """Calls at ``logd zookeeper``."""
 
 
 class EmbeddedWatchesTests(EmbeddedCase, WatchesContract, TestCase):
-    """Watches."""
+    """Watches at ``logd zookeeper``."""
 
 
 class EmbeddedSessionTests(EmbeddedCase, SessionContract, TestCase):
-    """Sessions."""
+    """Sessions at ``logd zookeeper``."""
 
 
 class RealCallsTests(RealCase, CallsContract, TestCase):
-    """Calls."""
+    """Calls at a real ZooKeeper."""
 
 
 class RealWatchesTests(RealCase, WatchesContract, TestCase):
-    """Watches."""
+    """Watches at a real ZooKeeper."""
 
 
 class RealSessionTests(RealCase, SessionContract, TestCase):
-    """Sessions."""
+    """Sessions at a real ZooKeeper."""
 
 
 class EnsembleCallsTests(EnsembleCase, CallsContract, TestCase):
-    """Calls."""
+    """Calls at an ensemble."""
 
 
 class EnsembleWatchesTests(EnsembleCase, WatchesContract, TestCase):
-    """Watches."""
+    """Watches at an ensemble."""
 
 
 class EnsembleSessionTests(EnsembleCase, SessionContract, TestCase):
-    """Sessions."""
+    """Sessions at an ensemble."""
 
-    async def test_leader_killed_under_load(self) -> None:
-        """While changes go on the leader is killed: the session stays, and what was acknowledged is there."""
+    async def test_the_session_survives_a_kill_of_the_leader(self) -> None:
+        """The kill falls in the middle of 300 changes; those that were acknowledged are there after the election."""
         ensemble: ZooKeeperEnsemble = _run("ensemble", ZooKeeperEnsemble)
         await deferToThread(ensemble.revive)
         client = await self.start()

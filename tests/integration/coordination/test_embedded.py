@@ -1,6 +1,6 @@
-"""A real broker with a tree of its own: killed again and again, stopped and continued, on a disk that is full.
+"""A real broker with a tree of its own: killed, paused, on a full disk, with a damaged journal.
 
-LOGD_TEST_ROUNDS says how often it is killed; three times unless it is set.
+LOGD_TEST_ROUNDS says how often it is killed, 3 times unless it is set.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
 
 ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "3"))
 WRITERS = 3
-#: The shortest session that an embedded tree grants, and somewhat more than it.
+#: The shortest session that an embedded tree grants, and a pause that is longer.
 SESSION_SECONDS, LONGER = 4.0, 6.0
 
 
@@ -39,7 +39,7 @@ class EmbeddedTestCase(SynchronousTestCase):
     """A broker over a directory of its own."""
 
     def setUp(self) -> None:
-        """Start it."""
+        """Start the broker."""
         self.folder = Path(os.path.abspath(self.mktemp()))
         self.folder.mkdir()
         self.make_ready()
@@ -50,22 +50,22 @@ class EmbeddedTestCase(SynchronousTestCase):
         self.addCleanup(self.broker.kill)
 
     def make_ready(self) -> None:
-        """What is to be there before the broker is."""
+        """Prepare ``self.folder`` before the broker starts."""
 
     def connect(self) -> Peer:
-        """A connection that is closed at the end."""
+        """Return a connection that is closed at the end."""
         peer = Peer(self.broker.port)
         self.addCleanup(peer.close)
         return peer
 
     def produce(self, peer: Peer, topic: str, payload: bytes) -> int:
-        """Have a message kept; the error, 0 for none."""
+        """Produce one message with acks=-1; return the error, 0 for none."""
         part = ProducePart(topic, 0, 0, False, MessageSet([Message(payload)]).encode())
         error: int = peer.ask(ProduceAck(-1, 30_000, (part,))).parts[0].error
         return error
 
     def until_health(self, **expected: Any) -> dict[str, Any]:
-        """Wait until /health says this."""
+        """Wait until /health has these values, and return the page."""
         deadline = time.monotonic() + PATIENCE
         while True:
             found = health(self.http)
@@ -79,7 +79,7 @@ class KillTests(EmbeddedTestCase):
     """SIGKILL while topics are made, several at once."""
 
     def write(self, number: int, numbers: Any, made: dict[str, str], enough: threading.Semaphore) -> None:
-        """Make topics, with a message in each, until the connection is lost."""
+        """Create topics, with a message in each, until the connection is lost."""
         try:
             with Peer(self.broker.port) as peer:
                 for count in range(1 << 30):
@@ -95,8 +95,8 @@ class KillTests(EmbeddedTestCase):
             pass
         enough.release()
 
-    def test_kills(self) -> None:
-        """Whenever it is killed, each topic that was acknowledged is there, under its uuid and with its message."""
+    def test_acknowledged_topics_survive_every_kill(self) -> None:
+        """Each has its uuid and its message again: tree and logs are two stores, and must agree after any kill."""
         self.filled: set[str] = set()
         made: dict[str, str] = {}
         numbers = iter(range(1 << 30))
@@ -127,8 +127,8 @@ class KillTests(EmbeddedTestCase):
 class PauseTests(EmbeddedTestCase):
     """SIGSTOP of a broker and its tree together."""
 
-    def test_longer_than_its_session(self) -> None:
-        """When it goes on it is registered as before: time in which it stood still costs no session."""
+    def test_a_pause_beyond_its_session_keeps_the_broker_registered(self) -> None:
+        """Server and client stood still together, so the time must not count against the session."""
         peer = self.connect()
         self.assertEqual(peer.ask(CreateTopic("t", 1, {})).error, 0)
         self.until_health(status="ok")
@@ -136,7 +136,7 @@ class PauseTests(EmbeddedTestCase):
         assert process is not None
         process.send_signal(signal.SIGSTOP)
         try:
-            time.sleep(LONGER)  # what passes is the thing itself here
+            time.sleep(LONGER)  # the time that passes is what is tested
         finally:
             process.send_signal(signal.SIGCONT)
         self.assertEqual(self.produce(peer, "t", b"as before"), 0)
@@ -146,15 +146,15 @@ class PauseTests(EmbeddedTestCase):
 
 
 class FullDiskTests(EmbeddedTestCase):
-    """The disk that the tree is on is full, and that of the messages is not."""
+    """The tree's disk is full, and that of the messages is not."""
 
     def make_ready(self) -> None:
-        """A small file system for the tree."""
+        """Mount a small file system for the tree."""
         self.place = self.folder / "data" / "coordination"
         mount_small(self.place, 256 << 10, self.addCleanup)
 
-    def test_full(self) -> None:
-        """The broker says so; messages pass as before, nothing is created; with room all is well, without a restart."""
+    def test_messages_pass_while_the_trees_disk_is_full(self) -> None:
+        """/health and the log give the reason, topics cannot be created; with room both recover without a restart."""
         peer = self.connect()
         self.assertEqual(peer.ask(CreateTopic("t", 1, {})).error, 0)
         made = {"t"}
@@ -188,7 +188,7 @@ class DamageTests(EmbeddedTestCase):
     """A byte of the tree's journal is flipped while the broker does not run."""
 
     def salvage(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run the command that saves what is sound."""
+        """Run ``logd zookeeper --salvage`` on the broker's tree."""
         command = [sys.executable, "-c", "from logd.cli.main import main; main()", "zookeeper", "--salvage"]
         place = str(Path(self.broker.data) / "coordination")
         return subprocess.run(
@@ -200,8 +200,8 @@ class DamageTests(EmbeddedTestCase):
             check=False,
         )
 
-    def test_flipped_byte(self) -> None:
-        """What is stored is served without the tree; what is lost is shown, and once told to, all goes on by itself."""
+    def test_messages_pass_while_the_trees_journal_is_damaged(self) -> None:
+        """--salvage shows the lost nodes, and with --yes removes them; the broker restores its topics from its logs."""
         peer = self.connect()
         for topic in ("t", "u"):
             self.assertEqual(peer.ask(CreateTopic(topic, 1, {})).error, 0)
@@ -225,7 +225,7 @@ class DamageTests(EmbeddedTestCase):
         self.assertEqual(self.salvage("--yes").returncode, 0)
         self.until_health(status="ok", coordination="connected")
         deadline = time.monotonic() + PATIENCE
-        while peer.ask(CreateTopic("v", 1, {})).error:  # not before what is stored was compared with the tree
+        while peer.ask(CreateTopic("v", 1, {})).error:  # refused until the broker has compared its logs with the tree
             self.assertLess(time.monotonic(), deadline)
             time.sleep(POLL_SECONDS)
         found = {topic.topic for topic in peer.ask(Metadata(None, False)).topics}

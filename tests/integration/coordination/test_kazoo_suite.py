@@ -17,11 +17,11 @@ from tests.integration.coordination.kazoo_acceptance import SERVER
 
 ROOT = Path(__file__).resolve().parents[3]
 NEEDED = ("kazoo.tests", "pytest", "pytest_timeout", "objgraph")
-#: What a real ZooKeeper 3.9.5 passes of the suite in kazoo 2.11.
+#: Tests of the suite in kazoo 2.11 that a real ZooKeeper 3.9.5 passes.
 PASSED = 304
-#: How many of them may need their second try.
+#: The most of them that may need a second try.
 MOST_FAILED = 3
-#: Expects that nobody listens on ZooKeeper's port of this machine, whichever server the suite is for.
+#: Expects that no server listens on this machine's port 2181, whichever server the suite tests.
 NEEDS_FREE_PORT = "test_utils.py::TestCreateTCPConnection::test_slow_connect"
 #: Seconds for one of its tests, and for all of them: some 70 on an idle machine.
 TEST_SECONDS = 60
@@ -29,7 +29,7 @@ SUITE_SECONDS = 600
 
 
 def is_there(name: str) -> bool:
-    """Whether a module can be imported."""
+    """Return True for a module that can be imported."""
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:
@@ -37,7 +37,7 @@ def is_there(name: str) -> bool:
 
 
 def is_served(port: int) -> bool:
-    """Whether a port of loopback takes connections."""
+    """Return True for a port of loopback that takes connections."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=5.0).close()
     except OSError:
@@ -46,7 +46,7 @@ def is_served(port: int) -> bool:
 
 
 class KazooSuiteTests(SynchronousTestCase):
-    """A real server process, and pytest beside it."""
+    """kazoo's suite, run by pytest in a process of its own against a real server process."""
 
     timeout = SUITE_SECONDS + 120
 
@@ -55,7 +55,7 @@ class KazooSuiteTests(SynchronousTestCase):
         missing = [name for name in NEEDED if not is_there(name)]
         if missing:
             self.skipTest(f"not installed: {', '.join(missing)}")
-        #: Without settings for pytest in it; what pytest prints names files as seen from here.
+        #: A folder without settings for pytest; pytest prints names of files relative to it.
         self.folder = Path(self.mktemp()).absolute()
         self.folder.mkdir(parents=True)
         self.server = CoordinationProcess(os.path.abspath(self.mktemp())).start()
@@ -64,8 +64,8 @@ class KazooSuiteTests(SynchronousTestCase):
     def run_suite(self, *what: str) -> str:
         """Run pytest and return what it printed."""
         options = ("-q", "-p", "kazoo_acceptance", "-p", "no:cacheprovider", "-W", "ignore", "-rpfE")
-        # Where CI is set, the suite has a test more: of the version that kazoo's own CI is to use.
-        # The plugin by itself: of the package of tests, Hypothesis would come with it, and objects that kazoo counts.
+        # With CI in the environment the suite has one more test, of the version for kazoo's own CI. The plugin is
+        # imported alone: as part of the package of tests it would bring Hypothesis along, and objects kazoo counts.
         path = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
         inherited = {name: value for name, value in os.environ.items() if name != "CI"}
         found = subprocess.run(
@@ -79,8 +79,8 @@ class KazooSuiteTests(SynchronousTestCase):
         )
         return found.stdout + found.stderr
 
-    def test_suite(self) -> None:
-        """All pass that pass with a real one. The suite waits on clocks, so a failure is tried once more, named."""
+    def test_kazoos_suite_passes_as_with_a_real_zookeeper(self) -> None:
+        """The suite waits on clocks, so a test that fails is tried once more, and named in the summary."""
         output = self.run_suite("--pyargs", "kazoo.tests")
         # One that fails only while it is cleaned up is named twice.
         failed = set(re.findall(r"^(?:FAILED|ERROR) (\S+::\S+)", output, re.MULTILINE))
@@ -89,7 +89,7 @@ class KazooSuiteTests(SynchronousTestCase):
         self.assertLessEqual(len(failed), MOST_FAILED, output)
         for name in sorted(failed):
             if name.endswith(NEEDS_FREE_PORT) and is_served(2181):
-                continue  # what is served there is none of ours
+                continue  # another server of this machine listens there
             again = self.run_suite(name)
             self.assertIn("1 passed", again, output)
         if failed:

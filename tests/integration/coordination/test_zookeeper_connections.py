@@ -1,4 +1,4 @@
-"""The client over kazoo at real servers: each way in which a connection drops or is silent."""
+"""The client over kazoo at real servers: connections that drop, and connections that fall silent."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.integration.coordination.coordination import (
 
 
 class Connections(SessionCase):
-    """What holds at every server."""
+    """Tests for every kind of server."""
 
-    async def test_cut_connection_fails_what_was_sent_and_fires_watches(self) -> None:
-        """A connection that drops: calls under way fail, watches fire, the session and its ephemerals live on."""
+    async def test_a_cut_connection_fails_calls_and_fires_watches(self) -> None:
+        """The session and its ephemeral nodes live on, and calls made while suspended wait for the connection."""
         await self.client.connect()
         session = self.client.session_id
         await self.client.create("/stays", ephemeral=True)
@@ -53,8 +53,8 @@ class Connections(SessionCase):
         await self.direct.set("/stays", b"changed")
         self.assertIs((await watch).type, EventType.CHANGED)
 
-    async def test_paused_server_is_given_up(self) -> None:
-        """A server that says nothing is given up after two thirds of the timeout, though calls keep being sent."""
+    async def test_the_client_gives_up_a_paused_server(self) -> None:
+        """It does so after two thirds of the timeout, in time to reach another server with the same session."""
         await self.client.connect()
         suspended = self.states.next(SessionState.SUSPENDED)
         self.server.pause()
@@ -71,8 +71,8 @@ class Connections(SessionCase):
         for call in calls:
             await call.addErrback(lambda failure: failure.trap(ConnectionLoss, SessionExpired))
 
-    async def test_silence_while_calls_go_on(self) -> None:
-        """A dead connection is given up also by a client that keeps asking, which kazoo takes for signs of life."""
+    async def test_the_client_gives_up_a_silent_server_while_it_asks(self) -> None:
+        """kazoo takes its own requests for signs of life, so it would never notice the dead connection."""
         client = self.make_client(self.proxy.hosts, session_timeout=4.0)
         states = SessionStates(client)
         await client.connect()
@@ -85,8 +85,8 @@ class Connections(SessionCase):
         await suspended
         self.assertLess(reactor.seconds() - began, 4.0)
 
-    async def test_swallowed_packets(self) -> None:
-        """A connection that is dead and does not know it is given up, while another client keeps its own."""
+    async def test_a_dead_connection_is_given_up_while_others_live(self) -> None:
+        """Its packets are swallowed without a reset; another client at the same server keeps its connection."""
         await self.client.connect()
         suspended = self.states.next(SessionState.SUSPENDED)
         self.proxy.swallow_answers = True
@@ -97,8 +97,8 @@ class Connections(SessionCase):
         await self.states.next(SessionState.CONNECTED)
         self.assertIs(self.direct.state, SessionState.CONNECTED)
 
-    async def test_delayed_answers(self) -> None:
-        """Answers that are late by less than two thirds of the timeout end nothing, and contact is as old as they."""
+    async def test_late_answers_end_nothing(self) -> None:
+        """They come within two thirds of the timeout; ``last_contact`` is no newer than the answered request."""
         self.proxy.delay = 0.5
         client = self.make_client(self.proxy.hosts, session_timeout=4.0)
         states = SessionStates(client)
@@ -110,8 +110,8 @@ class Connections(SessionCase):
             self.assertLess(client.last_contact, began)
         self.assertEqual(states.seen, [SessionState.CONNECTED])
 
-    async def test_connection_that_makes_no_sense(self) -> None:
-        """A server that answers nonsense is left; once it makes sense again the same session goes on."""
+    async def test_the_session_survives_an_answer_that_makes_no_sense(self) -> None:
+        """The answer ends kazoo's thread; another one goes on with the same session, and no thread is left over."""
         await self.client.connect()
         session = self.client.session_id
         await self.client.create("/stays", ephemeral=True)
@@ -128,8 +128,8 @@ class Connections(SessionCase):
         self.assertEqual(stat and stat.ephemeral_owner, session)
         self.assertEqual(len(threads()), 2)
 
-    async def test_no_server_for_longer_than_the_timeout(self) -> None:
-        """With no server the session stays suspended, contact grows old, and a call that timed out is never sent."""
+    async def test_the_session_stays_suspended_without_any_server(self) -> None:
+        """Only a server can end a session; a call that timed out meanwhile is never sent afterwards."""
         await self.client.connect()
         suspended = self.states.next(SessionState.SUSPENDED)
         await deferToThread(self.server.kill)
@@ -147,8 +147,8 @@ class Connections(SessionCase):
         await self.client.sync()
         self.assertIsNone(await self.client.exists("/late"))
 
-    async def test_nobody_there(self) -> None:
-        """Connecting where nobody listens fails with OperationTimeout that names the place, and closes."""
+    async def test_connecting_fails_where_no_server_listens(self) -> None:
+        """OperationTimeout names the address; the client is closed and leaves no thread."""
         before = len(threads())
         await deferToThread(self.server.kill)
         client = self.make_client(self.server.hosts)
@@ -158,8 +158,8 @@ class Connections(SessionCase):
         await client.close()
         self.assertEqual(len(threads()), before)
 
-    async def test_close_of_a_silent_server(self) -> None:
-        """Closing fires in bounded time also when nobody answers, and leaves no thread."""
+    async def test_closing_is_bounded_at_a_silent_server(self) -> None:
+        """An application must be able to end while its tree hangs; no thread is left."""
         before = len(threads())
         await self.client.connect()
         self.server.pause()
@@ -169,8 +169,8 @@ class Connections(SessionCase):
         self.server.resume()
         self.assertEqual(len(threads()), before)
 
-    async def test_connects_without_a_thread_before(self) -> None:
-        """No thread is made before connect, one while connected, and none is left after close."""
+    async def test_a_client_has_a_thread_only_while_connected(self) -> None:
+        """A client made before twistd forks must have no thread yet: threads do not survive a fork."""
         before = len(threads())
         client = self.make_client(self.server.hosts)
         self.assertEqual(len(threads()), before)

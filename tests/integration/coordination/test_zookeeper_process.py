@@ -1,4 +1,4 @@
-"""A real ZooKeeper as tests start, stop and kill it."""
+"""The real ZooKeeper of tests: started, stopped and killed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 
 
 class ZooKeeperProcessTests(SynchronousTestCase):
-    """Its life."""
+    """A ZooKeeper of one server."""
 
     skip = missing() or None
 
-    def test_statuses(self) -> None:
-        """Who asks it to stop gets 0, as of every other server, and it starts again where it was."""
+    def test_a_stopped_zookeeper_has_status_0_and_starts_again(self) -> None:
+        """Java ends with 143 on SIGTERM, but tests expect of every server that a stop is 0 and a kill is -9."""
         server = ZooKeeperProcess(os.path.abspath(self.mktemp())).start()
         self.addCleanup(server.kill)
         self.assertEqual(server.mode(), "standalone")

@@ -1,4 +1,4 @@
-"""The client over kazoo at real servers: what becomes of sessions, of ephemeral nodes, and in which order."""
+"""The client over kazoo at real servers: the fate of sessions and ephemeral nodes, and the order of events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings, CoordinationTls
 from logd.testing.processes.broker import free_port
 from logd.testing.processes.coordination import CoordinationProcess
-from tests.broker.doubles import Events
+from tests.broker.rig import Events
 from tests.coord.session_states import SessionStates
 from tests.integration.broker.test_tls import make_certificate
 from tests.integration.coordination.coordination import (
@@ -36,10 +36,10 @@ from tests.integration.coordination.coordination import (
 
 
 class Sessions(SessionCase):
-    """What holds at every server."""
+    """Tests for every kind of server."""
 
-    async def test_close_ends_ephemerals_at_once(self) -> None:
-        """Closing ends the session: its ephemeral nodes are gone when it has fired."""
+    async def test_closing_removes_ephemeral_nodes_at_once(self) -> None:
+        """They are gone when ``close`` has fired, so that another member need not wait for the timeout."""
         await self.client.connect()
         await self.client.create("/mine", ephemeral=True)
         self.assertIsNotNone(await self.direct.exists("/mine"))
@@ -47,8 +47,8 @@ class Sessions(SessionCase):
         await self.direct.sync()
         self.assertIsNone(await self.direct.exists("/mine"))
 
-    async def test_lost_reply_to_a_create(self) -> None:
-        """A create whose answer is lost is found to have been made: the node is of our session."""
+    async def test_a_create_whose_answer_is_lost_is_recognized(self) -> None:
+        """``create_ephemeral`` finds the node of its own session and takes it; for another session it is held."""
         await self.client.connect()
         self.proxy.swallow_answers = True
         there, watch = self.direct.exists_and_watch("/owner")
@@ -64,8 +64,8 @@ class Sessions(SessionCase):
         error: Any = await self.assertFailure(create_ephemeral(self.direct, "/owner", b"you"), HeldElsewhere)
         self.assertEqual(error.data, b"me")
 
-    async def test_session_expires(self) -> None:
-        """A session that the server ended: LOST, then another session, in which a presence is there again."""
+    async def test_a_kept_ephemeral_returns_in_the_next_session(self) -> None:
+        """The state is LOST first; a call that waited in the expired session fails and is not sent in the next."""
         await self.client.connect()
         session = self.client.session_id
         presence = KeptEphemeral(reactor, self.client, "/here", b"me")
@@ -95,8 +95,8 @@ class Sessions(SessionCase):
         await presence.stop()
         self.assertIsNone(await self.client.exists("/here"))
 
-    async def test_killed_and_started_again(self) -> None:
-        """A server that is killed and comes back finds the session and its ephemeral nodes as they were."""
+    async def test_a_session_survives_a_kill_of_its_server(self) -> None:
+        """The server's next life has the session and its ephemeral nodes as they were."""
         await self.client.connect()
         session = self.client.session_id
         await self.client.create("/stays", b"data", ephemeral=True)
@@ -109,8 +109,8 @@ class Sessions(SessionCase):
         self.assertEqual(self.client.session_id, session)
         self.assertEqual((await self.client.get("/stays"))[0], b"data")
 
-    async def test_digest(self) -> None:
-        """A client with credentials may what an access list allows them, also after a lost connection."""
+    async def test_credentials_hold_over_a_lost_connection(self) -> None:
+        """The client authenticates again before its calls; a client without credentials is refused."""
         settings = CoordinationSettings(hosts=self.proxy.hosts, session_timeout=TIMEOUT, digests=("user:password",))
         client = ZooKeeperCoordination(reactor, settings)
         self.addCleanup(client.close)
@@ -124,8 +124,8 @@ class Sessions(SessionCase):
         await connected
         self.assertEqual((await client.get("/secret"))[0], b"1")
 
-    async def test_chroot(self) -> None:
-        """Everything is under the chroot, which is made; paths in answers, events and errors are without it."""
+    async def test_a_chroot_is_made_and_hidden(self) -> None:
+        """Paths in answers, events and errors are without it, so that several clusters can share one ZooKeeper."""
         client = self.make_client(f"{self.server.hosts}/some/where")
         await client.connect()
         self.assertEqual(await client.create("/a/b", b"x", makepath=True), "/a/b")
@@ -139,8 +139,8 @@ class Sessions(SessionCase):
         error: Any = await self.assertFailure(client.get("/nothing"), NoNode)
         self.assertEqual(error.path, "/nothing")
 
-    async def test_events_before_data(self) -> None:
-        """Over many trials new data never come before the watch event that tells of them."""
+    async def test_a_watch_event_comes_before_the_new_data(self) -> None:
+        """The client's thread must not reorder what the server sent in order; LOGD_ORDER_TRIALS says how often."""
         await self.client.connect()
         await self.client.create("/node", b"0")
         for trial in range(1, TRIALS + 1):
@@ -168,12 +168,12 @@ class RealSessionsTests(RealZooKeeper, Sessions, TestCase):
 
 @skipUnless(importlib.util.find_spec("OpenSSL"), "TLS needs the extra logd[tls]")
 class TlsTests(TestCase):
-    """Against ``logd zookeeper`` behind TLS."""
+    """The client at ``logd zookeeper`` behind TLS."""
 
     timeout = 60
 
-    async def test_tls(self) -> None:
-        """A server whose certificate is trusted is spoken with; one whose is not, never."""
+    async def test_the_client_trusts_only_a_known_certificate(self) -> None:
+        """Large nodes pass over TLS; without the authority, connecting times out and nothing is sent."""
         data = self.mktemp()
         key, certificate = make_certificate(data)
         port = free_port()
@@ -195,12 +195,12 @@ class TlsTests(TestCase):
 
 
 class LateTests(TestCase):
-    """A client that was told to try for ever."""
+    """A client that may try for ever to connect."""
 
     timeout = 60
 
-    async def test_tree_that_comes_late(self) -> None:
-        """It is connected once there is a server, however long that takes, and says meanwhile that there is none."""
+    async def test_the_client_connects_once_a_late_server_comes(self) -> None:
+        """It logs a warning while no server answers, so that an operator sees the reason of the wait."""
         events = Events()
         globalLogPublisher.addObserver(events)
         self.addCleanup(globalLogPublisher.removeObserver, events)

@@ -1,6 +1,6 @@
-"""A server's frames to values that can be compared with another server's.
+"""Decoding of a server's frames to values that can be compared with another server's.
 
-What must differ between two servers is named here, each with its reason, and nowhere else:
+Two servers must differ in the following, and in nothing else:
 
 * zxids are compared by order alone: ZooKeeper counts a failed request and a multi of checks as a change, this server
   does not. Each is replaced by its rank among those that stand for a change that was made.
@@ -27,13 +27,13 @@ from logd.coord.tree.interfaces import NO_CHANGE
 _ANSWER = Struct(">iqi")
 _EVENT = Struct(">ii")
 _MULTI_HEADER = Struct(">i?i")
-#: What changes the tree when it succeeds: its answer's zxid is that of the change.
+#: Requests that change the tree when they succeed: the answer's zxid is that of the change.
 _CHANGES = (Opcode.CREATE, Opcode.CREATE2, Opcode.DELETE, Opcode.SET_DATA, Opcode.SET_ACL, Opcode.CLOSE_SESSION)
 
 
 @frozen
 class Asked:
-    """One request: what its answer will look like. ``parts`` are the types of a multi's operations."""
+    """One request, by which its answer is decoded. ``parts`` are the types of a multi's operations."""
 
     xid: int
     opcode: int
@@ -62,21 +62,21 @@ class Numbers:
     sessions: dict[int, int] = field(factory=lambda: {0: 0})
 
     def change(self, zxid: int) -> None:
-        """A change has this zxid."""
+        """Note the zxid of a change."""
         at = bisect_right(self.changes, zxid)
         if at == 0 or self.changes[at - 1] != zxid:
             insort(self.changes, zxid)
 
     def rank(self, zxid: int) -> int:
-        """How many known changes are at or before it."""
+        """Return the number of known changes at or before ``zxid``."""
         return bisect_right(self.changes, zxid)
 
     def session(self, session_id: int) -> int:
-        """The session's number."""
+        """Return the session's number, a new one for a new session."""
         return self.sessions.setdefault(session_id, len(self.sessions))
 
     def stat(self, stat: Stat) -> tuple[Any, ...]:
-        """A Stat with ranks for zxids, and without times."""
+        """Return a Stat's fields with ranks for zxids, and without times."""
         created, modified, listed = stat.created_zxid, stat.modified_zxid, stat.children_zxid
         for zxid, time in ((created, stat.created_ms), (modified, stat.modified_ms)):
             if self.times.setdefault(zxid, time) != time:
@@ -89,7 +89,7 @@ class Numbers:
 
 @frozen
 class Ranks:
-    """Of the changes that made a node, its data and its list of children; 0 before all that were seen."""
+    """Ranks of the changes that made a node, its data and its list of children; 0 before all that were seen."""
 
     created: int
     modified: int
@@ -97,7 +97,7 @@ class Ranks:
 
 
 def read_frame(frame: bytes, asked: Sequence[Asked], numbers: Numbers) -> Seen:
-    """Return what a frame says; ``asked`` are the requests that wait for their answers, in order."""
+    """Return the decoded frame; ``asked`` are the requests that wait for their answers, in order."""
     xid, zxid, error = _ANSWER.unpack_from(frame)
     reader = JuteReader(frame, _ANSWER.size, len(frame))
     if xid == EVENT_XID:
@@ -123,7 +123,7 @@ def read_frame(frame: bytes, asked: Sequence[Asked], numbers: Numbers) -> Seen:
 
 def _multi(reader: JuteReader, numbers: Numbers, zxid: int) -> tuple[Any, bool]:
     start, changed = reader.at, False
-    for known in (False, True):  # first for whether it changed anything, as ranks depend on that
+    for known in (False, True):  # the first pass finds whether anything changed, as ranks depend on that
         reader.at = start
         results: list[Any] = []
         while True:

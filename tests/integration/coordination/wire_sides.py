@@ -1,4 +1,4 @@
-"""One of two servers that are compared: sessions on it over raw sockets, and what they see of each step."""
+"""One of two servers that are compared: its sessions over raw sockets, and the frames that they get at each step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.coordination.wire_answers import Asked, Numbers, Seen, re
 from tests.integration.coordination.wire_steps import SESSIONS, Ask, Reconnect, Renew, Step
 
 _PING = Asked(-2, Opcode.PING, b"", "ping")
-#: What is seen where the server closed the connection.
+#: Stands for the frame of a connection that the server closed.
 CLOSED = Seen(0, 0, 0, "closed")
 
 
@@ -36,18 +36,18 @@ class Side:
             self.last.append(0)
 
     def close(self) -> None:
-        """End them, and their connections."""
+        """Close the sessions and their connections."""
         for peer in self.peers:
             peer.send(1, Opcode.CLOSE_SESSION)
             peer.socket.close()
 
     def make_folder(self, folder: str) -> None:
-        """Make a node, where a sequence of steps has its nodes."""
+        """Make the node under which a sequence of steps has its nodes."""
         body = encode_ustring(folder) + encode_buffer(b"") + encode_acl(OPEN_ACL) + INT32.pack(0)
         self._ask(0, (Asked(1, Opcode.CREATE, body, folder),))
 
     def take(self, step: Step) -> list[tuple[int, Seen]]:
-        """Do a step and return what each session sees, in order: first the one that does it."""
+        """Do a step and return the frames that each session gets, in order, first the session of the step."""
         session = step.session
         seen: list[tuple[int, Seen]] = []
         if isinstance(step, Ask):
@@ -66,7 +66,7 @@ class Side:
         if seen and seen[-1][1] == CLOSED:
             self.peers[session] = self._peer()
         for other in range(SESSIONS):
-            # An event that this step gave rise to is ahead of the answer to what is asked behind it.
+            # An event that this step caused comes before the answer to a later request.
             told = self._ask(other, (_PING,))
             seen += [(other, each) for each in (_sorted_but_last(told) if isinstance(step, Renew) else told)]
         return seen
@@ -108,5 +108,5 @@ class Side:
 
 
 def _sorted_but_last(told: list[Seen]) -> list[Seen]:
-    """Events in an order of their own: ZooKeeper removes a closed session's nodes in the order of a hash table."""
+    """Return the events sorted: ZooKeeper removes a closed session's nodes in the order of a hash table."""
     return [*sorted(told[:-1], key=repr), *told[-1:]]

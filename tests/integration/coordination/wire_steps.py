@@ -1,4 +1,4 @@
-"""A seeded sequence of what clients do to a coordination server: the same for every server, whatever it answers."""
+"""Seeded sequences of client steps at a coordination server, which do not depend on the server's answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _ACLS = (
 
 @frozen
 class Ask:
-    """A session sends these at once, and takes their answers."""
+    """A session sends requests at once, and takes their answers."""
 
     session: int
     requests: tuple[Asked, ...]
@@ -63,7 +63,7 @@ class Ask:
 
 @frozen
 class Reconnect:
-    """A session's connection is lost, and it comes back by another, with watches to be left again.
+    """A session's connection is lost, and it comes back by another one, where it sets watches again.
 
     Meanwhile the next session sends ``missed``.
     """
@@ -73,7 +73,7 @@ class Reconnect:
     data: tuple[str, ...]
     exists: tuple[str, ...]
     children: tuple[str, ...]
-    #: As whom it authenticates again.
+    #: The credentials by which it authenticates again, None for none.
     user: bytes | None
 
 
@@ -88,7 +88,7 @@ Step = Ask | Reconnect | Renew
 
 
 def steps(seed: int, count: int, folder: str) -> Iterator[Step]:
-    """Yield so many steps; nodes are made in ``folder``, which must be there."""
+    """Yield ``count`` steps; nodes are made in ``folder``, which must exist."""
     random = Random(seed)
     maker = RequestMaker(random, folder)
     for _ in range(count):
@@ -107,7 +107,7 @@ def steps(seed: int, count: int, folder: str) -> Iterator[Step]:
 
 
 class RequestMaker:
-    """Makes requests whose nodes often meet."""
+    """A maker of requests that often concern the same nodes."""
 
     def __init__(self, random: Random, folder: str) -> None:
         self._random = random
@@ -115,7 +115,7 @@ class RequestMaker:
         self._xid = 0
 
     def path(self) -> str:
-        """Mostly one of a few in the folder."""
+        """Return a path, mostly one of a few in the folder."""
         chance = self._random.random()
         if chance < 0.03:
             return self._random.choice(_SHARED)
@@ -125,11 +125,11 @@ class RequestMaker:
         return self._folder + self._random.choice(_NAMES)
 
     def paths(self, count: int) -> tuple[str, ...]:
-        """Paths to be watched, none of them empty."""
+        """Return paths to be watched, none of them empty."""
         return tuple(self.path() or "/" for _ in range(count))
 
     def requests(self, count: int) -> Iterator[Asked]:
-        """So many, or fewer: ZooKeeper checks what comes close behind a setACL against the list before it."""
+        """Yield ``count`` requests or fewer: ZooKeeper may check one close behind a setACL against the former list."""
         for _ in range(count):
             made = self.request()
             yield made
@@ -137,7 +137,7 @@ class RequestMaker:
                 break
 
     def request(self) -> Asked:
-        """Any request."""
+        """Return a request of any kind."""
         self._xid += 1
         random, chance, path = self._random, self._random.random(), self.path()
         parts: tuple[int, ...] = ()
@@ -163,14 +163,14 @@ class RequestMaker:
         return Asked(self._xid, opcode, body, f"{opcode.name} {text}", parts)
 
     def write(self, path: str) -> Asked:
-        """Something that most often changes a node that is there."""
+        """Return a request that most often changes an existing node."""
         self._xid += 1
         kinds = (Opcode.CREATE, Opcode.DELETE, Opcode.SET_DATA, Opcode.SET_DATA, Opcode.SET_DATA)
         opcode, body, text = self._operation(kinds, path)
         return Asked(self._xid, opcode, body, f"{opcode.name} {text}")
 
     def authentication(self) -> Asked:
-        """Credentials of one of the users."""
+        """Return an authentication as one of the users."""
         self._xid += 1
         user = self._random.choice(USERS)
         body = INT32.pack(0) + encode_ustring("digest") + encode_buffer(user)

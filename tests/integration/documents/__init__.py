@@ -1,1 +1,1 @@
-"""README and docs: followed literally, and built as a site."""
+"""README and docs: every block runs as it stands, and the site is built."""

@@ -1,4 +1,4 @@
-"""README and docs, followed literally: every fenced block runs, in order, as it stands."""
+"""README and docs: every fenced block runs as it stands, in order."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from tests.documentation.pages import ROOT, Block, Typed, blocks_of, indented, pages, typed
 
-#: Seconds for one page.
+#: The longest time of one page, in seconds.
 PATIENCE = 420.0
 #: A network, mounts and processes of their own, which all end with the first of them.
 _ISOLATED = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 
 class BlocksTests(SynchronousTestCase):
-    """How a page is read."""
+    """The reader of pages."""
 
-    def test_blocks(self) -> None:
-        """A block has its line, its language, a file's name, and the comments for the test above it."""
+    def test_a_block_has_its_line_language_file_and_comments(self) -> None:
+        """The comments above a fence tell the test what a reader of the page need not see."""
         page = "text\n<!-- stop -->\n<!-- then: logd topics list -->\n```python a.tac\nx = 1\n```\n"
         (block,) = blocks_of(page)
         self.assertEqual(block, Block(4, "python", "a.tac", "x = 1\n", (("stop", ""), ("then", "logd topics list"))))
 
-    def test_mistakes(self) -> None:
-        """A fence that is not closed, an unknown language, and a comment without a block are errors."""
+    def test_mistakes_of_a_page_are_errors(self) -> None:
+        """A block with an open fence, an unknown language or a stray comment would otherwise silently not run."""
         for page, words in (
             ("```sh\nx\n", "not closed"),
             ("```\nx\n```\n", "no language"),
@@ -37,20 +37,20 @@ class BlocksTests(SynchronousTestCase):
             error = self.assertRaises(ValueError, list, blocks_of(page))
             self.assertIn(words, str(error))
 
-    def test_terminal(self) -> None:
-        """A command may go on in the next line; other lines are what is shown."""
+    def test_a_command_is_told_from_its_output(self) -> None:
+        """A command may go on in the next line behind '> '; all other lines are its output."""
         block = Block(1, "console", "", "$ a \\\n> b\n$ c\none\ntwo\n")
         self.assertEqual(typed(block), [Typed("a \\\nb"), Typed("c", ("one", "two"))])
 
     def test_every_page_can_be_read(self) -> None:
-        """No page has a block that the test does not understand, and few need what no test has."""
+        """A page that could not be read would be skipped; fewer than five blocks may be marked as not run."""
         found = [block for page in pages() for block in blocks_of(page.read_text(encoding="utf-8"))]
         self.assertGreater(len(found), 30)
         left_out = [block for block in found if block.comment("not run") is not None]
         self.assertLess(len(left_out), 5)
 
-    def test_samples_are_fenced(self) -> None:
-        """The README and the page on clients show no sample by indenting it alone, where no test would run it."""
+    def test_samples_are_always_fenced(self) -> None:
+        """README and the page on clients have no sample that is only indented, which no test would run."""
         for page in (ROOT / "README.md", ROOT / "docs" / "clients.md"):
             self.assertEqual(list(indented(page.read_text(encoding="utf-8"))), [], page.name)
         self.assertEqual(list(indented("a\n\n    b\n- c\n\n    d\n```sh\n\n    e\n```\n")), [(3, "    b")])
@@ -60,7 +60,7 @@ class PageTests(SynchronousTestCase):
     """Each page, with real servers at the ports that it names."""
 
     def follow(self, name: str) -> None:
-        """Do what a page says."""
+        """Run all blocks of a page, in namespaces of their own."""
         if os.geteuid() != 0 or shutil.which("unshare") is None:
             raise SkipTest("a network and mounts of its own need root and unshare")
         folder = Path(os.path.abspath(self.mktemp()))
@@ -79,8 +79,8 @@ def _test_of(name: str) -> None:
     def test(self: PageTests) -> None:
         self.follow(name)
 
-    test.__doc__ = f"{name} can be followed from its first block to its last."
-    setattr(PageTests, f"test_{Path(name).stem.lower()}", test)
+    test.__doc__ = f"Every block of {name} runs in order, and shows what stands there."
+    setattr(PageTests, f"test_the_page_{Path(name).stem.lower().replace('-', '_')}_can_be_followed", test)
 
 
 for _page in pages():

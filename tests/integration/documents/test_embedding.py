@@ -1,4 +1,4 @@
-"""The programs of docs/embedding.md, run by twistd as they stand there, but for the ports and the folder."""
+"""The programs of docs/embedding.md, run by twistd as they stand there, except for ports and folder."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from logd.testing.processes.broker import BrokerProcess, free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "embedding.md"
-#: Seconds for anything.
+#: The longest wait, in seconds.
 PATIENCE = 60.0
 
 
 class EmbeddingTests(SynchronousTestCase):
-    """What a new user copies works."""
+    """Programs that a new user copies."""
 
     def setUp(self) -> None:
-        """A folder for everything, and the programs of the page."""
+        """Make a folder, and take the programs from the page."""
         self.folder = Path(self.mktemp()).absolute()
         self.folder.mkdir()
         self.environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -33,7 +33,7 @@ class EmbeddingTests(SynchronousTestCase):
         )
 
     def twistd(self, program: str) -> subprocess.Popen[bytes]:
-        """Begin an application in a process of its own, which ends with the test at the latest."""
+        """Begin an application in a process of its own, which is killed with the test at the latest."""
         (self.folder / "program.tac").write_text(program, encoding="utf-8")
         with self.log.open("wb") as log:
             process = subprocess.Popen(
@@ -49,11 +49,11 @@ class EmbeddingTests(SynchronousTestCase):
 
     @property
     def log(self) -> Path:
-        """Where the application writes."""
+        """The application's log."""
         return self.folder / "twistd.log"
 
     def logd(self, address: str, *arguments: str, given: bytes = b"") -> bytes:
-        """Run a command that has to succeed; return what it printed."""
+        """Run a command that must succeed; return its output."""
         done = subprocess.run(
             [sys.executable, "-m", "logd.cli", *arguments, "--broker", address],
             input=given,
@@ -65,7 +65,7 @@ class EmbeddingTests(SynchronousTestCase):
         return done.stdout
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """SIGTERM: it ends in order, with nothing wrong on the way."""
+        """Send SIGTERM, and check that the application ends in order, with no error in its log."""
         process.terminate()
         process.wait(PATIENCE)
         log = self.log.read_text(encoding="utf-8")
@@ -73,8 +73,8 @@ class EmbeddingTests(SynchronousTestCase):
         self.assertNotIn("Traceback", log)
         self.assertNotIn("Unhandled", log)
 
-    def test_alarms(self) -> None:
-        """The service publishes anew what tells of an error; stopped, it has stored how far it is."""
+    def test_the_alarms_service_publishes_and_commits(self) -> None:
+        """It copies the lines with an error to another topic; when it stops, its group's position is committed."""
         broker = BrokerProcess(str(self.folder / "data")).start()
         self.addCleanup(broker.kill)
         program = self.alarms.replace("127.0.0.1:6667", broker.address).replace("127.0.0.1:2181", broker.coordination)
@@ -84,12 +84,12 @@ class EmbeddingTests(SynchronousTestCase):
         self.assertEqual(printed, b"an error\nerror 2\n")
         self.end(process)
         _, _, position, log_end, *_, owner, _ = self.described(broker.coordination)
-        # What was in hand at the end, though its error was published already, is not handled.
+        # The message in hand at the end counts as not handled, though its alarm was published already.
         self.assertIn(position, ("85", "115"))
         self.assertEqual((log_end, owner), ("115", ""))
 
     def described(self, zookeeper: str) -> list[str]:
-        """The one line of the group, which nobody is in any more."""
+        """Return the columns of the group's only line, once it has no members."""
         done = subprocess.run(
             [sys.executable, "-m", "logd.cli", "groups", "describe", "alarms", "--zookeeper", zookeeper],
             capture_output=True,
@@ -100,8 +100,8 @@ class EmbeddingTests(SynchronousTestCase):
         )
         return done.stdout.split("\t")
 
-    def test_shop(self) -> None:
-        """The broker in the application's process keeps its beats, and all of it stops at once and in order."""
+    def test_the_shop_runs_a_broker_in_its_process(self) -> None:
+        """Its messages can be read from outside, and one SIGTERM stops broker and application in order."""
         port, tree = free_port(), free_port()
         settings = f'data="shop", listen="tcp:{port}", zookeeper_listen="tcp:{tree}:interface=127.0.0.1", '
         program = self.shop.replace('data="/var/lib/shop", ', settings).replace("127.0.0.1:6667", f"127.0.0.1:{port}")
@@ -113,7 +113,7 @@ class EmbeddingTests(SynchronousTestCase):
         self.assertIn("stopped; every partition is flushed", self.log.read_text(encoding="utf-8"))
 
     def wait_for(self, port: int, process: subprocess.Popen[bytes]) -> None:
-        """Return once somebody listens there."""
+        """Return once the application listens at ``port``."""
         while process.poll() is None:
             try:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -1,4 +1,4 @@
-"""The moves between coordination trees that docs/operations.md tells of, with real processes.
+"""The moves between coordination trees that docs/operations.md describes, with real processes.
 
 Each run has a network of its own, so that the ports are those of the documentation; that needs root and ``unshare``.
 """
@@ -17,7 +17,7 @@ from logd.testing.processes.zookeeper import missing
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-#: Ends what runs, and waits for it.
+#: Ends the daemons and jobs of a program, and waits for them.
 END = """
 for file in *.pid; do pid=$(cat $file); kill $pid; while kill -0 $pid 2>/dev/null; do sleep 0.05; done; done
 kill $(jobs -p) 2>/dev/null || true
@@ -29,17 +29,17 @@ UP = "ip link set lo up"
 
 
 class OperationsTests(SynchronousTestCase):
-    """From one tree to another."""
+    """Moves from one tree to another."""
 
     def setUp(self) -> None:
-        """A folder for everything."""
+        """Make a folder, or skip."""
         if shutil.which("unshare") is None or shutil.which("ip") is None or os.geteuid() != 0:
             raise SkipTest("a network of its own needs root, unshare and ip")
         self.folder = Path(os.path.abspath(self.mktemp()))
         self.folder.mkdir()
 
     def run_program(self, program: str) -> str:
-        """Run a program with bash where nobody else is, and return what it printed; no command of it may fail."""
+        """Run a program with bash in a network of its own, and return its output; no command of it may fail."""
         for place in ("/var/lib/logd", "/tmp/logd"):
             program = program.replace(place, f"{self.folder}/logd")
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -58,8 +58,8 @@ class OperationsTests(SynchronousTestCase):
             self.assertNotIn("Traceback", text, name)
         return done.stdout
 
-    def test_embedded_and_from_one_to_several(self) -> None:
-        """A broker alone; then on a tree of its own process, which serves what was the broker's."""
+    def test_a_broker_moves_to_a_tree_in_its_own_process(self) -> None:
+        """The tree's server takes over the broker's former tree, so that its topics and messages stay."""
         start = "twistd --pidfile one.pid --logfile one.log logd --data /var/lib/logd/one"
         self.assertIn("serve that tree with `logd zookeeper --data <data>/coordination`", PAGE)
         printed = self.run_program(
@@ -74,8 +74,8 @@ class OperationsTests(SynchronousTestCase):
         ).splitlines()
         self.assertEqual([line.split("\t")[0] for line in printed], ["0", "0", "hello"])
 
-    def test_zookeeper(self) -> None:
-        """A real ZooKeeper, with a path behind the servers that is made when it is not there."""
+    def test_a_broker_joins_a_path_of_a_real_zookeeper(self) -> None:
+        """The path behind the servers is made by the broker: an operator need not prepare the ZooKeeper."""
         if missing():
             raise SkipTest(missing())
         zookeeper = (

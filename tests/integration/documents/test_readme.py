@@ -1,4 +1,4 @@
-"""The programs and commands of README and first steps, run as written against a real broker (but for the address)."""
+"""The programs and commands of README and first steps, run as written, except for the broker's address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.testing.processes.broker import BrokerProcess
 
 ROOT = Path(__file__).resolve().parents[3]
-#: Reads back what the program that observes an application's log has published.
+#: Prints the first message of the program that observes an application's log.
 READ_APP_LOG = """
 from twisted.internet.task import react
 from logd import Consumer
@@ -30,17 +30,17 @@ def programs() -> list[str]:
 
 
 class ReadmeTests(SynchronousTestCase):
-    """What a new user copies works."""
+    """Programs and commands that a new user copies."""
 
     def setUp(self) -> None:
-        """A real broker."""
+        """Start a real broker."""
         folder = TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.broker = BrokerProcess(f"{folder.name}/data").start()
         self.addCleanup(self.broker.kill)
 
     def run_program(self, program: str) -> str:
-        """Run a program in a process of its own, and return what it printed."""
+        """Run a program in a process of its own, which must succeed, and return its output."""
         finished = subprocess.run(
             [sys.executable, "-c", program.replace("127.0.0.1:6667", self.broker.address)],
             capture_output=True,
@@ -51,30 +51,30 @@ class ReadmeTests(SynchronousTestCase):
         self.assertEqual((finished.returncode, finished.stderr), (0, ""))
         return finished.stdout
 
-    def test_there_are_five(self) -> None:
-        """The programs are found: the other tests do not pass because there was nothing to run."""
+    def test_five_programs_are_found(self) -> None:
+        """The other tests take them by number, and must not run the wrong one."""
         self.assertEqual(len(programs()), 5)
 
-    def test_async(self) -> None:
-        """The paper's example with ``async`` prints the message."""
+    def test_the_example_with_async_prints_its_message(self) -> None:
+        """It is the paper's example, and the first program that a reader sees."""
         self.assertEqual(self.run_program(programs()[0]), "b'test message str'\n")
 
-    def test_deferreds(self) -> None:
-        """The example with Deferreds says where the message is stored, and prints it."""
+    def test_the_example_with_deferreds_prints_its_message(self) -> None:
+        """It also prints the partition and id at which the message was stored."""
         self.assertEqual(self.run_program(programs()[1]), "stored at 0 0\nb'test message str'\n")
 
-    def test_blocking(self) -> None:
-        """The blocking example prints the message."""
+    def test_the_blocking_example_prints_its_message(self) -> None:
+        """It must end by itself, though the reactor runs in a thread."""
         self.assertEqual(self.run_program(programs()[2]), "b'test message str'\n")
 
-    def test_observer(self) -> None:
-        """An application's log event arrives in the topic, as JSON."""
+    def test_the_observer_publishes_a_log_event_as_json(self) -> None:
+        """Another process reads the event from the topic."""
         self.run_program(programs()[3])
         printed = self.run_program(READ_APP_LOG)
         self.assertIn('"what": "tea"', printed)
 
-    def test_first_steps(self) -> None:
-        """Lines that are piped into ``logd produce`` come out of ``logd consume``."""
+    def test_piped_lines_come_out_of_consume(self) -> None:
+        """The README's three commands run in a shell, with ``logd`` found by PATH."""
         scripts = Path(sys.executable).parent
         environment = {**os.environ, "LOGD_BROKER": self.broker.address, "PATH": f"{scripts}:{os.environ['PATH']}"}
         readme = (ROOT / "README.md").read_text(encoding="utf-8")

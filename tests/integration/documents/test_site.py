@@ -11,14 +11,14 @@ from pathlib import Path
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 ROOT = Path(__file__).resolve().parents[3]
-#: Seconds for one build.
+#: The longest time of one build, in seconds.
 PATIENCE = 300.0
 
 
 class SiteTests(SynchronousTestCase):
     """One build of the whole site."""
 
-    def test_built_without_warnings(self) -> None:
+    def test_the_site_is_built_without_warnings(self) -> None:
         """Every link leads somewhere, every page is in the contents, and the API reference has the docstrings."""
         if importlib.util.find_spec("sphinx") is None:
             raise SkipTest("the site is built by Sphinx, which is not installed: pip install '.[docs]'")

@@ -1,4 +1,4 @@
-"""One Spark session for several imports: ``python -m tests.integration.spark.import_loop DIR BROKER``.
+"""A process with one Spark session for several imports: ``python -m tests.integration.spark.import_loop DIR BROKER``.
 
 Each line of its input is a command; its answer is a line of JSON. ``import`` imports what is new, with small tasks, so
 that there are many to lose; ``sum`` reads all of DIR with Spark.
@@ -33,7 +33,7 @@ def main(folder: str, broker: str) -> None:
         cluster=ClusterSettings(brokers=broker, retry_timeout=60.0),
         task_bytes=TASK_BYTES,
     )
-    session = open_session("test", LOCAL_MASTER, {}, 0)  # as for little: it ends before compiling in full would pay
+    session = open_session("test", LOCAL_MASTER, {}, 0)  # as for few bytes: full compilation would not pay
     _answer({"ready": True})
     for line in sys.stdin:
         if line.strip() == "sum":

@@ -1,4 +1,4 @@
-"""What tests of the importer share: messages whose places are known, a process of imports, and a count of the files."""
+"""Helpers of the importer's tests: a ledger of published messages, a process of imports, and a check of the files."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ PARTITIONS = 8
 PATIENCE = 180
 _TICK = 0.01
 _SET = 500
-#: From the format: bytes of an entry beside key and value, of a plain one and of one with a time.
+#: Bytes of an entry beside key and value: of a plain one, and of one with a time (docs/protocol.md).
 _PLAIN, _TIMED = 9, 23
 
 
 @define
 class Ledger:
-    """What was published: for each partition the position and checksum of every message, in order."""
+    """A record of the published messages: for each partition position and checksum of each, in order."""
 
     broker: str
     seed: int = 1
@@ -44,7 +44,7 @@ class Ledger:
     ends: dict[int, int] = field(factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
 
     def publish(self, count: int) -> None:
-        """Publish so many more messages over all partitions, plain ones and ones with a key and a time of some day."""
+        """Publish ``count`` messages over all partitions, plain ones and ones with a key and a time of today."""
         chance = random.Random(self.seed + len(self.places[0]))
         now = int(time.time() * 1000)
         # Not the clients' blocking producer: it would run the reactor in a thread, and later tests want that reactor.
@@ -65,11 +65,11 @@ class Ledger:
 
     @property
     def messages(self) -> int:
-        """How many there are."""
+        """The number of published messages."""
         return sum(map(len, self.places.values()))
 
     def differences(self, folder: str) -> list[str]:
-        """Read all visible files with pyarrow and say what is not as it was published; nothing when all is well."""
+        """Read all visible files with pyarrow and return the differences from the published messages."""
         table = pa.dataset.dataset(folder, partitioning="hive").to_table(
             columns=["partition", "id", "next_position", "offset", "value"]
         )
@@ -93,12 +93,12 @@ class Ledger:
         return found
 
     def checksums(self) -> int:
-        """The sum of all checksums."""
+        """Return the sum of all checksums."""
         return sum(checksum for each in self.places.values() for _, checksum in each)
 
 
 class Loop:
-    """The process of import_loop."""
+    """A process of ``import_loop``, and its commands."""
 
     def __init__(self, folder: str, broker: str) -> None:
         self._folder = Path(folder)
@@ -113,18 +113,18 @@ class Loop:
         self.answer()
 
     def ask(self, command: str = "import") -> dict[str, Any]:
-        """A command and its answer."""
+        """Send a command and return its answer."""
         self.begin(command)
         return self.answer()
 
     def begin(self, command: str = "import") -> None:
-        """A command; its answer is to be fetched."""
+        """Send a command; ``answer`` fetches its answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        """The next answer."""
+        """Return the next answer."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the process of imports ended"
@@ -139,7 +139,7 @@ class Loop:
             _kill(workers[-1])
 
     def end(self) -> None:
-        """End it, with everything that it started."""
+        """Kill it, with all processes that it started."""
         kill_group(self._process)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -147,12 +147,12 @@ class Loop:
 
 
 def tasks_under_way(folder: str) -> bool:
-    """Whether some task of a run in the making writes files."""
+    """Return True while a task of a staged run writes files."""
     return any(Path(folder, "_staging").glob("*/_temporary/0/_temporary/attempt_*"))
 
 
 def wait_until(holds: Callable[[], object], seconds: float = PATIENCE) -> bool:
-    """Wait for something, at most so long; return whether it came."""
+    """Poll until ``holds()``, for ``seconds`` at most; return True when it did."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -162,7 +162,7 @@ def wait_until(holds: Callable[[], object], seconds: float = PATIENCE) -> bool:
 
 
 def kill_group(process: subprocess.Popen[Any]) -> None:
-    """SIGKILL a process that began a session of its own, and everything that it started."""
+    """SIGKILL a process that began a session of its own, and all processes that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(PATIENCE)

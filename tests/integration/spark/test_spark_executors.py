@@ -1,4 +1,4 @@
-"""Executors that do not have logd: it is shipped to them, and what else they need is what docs/spark.md says."""
+"""Executors without logd: it is shipped to them, and they need nothing else but the packages of docs/spark.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.integration.spark.sparking import numbered, why_not
 PATIENCE = 120
 COUNT = 1000
 
-#: A Python that sees nothing of what is installed for the one that runs the test, but what is in one folder.
+#: A Python that sees only the packages of one folder, not those of the Python that runs the test.
 LEAN = """\
 #!/bin/sh
 PYTHONPATH="$PYTHONPATH:{folder}" exec {python} -S "$@"
@@ -26,10 +26,10 @@ PYTHONPATH="$PYTHONPATH:{folder}" exec {python} -S "$@"
 
 
 class ShippedTests(SynchronousTestCase):
-    """A cluster of one executor, a process of its own, whose Python has pyarrow alone."""
+    """A cluster of one executor process, whose Python has only pyarrow."""
 
     def setUp(self) -> None:
-        """Make that Python and the zip, and fill two topics; or skip."""
+        """Make that Python, and fill two topics; or skip."""
         reason = why_not()
         if reason is not None:
             self.skipTest(reason)
@@ -55,8 +55,8 @@ class ShippedTests(SynchronousTestCase):
                     producer.send(topic, message)
                 producer.flush()
 
-    def test_shipped(self) -> None:
-        """Topics are read and written; of compressed and Avro values it is said in one sentence what is missing."""
+    def test_executors_read_and_write_with_shipped_logd(self) -> None:
+        """Compressed sets and Avro values need more packages: one sentence names the one that is missing."""
         packed = [sys.executable, "-m", "logd.spark.shipping", str(self.shipped)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         subprocess.run(packed, check=True, env=environment)

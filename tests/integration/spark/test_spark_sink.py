@@ -10,14 +10,14 @@ from tests.integration.spark.sparking import SparkTestCase, numbered, shared_fol
 
 
 class SinkTests(SparkTestCase):
-    """``df.write.format("logd")``."""
+    """Writes by ``df.write.format("logd")``."""
 
     def write(self, frame: Any, **options: str) -> None:
         """Append a data frame."""
         self.configured(frame.write, options).mode("append").save()
 
-    def test_columns(self) -> None:
-        """Key, value, time and headers arrive as they were; the partition is the row's, or that of its key."""
+    def test_every_column_arrives_as_its_field(self) -> None:
+        """A row without a partition goes to its key's, the same one as with every other client of logd."""
         topic = self.create(4)
         rows = [
             (b"plain", None, 3, None, None),
@@ -38,8 +38,8 @@ class SinkTests(SparkTestCase):
         self.assertIsNone(found[b"gone"].value)
         self.assertEqual(found[b"gone"].partition, partition_of_key(b"gone", 4))
 
-    def test_many(self) -> None:
-        """Rows of one task stay in order within a partition; topics come from the rows, compression from an option."""
+    def test_rows_of_a_task_stay_in_order(self) -> None:
+        """20,000 compressed rows of two tasks go to two topics, which the rows name."""
         names = [self.create(2, self.name(f".{letter}")) for letter in "ab"]
         frame = self.spark.range(0, 20_000, numPartitions=2).selectExpr(
             "cast(id as string) as value",
@@ -52,8 +52,8 @@ class SinkTests(SparkTestCase):
             self.assertEqual([int(row.value) for row in rows], list(range(odd, 20_000, 2)))
             self.assertGreater(rows[1].offset, rows[0].offset)
 
-    def test_mistakes(self) -> None:
-        """What cannot be written is said before the first row, or fails the job with the reason."""
+    def test_mistakes_are_named_before_the_first_row(self) -> None:
+        """Wrong columns and options are; a row that cannot be written fails the job with the reason."""
         topic = self.create()
         frame = self.spark.range(1).selectExpr("cast(id as string) as value")
         self.assert_fails(lambda: self.write(frame.withColumn("user", frame.value), topic=topic), "column 'user'")
@@ -64,13 +64,13 @@ class SinkTests(SparkTestCase):
             lambda: self.configured(frame.write, {"topic": topic}).mode("overwrite").save(), "cannot be overwritten"
         )
         large = self.spark.range(1).selectExpr("repeat('x', 2000000) as value")
-        self.assert_fails(lambda: self.write(large, topic=topic), "were not delivered", "limit")
+        self.assert_fails(lambda: self.write(large, topic=topic), "not delivered", "limit")
         elsewhere = frame.selectExpr("value", "7 as partition")
         self.assert_fails(lambda: self.write(elsewhere, topic=topic), "names partition 7")
         self.assertEqual(self.read(topic).count(), 0)
 
-    def test_copy(self) -> None:
-        """What is read can be written as it is: the copy has the same messages."""
+    def test_a_copied_topic_has_the_same_messages(self) -> None:
+        """A data frame that was read has the columns that a write takes, so ids are the same too."""
         source, target = self.create(2, self.name(".from")), self.create(2, self.name(".to"))
         for partition in range(2):
             self.fill(source, [*numbered(range(100)), Message(b"x", key=b"k", timestamp=5)], partition)
@@ -82,8 +82,8 @@ class SinkTests(SparkTestCase):
             sorted(map(repr, self.read(target).select(*columns).collect())),
         )
 
-    def test_stream(self) -> None:
-        """A stream goes from topic to topic; run again it sends what is new."""
+    def test_a_stream_writes_only_new_messages(self) -> None:
+        """It goes from topic to topic; its second run goes on at the checkpoint."""
         source, target = self.create(1, self.name(".from")), self.name(".to")
         for begin in (0, 100):
             self.fill(source, numbered(range(begin, begin + 100)))

@@ -1,6 +1,6 @@
-"""``logd import``, ``logd sql`` and ``spark-submit`` on a real Spark standalone cluster: a master, a worker, executors.
+"""``logd import``, ``logd sql`` and ``spark-submit`` on a real standalone cluster: a master, a worker, executors.
 
-LOGD_SPARK_STANDALONE=1 runs it: it starts ten JVMs, which takes minutes where there are two cores.
+LOGD_SPARK_STANDALONE=1 runs it: it starts ten JVMs, which takes minutes on two cores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.integration.commands.test_cli import LOGD, ROOT, CliTestCase
 from tests.integration.spark.importing import kill_group, wait_until
 from tests.integration.spark.sparking import why_not
 
-#: Seconds for one command: two JVMs begin for each.
+#: The longest time of one command, in seconds: each starts two JVMs.
 PATIENCE = 300
 COUNT = 20_000
 
@@ -29,7 +29,7 @@ class StandaloneTests(CliTestCase):
     """A master and a worker of two cores on loopback."""
 
     def setUp(self) -> None:
-        """Start them, and a broker, or skip."""
+        """Start the cluster and a broker, or skip."""
         if os.environ.get("LOGD_SPARK_STANDALONE") != "1":
             self.skipTest("starts a Spark cluster, which takes minutes: LOGD_SPARK_STANDALONE=1 runs it")
         reason = why_not()
@@ -51,7 +51,7 @@ class StandaloneTests(CliTestCase):
         )
 
     def daemon(self, name: str, *arguments: str) -> None:
-        """Start a part of Spark, which ends with the test."""
+        """Start a daemon of Spark, which ends with the test."""
         log = self.folder / f"{name}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -75,8 +75,8 @@ class StandaloneTests(CliTestCase):
         )
         return done.returncode, done.stdout, done.stderr
 
-    def test_commands(self) -> None:
-        """All three find the cluster, executors that import logd, and the target that they share with the driver."""
+    def test_import_submit_and_sql_run_on_a_cluster(self) -> None:
+        """Executors must import logd, and share the target with the driver; errors keep status and words."""
         self.logd("topics", "create", "t", "--partitions", "2")
         self.logd("produce", "t", given=b"".join(b"%d\n" % number for number in range(COUNT)))
         to = self.folder / "files"

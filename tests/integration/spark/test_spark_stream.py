@@ -17,22 +17,22 @@ from urllib.parse import unquote, urlparse
 
 from tests.integration.spark.sparking import SparkTestCase, numbered, shared_folder
 
-#: Seconds for a stream to come where it should.
+#: The longest wait for a stream, in seconds.
 _PATIENCE = 60
 
 
 class StreamTestCase(SparkTestCase):
-    """A stream writes values into a folder."""
+    """Streams that write values into a folder."""
 
     def setUp(self) -> None:
-        """Folders of this test's own."""
+        """Name an output folder and a checkpoint for this test."""
         super().setUp()
         self.queries: list[Any] = []
         self.output = f"{shared_folder()}/{self.name()}.out"
         self.checkpoint = f"{shared_folder()}/{self.name()}.checkpoint"
 
     def start(self, trigger: dict[str, Any] | None = None, **options: str) -> Any:
-        """Start a query with what the options say."""
+        """Start a query on the source with these options; by default it takes what is available now."""
         frame = self.configured(self.spark.readStream, options).load()
         writer = frame.selectExpr("cast(value as string) as value", "topic", "partition", "offset").writeStream
         query = (
@@ -47,7 +47,7 @@ class StreamTestCase(SparkTestCase):
         return query
 
     def run_now(self, **options: str) -> Any:
-        """Take what is available now, and return the query, ended."""
+        """Run a query over the available messages to its end, and return it. Raises the query's error."""
         query = self.start(None, **options)
         self.assertTrue(query.awaitTermination(_PATIENCE))
         if query.exception() is not None:
@@ -55,14 +55,14 @@ class StreamTestCase(SparkTestCase):
         return query
 
     def found(self) -> list[int]:
-        """The numbers in the output, sorted: of the files that the sink's own log names, as every reader of it does."""
+        """Return the numbers in the output, sorted: of the files that the sink's log names, as its readers do."""
         logs = list(Path(self.output, "_spark_metadata").glob("[0-9]*"))
         entries = {line for log in logs for line in log.read_text().splitlines() if line.startswith("{")}
         paths = {unquote(urlparse(json.loads(entry)["path"]).path) for entry in entries}
         return sorted(int(json.loads(line)["value"]) for path in paths for line in Path(path).read_text().splitlines())
 
     def wait_for(self, true: Callable[[], bool]) -> None:
-        """Look until it is so; a query that has failed is what is told."""
+        """Poll until ``true()`` holds. Raises the error of a query that has failed."""
         deadline = time.monotonic() + _PATIENCE
         while not true():
             for query in self.queries:
@@ -73,10 +73,10 @@ class StreamTestCase(SparkTestCase):
 
 
 class StreamTests(StreamTestCase):
-    """``spark.readStream.format("logd")``."""
+    """Streams by ``spark.readStream.format("logd")``."""
 
-    def test_available_now(self) -> None:
-        """A run takes what is there, and the next one what came since; a run with nothing new does nothing."""
+    def test_each_run_takes_only_new_messages(self) -> None:
+        """A query with availableNow can be run by cron: its checkpoint holds how far the last run came."""
         topic = self.create(2)
         self.fill(topic, numbered(range(100)), 0)
         self.fill(topic, numbered(range(1000, 1050)), 1)
@@ -87,8 +87,8 @@ class StreamTests(StreamTestCase):
         self.run_now(subscribe=topic, startingOffsets="earliest")
         self.assertEqual(self.found(), [*range(120), *range(1000, 1050)])
 
-    def test_budget(self) -> None:
-        """No batch is larger than maxBytesPerTrigger, over all partitions, but where a single entry is."""
+    def test_no_batch_exceeds_its_bytes(self) -> None:
+        """maxBytesPerTrigger counts over all partitions; batches use it up except for less than an entry in each."""
         topic = self.create(3)
         budget = 10_000
         for partition in range(3):
@@ -102,8 +102,8 @@ class StreamTests(StreamTestCase):
         self.assertGreater(min(sizes[:-1]), budget - 3 * 109)
         self.assertEqual(query.recentProgress[0]["sources"][0]["numInputRows"], sizes[0] // 109)
 
-    def test_small_budget(self) -> None:
-        """A budget below the size of every entry takes them one by one."""
+    def test_a_tiny_budget_takes_one_entry_at_a_time(self) -> None:
+        """A budget below the size of every entry must not stop the stream."""
         topic = self.create(2)
         self.fill(topic, numbered(range(3)), 0)
         self.fill(topic, numbered(range(3, 6)), 1)
@@ -111,16 +111,16 @@ class StreamTests(StreamTestCase):
         self.assertEqual(self.found(), list(range(6)))
         self.assertEqual(self.batch_sizes(), [109] * 6)
 
-    def test_messages(self) -> None:
-        """maxOffsetsPerTrigger bounds a batch by messages, here all of one size."""
+    def test_no_batch_exceeds_its_messages(self) -> None:
+        """maxOffsetsPerTrigger is the option that users know from Kafka's source; here messages have one size."""
         topic = self.create()
         self.fill(topic, numbered(range(60)), 0)
         self.run_now(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="25")
         self.assertEqual(self.found(), list(range(60)))
         self.assertEqual(self.batch_sizes(), [25 * 109, 25 * 109, 10 * 109])
 
-    def test_new_topic(self) -> None:
-        """A topic that appears later and matches the pattern is read from its beginning."""
+    def test_a_new_topic_is_read_from_its_beginning(self) -> None:
+        """It matches the pattern of a running stream, whose startingOffsets=latest is for earlier topics."""
         first = self.create(1, self.name(".1"))
         self.fill(first, numbered(range(5)))
         pattern = {"subscribePattern": self.name(r"\.\d"), "startingOffsets": "latest"}
@@ -133,20 +133,20 @@ class StreamTests(StreamTestCase):
         query.stop()
         self.assertEqual(self.found(), list(range(5, 20)))
 
-    def test_topic_made_again(self) -> None:
-        """A stream fails on a topic that was made again; told to, it goes on with what the new one has."""
+    def test_a_topic_made_again_fails_a_stream(self) -> None:
+        """With failOnDataLoss=false it goes on with the messages of the new topic."""
         topic = self.create()
         self.fill(topic, numbered(range(10)))
         self.run_now(subscribe=topic, startingOffsets="earliest")
         self.delete(topic)
         self.create()
         self.fill(topic, numbered(range(100, 120)))
-        self.assert_fails(lambda: self.run_now(subscribe=topic), "made again", "failOnDataLoss")
+        self.assert_fails(lambda: self.run_now(subscribe=topic), "created again", "failOnDataLoss")
         self.run_now(subscribe=topic, failOnDataLoss="false")
         self.assertEqual(self.found(), [*range(10), *range(100, 120)])
 
-    def test_broker_restart(self) -> None:
-        """A stream waits for a broker that is away and goes on."""
+    def test_a_stream_waits_for_its_broker(self) -> None:
+        """A restart of the broker must not end a query that may run for months."""
         self.use_own_broker()
         topic = self.create()
         self.fill(topic, numbered(range(10)))
@@ -160,9 +160,9 @@ class StreamTests(StreamTestCase):
         query.stop()
         self.assertEqual(self.found(), list(range(30)))
 
-    def test_late_beginning(self) -> None:
-        """A new topic whose log does not begin at 0 any more is read from where it begins, and that is no loss; a batch
-        that is run again begins where it did before."""
+    def test_a_new_topics_missing_beginning_is_no_loss(self) -> None:
+        """Retention removed it before the stream knew the topic. A batch that is run again begins where it did
+        before, and fails when that beginning was removed since."""
         self.use_own_broker("--set", "retention.check.ms=50")
         first = self.create(1, self.name(".1"))
         self.fill(first, numbered(range(5)))
@@ -184,13 +184,13 @@ class StreamTests(StreamTestCase):
         self.assert_fails(lambda: self.again_when_removed(second, began, pattern), "is lost", f"messages from {began}")
 
     def again_when_removed(self, topic: str, began: int, pattern: dict[str, str]) -> None:
-        """Run the last batch again once more of what it had is gone."""
+        """Run the last batch again once retention has removed its first messages."""
         while self.cluster.describe(topic, 0).log_start <= began:
             self.fill(topic, numbered(range(200, 210)))
         self.run_now(**pattern)
 
     def batch_sizes(self) -> list[int]:
-        """Bytes of log in each batch, by the offsets in the checkpoint."""
+        """Return the bytes of log in each batch, by the offsets in the checkpoint."""
         positions = [{}] + [json.loads(line) for line in self.offset_lines()]
         totals = [
             sum(sum(topic["partitions"].values()) for topic in each.get("topics", {}).values()) for each in positions
@@ -198,7 +198,7 @@ class StreamTests(StreamTestCase):
         return [after - before for before, after in pairwise(totals)]
 
     def offset_lines(self) -> list[str]:
-        """The offsets of each batch as Spark stored them."""
+        """Return the offsets of each batch as Spark stored them."""
         folder = Path(self.checkpoint, "offsets")
         names = sorted((name for name in os.listdir(folder) if name.isdigit()), key=int)
         return [(folder / name).read_text().splitlines()[-1] for name in names]
@@ -207,8 +207,8 @@ class StreamTests(StreamTestCase):
 class KillTests(StreamTestCase):
     """A query whose whole process is killed."""
 
-    def test_kill(self) -> None:
-        """Killed at any moment and started again, the query has every message in its output exactly once."""
+    def test_a_killed_query_writes_each_message_once(self) -> None:
+        """Driver and workers are killed between two commits; the next run must repeat the open batch exactly."""
         topic = self.create(2)
         count = 3000
         self.fill(topic, numbered(range(count)), 0)

@@ -13,7 +13,7 @@ from logd.log.damage.kinds import Damage, DamageKind
 from logd.log.damage.repair import HOLE_BYTES
 from logd.protocol import loops
 from logd.testing.memory.files import PowerLoss
-from tests.log.damaging import FOLDER, DamagedSegment, is_gap
+from tests.log.damaged_segments import FOLDER, DamagedSegment, is_gap
 from tests.log.entries import gap, plain, timed, wrapped
 
 SEEDS = st.integers(0, 1 << 32)

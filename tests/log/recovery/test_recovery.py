@@ -255,7 +255,7 @@ class IndexTests(SynchronousTestCase):
         rig.files.remove(f"{ROOT}/t-0/00000000000000000000.index")
         rig.open()
         self.assertTrue(rig.log().is_boundary_known(20))
-        self.assertIn("made again", rig.reports[0])
+        self.assertIn("rebuilt", rig.reports[0])
 
     def test_a_closed_segments_index_is_made_when_needed(self) -> None:
         """It keeps the segment's time, and is found the next time."""
@@ -299,7 +299,7 @@ class IndexTests(SynchronousTestCase):
         self.assertLess(len(inode.disk), 40)
 
     def test_a_full_disk_costs_the_index_only(self) -> None:
-        """Appends go on, and the index is made again when it is needed."""
+        """Appends go on, and the index is rebuilt when it is needed."""
         rig = Rig(SMALL)
         log = rig.filled(*[ENTRY] * 3)
         rig.files.errors[f"open {ROOT}/t-0/00000000000000000000.index"] = [OSError(errno.ENOSPC, "full")]

@@ -9,7 +9,7 @@ from unittest import mock
 
 from twisted.internet.defer import Deferred
 
-from logd.broker import assembly
+from logd.broker import shutdown
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.coord.server.storage.journal import Journal
 from logd.coord.server.storage.tree_reopening import Reopening
@@ -70,7 +70,7 @@ def stop_without_a_deadline() -> AbstractContextManager[Any]:
         doing.addBoth(lambda _: fired.callback(True))
         return fired
 
-    return mock.patch.object(assembly, "_fired_by", at_last)
+    return mock.patch.object(shutdown, "_fired_by", at_last)
 
 
 #: All of them, by their names.

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from attrs import define, field
 from twisted.logger import Logger
 
+from logd.plurals import counted
+
 
 class Loss(NamedTuple):
     """Messages of one partition that were not delivered, between the positions ``start`` and ``end``.
@@ -72,7 +74,7 @@ class _Sum:
         self.said = self.count
         if self.count == 1:
             return str(self.last)
-        return f"{self.last} ({self.count} such losses by now, {self.bytes} bytes)"
+        return f"{self.last} ({self.count} such losses by now, {counted(self.bytes, 'byte')})"
 
 
 @define(eq=False)
@@ -98,7 +100,7 @@ class PartitionLosses:
         """Add ``count`` gaps of ``size`` bytes in all, between two positions."""
         self.gaps += count
         self.gap_bytes += size
-        what = f"1 gap of {size} bytes" if count == 1 else f"{count} gaps of {size} bytes"
+        what = f"{counted(count, 'gap')} of {counted(size, 'byte')}"
         self._add("gap", start, end, size, f"{what} between {start} and {end}, whose messages are no more")
 
     def damage(self, start: int, end: int, what: str) -> None:

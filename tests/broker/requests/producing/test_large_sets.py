@@ -9,7 +9,7 @@ from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.legacy_requests import MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import OffsetsResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 
 SMALL = MessageSet([Message(b"small")]).encode()
 #: Some slices.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from logd.errors import InvalidMessage
 from logd.protocol.requests.legacy_requests import Fetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import gap, plain, timed, wrapped
 
 HELLO = wrapped(b"hello")

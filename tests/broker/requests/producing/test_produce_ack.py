@@ -11,7 +11,7 @@ from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.protocol.requests.requests import encode_request
 from logd.protocol.requests.responses import encode_response
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import gap, plain, timed
 from tests.protocol.wire import joined
 

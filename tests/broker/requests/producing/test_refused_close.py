@@ -6,7 +6,7 @@ from typing import Any
 
 from logd.protocol.requests.legacy_requests import Fetch, MultiProduce, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain, wrapped
 
 ONE, TWO = plain(b"one"), plain(b"two")

@@ -83,7 +83,7 @@ class LossStreamTests(ConsumerCase):
         self.assertEqual(sum(loss.bytes or 0 for loss in self.losses(batches)), 100 * ENTRY)
         self.the_stream.close()
         self.assertLess(len(self.warnings), 10)
-        self.assertIn(f"100 such losses by now, {100 * ENTRY} bytes", self.warnings[-1])
+        self.assertIn(f"100 such losses by now, {100 * ENTRY:,} bytes", self.warnings[-1])
 
     def test_skipped_damage_comes_with_the_batch_that_passes_it(self) -> None:
         """With on_corrupt="skip" the application is not told of it by an error."""

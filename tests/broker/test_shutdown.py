@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.assembly import StopReport
+from logd.broker.shutdown import StopReport
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 HELLO = plain(b"hello")
