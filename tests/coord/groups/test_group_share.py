@@ -71,4 +71,4 @@ class GroupShareTests(GroupCase):
         self.reader.positions = {tp(4): 9}
         self.get(Deferred.fromCoroutine(self.share.hand_over()))
         self.assertEqual((self.owners(), self.committed(4)), ({}, b"9"))
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), [])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), [])
