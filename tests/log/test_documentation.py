@@ -24,7 +24,7 @@ class FilesTests(SynchronousTestCase):
         self.vectors = [bytes.fromhex("".join(vector.split())) for vector in vectors]
 
     def test_checkpoint_and_mark_are_as_documented(self) -> None:
-        """Other programs read them by the page."""
+        """The page quotes both, byte for byte."""
         for content in (Checkpoint(0, 4711).encode(), encode_mark(4711)):
             self.assertIn('"' + content.decode().replace("\n", "\\n") + '"', self.text)
 

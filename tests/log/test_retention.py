@@ -128,7 +128,7 @@ class UpkeepTests(SynchronousTestCase):
         self.assertEqual(rig.threads.works, [])
 
     def test_a_checkpoint_comes_before_the_removal(self) -> None:
-        """The power may bring back any of the files, but not an older start."""
+        """The power may bring back any of the removed files, but no byte counts as lost then."""
         for power in range(1, 14):
             rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
             rig.filled(*[ENTRY] * 4)

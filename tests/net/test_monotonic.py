@@ -60,7 +60,7 @@ class MonotonicTimeTests(SynchronousTestCase):
         self.assertEqual(self.pass_time(10.2), ["before", "after"])
 
     def test_a_second_change_is_ignored(self) -> None:
-        """A test or plugin may ask for it again."""
+        """The reactor keeps the clock of the first one."""
         seconds = self.reactor.seconds
         use_monotonic_time(self.reactor, lambda: 0.0)
         self.assertIs(self.reactor.seconds, seconds)

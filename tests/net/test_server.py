@@ -100,8 +100,8 @@ class RequestTests(ConnectionTestCase):
         self.answer(self.session.taken[100], b"")
         self.assertEqual(len(self.session.taken), 110)
 
-    def test_a_hold_stops_the_reading(self) -> None:
-        """Reading goes on when the last of several holds ends."""
+    def test_a_pause_stops_the_reading(self) -> None:
+        """Reading goes on when the last of several reasons to pause ends."""
         self.connection.pause(PauseReason.TOPIC)
         self.connection.pause(PauseReason.FLUSH)
         self.assertFalse(self.reading)
@@ -112,13 +112,13 @@ class RequestTests(ConnectionTestCase):
         self.assertEqual(len(self.session.taken), 1)
         self.assertTrue(self.reading)
 
-    def test_a_hold_keeps_the_rest_in_order(self) -> None:
+    def test_a_pause_keeps_the_rest_in_order(self) -> None:
         """The session took fewer requests than it was given."""
 
-        def hold(request: Produce) -> None:
+        def pause(request: Produce) -> None:
             self.connection.pause(PauseReason.TOPIC)
 
-        self.session.takes, self.session.then = 1, hold
+        self.session.takes, self.session.then = 1, pause
         self.receive(PRODUCE + fetch(1) + PRODUCE)
         self.assertEqual(self.session.calls, [3])
         self.connection.resume(PauseReason.TOPIC)
@@ -129,14 +129,14 @@ class RequestTests(ConnectionTestCase):
         self.connection.resume(PauseReason.TOPIC)
         self.assertTrue(self.reading)
 
-    def test_a_short_hold_stops_nothing(self) -> None:
-        """The hold ends before the session returns."""
+    def test_a_short_pause_stops_nothing(self) -> None:
+        """The pause ends before the session returns."""
 
-        def hold(request: Produce) -> None:
+        def pause(request: Produce) -> None:
             self.connection.pause(PauseReason.TOPIC)
             self.connection.resume(PauseReason.TOPIC)
 
-        self.session.takes, self.session.then = 1, hold
+        self.session.takes, self.session.then = 1, pause
         self.receive(PRODUCE * 4)
         self.assertEqual(len(self.session.taken), 4)
         self.assertTrue(self.reading)

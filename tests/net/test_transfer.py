@@ -102,7 +102,7 @@ class SendfileTests(SynchronousTestCase):
         self.successResultOf(done)
 
     def test_only_a_plain_socket_can_sendfile(self) -> None:
-        """TLS has to see the bytes, and some transports have no descriptor."""
+        """TLS has to encrypt the bytes, and some transports have no descriptor."""
         self.assertTrue(can_sendfile(self.transport))
         self.assertFalse(can_sendfile(PeerTransport()))
         self.transport.TLS = True  # type: ignore[attr-defined]

@@ -142,7 +142,7 @@ class DirectoryTests(InspectionTestCase):
             self.files.remove(join(ROOT, path))
 
     def test_a_damaged_meta_is_harm(self) -> None:
-        """A broker may not start with it."""
+        """A broker finds its identity there."""
         self.make(join(ROOT, "meta"), b"{}")
         self.assert_remark("meta", "damaged", True)
 
