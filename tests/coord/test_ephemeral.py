@@ -58,7 +58,7 @@ class CreateEphemeralTests(TreeClientCase):
         self.result(create_ephemeral(self.ours, PATH, b"us"))
         self.assertEqual(self.result(self.ours.get(PATH))[1].ephemeral_owner, self.ours.session_id)
 
-    def test_the_caller_may_know_its_earlier_node_by_part_of_the_data(self) -> None:
+    def test_the_caller_may_recognise_its_earlier_node(self) -> None:
         """A consumer knows its entry by its uuid, although its topics have changed."""
         self.result(create_ephemeral(self.theirs, PATH, b"uuid=1 topics=a"))
         self.result(create_ephemeral(self.ours, PATH, b"uuid=1 topics=b", same=lambda data: b"uuid=1" in data))

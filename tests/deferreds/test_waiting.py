@@ -57,7 +57,7 @@ class OneTimeEventTests(SynchronousTestCase):
     """An event that happens once, with callers before and after it."""
 
     def test_callers_before_and_after_the_event_are_told(self) -> None:
-        """Those before it in their order, those after it at once; a second time has no effect."""
+        """Those before it are told in their order, those after it at once; a second time has no effect."""
         event = OneTimeEvent()
         told: list[str] = []
         event.wait().addCallback(lambda _: told.append("a"))

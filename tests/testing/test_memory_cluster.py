@@ -110,7 +110,7 @@ class MemoryNetworkTests(SynchronousTestCase):
         self.assertIsNotNone(self.client.lost)
         self.assertIsNotNone(self.server.lost)
 
-    def test_the_other_end_of_a_half_open_connection_learns_by_writing(self) -> None:
+    def test_a_half_open_connection_ends_by_a_write(self) -> None:
         """One end is told at once; the other one only when it writes."""
         (wire,) = self.network.wires
         self.network.half_open(wire, 0)

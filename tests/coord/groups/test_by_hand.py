@@ -21,7 +21,7 @@ class RemovedEntryTests(GroupCase):
 
     def remove(self, member: Member) -> None:
         """Delete the member's entry, as an operator might."""
-        self.get(self.eye.delete(paths.group_consumer("g", member.name)))
+        self.get(self.outsider.delete(paths.group_consumer("g", member.name)))
 
     def test_a_removed_consumer_registers_again(self) -> None:
         """It keeps its share without a stop, and the others get theirs back."""
@@ -29,7 +29,7 @@ class RemovedEntryTests(GroupCase):
         notes = list(a.reader.notes)
         self.remove(a)
         self.settle()
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a", "b"])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), ["a", "b"])
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
         self.assertEqual(a.reader.notes, notes)
 
@@ -59,7 +59,7 @@ class RemovedEntryTests(GroupCase):
         for _ in range(20):
             self.remove(a)
             self.run_for(0.3)
-            self.assertTrue(self.get(self.eye.exists(paths.group_consumer("g", "a"))))
+            self.assertTrue(self.get(self.outsider.exists(paths.group_consumer("g", "a"))))
         self.settle()
         self.assertIs(a.membership.phase, Phase.STEADY)
 
@@ -71,9 +71,9 @@ class RemovedEntryTests(GroupCase):
         everything = [
             f"{paths.group('g')}/{below}{child}"
             for below in ("ids/", "owners/t/", "owners/", "offsets/t/", "offsets/", "")
-            for child in self.get(self.eye.get_children(f"{paths.group('g')}/{below}".rstrip("/")))
+            for child in self.get(self.outsider.get_children(f"{paths.group('g')}/{below}".rstrip("/")))
         ]
-        self.get(self.eye.multi([Delete(path) for path in [*everything, paths.group("g")]]))
+        self.get(self.outsider.multi([Delete(path) for path in [*everything, paths.group("g")]]))
         self.settle(6.0)
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
         self.assertIsNone(a.reader.began[tp(0)])
@@ -91,7 +91,7 @@ class BadOffsetTests(GroupCase):
     def test_a_partition_with_a_broken_offset_stands_still(self) -> None:
         """Its node stays as it is; all other partitions are consumed, also after a change."""
         for number, data in ((0, b"9" * 30), (5, b"somewhere")):
-            self.get(self.eye.create(paths.group_offset("g", "t", number), data, makepath=True))
+            self.get(self.outsider.create(paths.group_offset("g", "t", number), data, makepath=True))
         a = self.alone("a")
         self.assertEqual(a.numbers, [1, 2, 3, 4, 6, 7])
         notes = list(a.reader.notes)
@@ -104,23 +104,23 @@ class BadOffsetTests(GroupCase):
 
     def test_a_partition_with_a_mended_offset_is_consumed(self) -> None:
         """Reading begins at the position that an administrator has set."""
-        self.get(self.eye.create(paths.group_offset("g", "t", 0), b"9" * 30, makepath=True))
+        self.get(self.outsider.create(paths.group_offset("g", "t", 0), b"9" * 30, makepath=True))
         a = self.alone("a")
-        entry = self.get(Deferred.fromCoroutine(read_group(self.eye, "g")))
-        moving = move_positions(self.eye, "g", entry.offsets, {tp(0): 40})
+        entry = self.get(Deferred.fromCoroutine(read_group(self.outsider, "g")))
+        moving = move_positions(self.outsider, "g", entry.offsets, {tp(0): 40})
         self.get(Deferred.fromCoroutine(moving))
         self.run_for(3.0)
         self.assertEqual((a.numbers, a.reader.began[tp(0)]), (list(range(8)), 40))
 
     def test_other_names_are_no_part_of_the_group(self) -> None:
-        """Nodes that are not called like a partition."""
+        """A node that is not called like a partition is passed over."""
         for name in ("9" * 5000, "٣", "00", "x"):
-            self.get(self.eye.create(f"{paths.group_offsets('g', 't')}/{name}", b"1", makepath=True))
-            self.get(self.eye.create(f"{paths.group_owners('g', 't')}/{name}", b"1", makepath=True))
-            self.get(self.eye.create(f"{paths.BROKER_IDS}/{name}", b"1", makepath=True))
+            self.get(self.outsider.create(f"{paths.group_offsets('g', 't')}/{name}", b"1", makepath=True))
+            self.get(self.outsider.create(f"{paths.group_owners('g', 't')}/{name}", b"1", makepath=True))
+            self.get(self.outsider.create(f"{paths.BROKER_IDS}/{name}", b"1", makepath=True))
         a = self.alone("a")
         self.assertEqual(a.numbers, list(range(8)))
-        entry = self.get(Deferred.fromCoroutine(read_group(self.eye, "g")))
+        entry = self.get(Deferred.fromCoroutine(read_group(self.outsider, "g")))
         self.assertEqual({where.partition for where in entry.offsets}, set(range(8)))
 
 
@@ -130,7 +130,7 @@ class RemadeTopicTests(GroupCase):
     def make_again(self, member: Member) -> None:
         """Delete and make the topic so quickly that only the uuid shows it."""
         member.coordination.link.delay = lambda: 0.3
-        self.get(Deferred.fromCoroutine(delete_topic(self.eye, "t")))
+        self.get(Deferred.fromCoroutine(delete_topic(self.outsider, "t")))
         self.topic("t", 8, uuid="another")
         member.coordination.link.delay = lambda: 0.0
 
@@ -162,18 +162,18 @@ class RemadeTopicTests(GroupCase):
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(0): 700}
         a.coordination.link.delay = lambda: 0.3
-        self.get(Deferred.fromCoroutine(delete_topic(self.eye, "t")))
+        self.get(Deferred.fromCoroutine(delete_topic(self.outsider, "t")))
         self.topic("t", 8, uuid="another")
-        self.get(self.eye.create(paths.group_offset("g", "t", 0), b"40", makepath=True))
+        self.get(self.outsider.create(paths.group_offset("g", "t", 0), b"40", makepath=True))
         a.coordination.link.delay = lambda: 0.0
         self.settle()
         self.assertEqual((self.committed(0), a.reader.began[tp(0)]), (b"40", 40))
 
     def test_a_deleted_topic_cannot_be_claimed(self) -> None:
         """A consumer that has not heard of the deletion leaves no position for the next topic of that name."""
-        holdings = Claims(self.eye, OwnerRegistry(self.eye, "g"), OffsetRegistry(self.eye, "g"))
+        holdings = Claims(self.outsider, OwnerRegistry(self.outsider, "g"), OffsetRegistry(self.outsider, "g"))
         claiming = Deferred.fromCoroutine(holdings.claim({tp(0, "gone"): "x-0"}))
         self.run_for(0.1)
         self.failureResultOf(claiming, Conflict)
         for path in (paths.group_offset("g", "gone", 0), paths.group_owner("g", "gone", 0)):
-            self.assertIsNone(self.get(self.eye.exists(path)))
+            self.assertIsNone(self.get(self.outsider.exists(path)))

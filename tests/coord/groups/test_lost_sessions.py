@@ -55,8 +55,8 @@ class LostSessionTests(GroupCase):
             self.assertIs(said[SessionState.LOST], Phase.WAITING)
             self.assertIs(member.membership.phase, Phase.STEADY)
 
-    def test_a_rebalance_of_the_old_session_claims_nothing_for_ever(self) -> None:
-        """Claims that it made in the next session are in no member's way."""
+    def test_claims_of_an_overtaken_rebalance_block_no_member(self) -> None:
+        """It began in the old session and made its claims in the next one."""
         (member,) = self.joined("a")
         finishing: Deferred[None] = Deferred()
         member.reader.finishing = finishing
@@ -90,7 +90,7 @@ class LostSessionTests(GroupCase):
         def passing(operations, timeout=None):  # type: ignore[no-untyped-def]
             answer = multi(operations, timeout)
             if any(isinstance(each, Delete) for each in operations):
-                self.eye.set(paths.group_offset("g", "t", 1), b"500")  # another's tenure
+                self.outsider.set(paths.group_offset("g", "t", 1), b"500")  # another's tenure
             if any(isinstance(each, Create) for each in operations):
                 commits.append(a.membership.commit())
             return answer

@@ -49,7 +49,7 @@ class JoiningTests(GroupCase):
         self.assertEqual([member.numbers for member in members], [[n] for n in range(7, -1, -1)])
 
     def test_surplus_consumers_get_nothing(self) -> None:
-        """Ten consumers, eight partitions: the last in the order."""
+        """Ten consumers share eight partitions, and the last two in the order get none."""
         members = self.joined(*"abcdefghij")
         self.assertEqual([len(member.partitions) for member in members], [1] * 8 + [0] * 2)
 
@@ -64,7 +64,7 @@ class JoiningTests(GroupCase):
         self.assertEqual(a.numbers, list(range(8)))
         self.assertEqual(a.reader.began[tp(5)], 77)
         self.assertIs(b.membership.phase, Phase.LEFT)
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a"])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), ["a"])
         self.failureResultOf(b.membership.settled(), ClientClosed)
         self.failureResultOf(b.membership.commit(), ClientClosed)
 
@@ -156,7 +156,7 @@ class ChangesTests(GroupCase):
         self.assertIn(tp(1, "later"), a.partitions)
 
     def test_topics_of_a_pattern_are_shared_out(self) -> None:
-        """Those that come later too."""
+        """Topics that come later are too."""
         self.topic("web-1", 2)
         subscription = Subscription({}, (PatternStreams("web-.*", 1),))
         a, b = self.join("a", subscription), self.join("b", subscription)
@@ -169,11 +169,11 @@ class ChangesTests(GroupCase):
 
     def test_partitions_without_a_live_broker_have_no_owner(self) -> None:
         """They are shared out again when a broker is back."""
-        self.get(self.eye.create(paths.broker(3), b"{}", ephemeral=True))
+        self.get(self.outsider.create(paths.broker(3), b"{}", ephemeral=True))
         self.topic("u", 4, [3])
         (a,) = self.joined("a", subscription=Subscription({"t": 1, "u": 1}))
         self.assertEqual(len(a.partitions), 12)
-        self.get(self.eye.delete(paths.broker(3)))
+        self.get(self.outsider.delete(paths.broker(3)))
         self.settle()
         self.assertEqual(len(a.partitions), 8)
         self.broker(3)
@@ -182,10 +182,10 @@ class ChangesTests(GroupCase):
 
     def test_a_group_may_come_before_brokers_and_topics(self) -> None:
         """Its consumers are steady with nothing."""
-        self.get(self.eye.delete(paths.topic("t")))
-        self.get(self.eye.delete(paths.BROKER_TOPICS))
-        self.get(self.eye.delete(paths.broker(0)))
-        self.get(self.eye.delete(paths.BROKER_IDS))
+        self.get(self.outsider.delete(paths.topic("t")))
+        self.get(self.outsider.delete(paths.BROKER_TOPICS))
+        self.get(self.outsider.delete(paths.broker(0)))
+        self.get(self.outsider.delete(paths.BROKER_IDS))
         a = self.join("a", Subscription({}, (PatternStreams(".*", 1),)))
         self.run_for(1.0)
         self.assertIs(a.membership.phase, Phase.STEADY)
@@ -204,10 +204,10 @@ class ChangesTests(GroupCase):
         self.settle()
         self.check("g", "u", 2)
         self.assertEqual(c.membership.consumer, "c.1")
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a", "b", "c.1"])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), ["a", "b", "c.1"])
 
     def test_a_broken_consumer_entry_gets_nothing(self) -> None:
         """It harms no other consumer."""
-        self.get(self.eye.create(f"{paths.group_consumers('g')}/odd", b"what?", ephemeral=True, makepath=True))
+        self.get(self.outsider.create(f"{paths.group_consumers('g')}/odd", b"what?", ephemeral=True, makepath=True))
         (a,) = self.joined("a")
         self.assertEqual(len(a.partitions), 8)

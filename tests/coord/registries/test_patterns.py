@@ -71,7 +71,7 @@ class TopicPatternTests(SynchronousTestCase):
                 self.assertEqual(ours.matches(name), theirs.fullmatch(name) is not None, (each, name))
 
     def test_usual_patterns_match_what_they_seem_to(self) -> None:
-        """One name that matches and one that does not, for each."""
+        """Each is tried on one name that matches and on one that does not."""
         for text, matching, other in (
             ("web-.*", "web-1", "awe"),
             ("(?i)WEB-.*", "web-1", "we"),

@@ -31,7 +31,7 @@ class StoredEndsTests(RegistryCase):
     """The value of a node."""
 
     def test_a_value_is_decoded_as_it_was_encoded(self) -> None:
-        """The instance, and an end of each partition."""
+        """It has the instance, and an end of each partition."""
         self.assertEqual(StoredEnds.decode("/a", ENDS.encode()), ENDS)
 
     def test_a_value_names_partitions_of_other_data_directories(self) -> None:
@@ -84,7 +84,7 @@ class GrowthLimitTests(RegistryCase):
 
     @given(st.integers(0, 1 << 60), st.lists(st.floats(0, 1), min_size=1, max_size=5))
     def test_starts_without_the_tree_stay_below_the_limit(self, stored: int, lives: list[float]) -> None:
-        """Any number of them: the limit is that of the stored end."""
+        """A broker may start so any number of times: the limit is that of the stored end."""
         end = stored + int(lives[0] * (growth_limit(stored) + LATE - stored))
         for life in lives[1:]:
             end += int(life * max(0, growth_limit_unknown(end) + LATE - end))
@@ -114,7 +114,7 @@ class NodeTests(RegistryCase):
         self.assertIn("/brokers/stored/u/1", str(self.error(read_ends(self.tree, "u", 1))))
 
     def test_the_last_broker_removes_the_stored_ends(self) -> None:
-        """Those of all brokers, with the note of the deleted topic."""
+        """It removes those of all brokers, with the note of the deleted topic."""
         self.outcome(create_topic(self.tree, "t", TopicEntry("u", {0: (1,), 1: (2,)})))
         for broker in (1, 2):
             self.outcome(write_ends(self.tree, "u", broker, ENDS, None))

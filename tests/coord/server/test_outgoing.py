@@ -39,8 +39,8 @@ class OutgoingTests(SynchronousTestCase):
         self.assertEqual(self.written, [b"1", b"23"])
         self.assertEqual((self.counters.packets_sent, self.counters.bytes_sent), (3, 3))
 
-    def test_no_more_bytes_are_held_than_is_worth_it(self) -> None:
-        """Some twenty thousand make a write."""
+    def test_held_bytes_leave_once_they_fill_a_write(self) -> None:
+        """A write of some twenty thousand bytes is large enough."""
         self.outgoing.hold()
         for _ in range(10):
             self.outgoing.send(self.make, bytes(5_000))

@@ -71,7 +71,7 @@ class RequestTests(SynchronousTestCase):
     """The requests of clients."""
 
     def test_requests_of_kazoo_are_read_as_meant(self) -> None:
-        """Every request that kazoo can write."""
+        """The list has every request that kazoo can write."""
         world = acls(*OPEN_ACL)
         cases: list[tuple[Any, Any]] = [
             (kazoo.Create("/a", b"x", world, 0), Create("/a", b"x")),
@@ -124,7 +124,7 @@ class RequestTests(SynchronousTestCase):
         self.assertIsNot(getattr(read(kazoo.SetData("/a", b"", -1).serialize(), 5).asked, "data", None), NO_DATA)
 
     def test_a_malformed_body_is_a_protocol_violation(self) -> None:
-        """Cut short anywhere, with bytes behind it, or with lengths that lie."""
+        """It may be cut short anywhere, have bytes behind it, or lengths that lie."""
         whole = kazoo.Create("/a", b"data", acls(DIGEST), 0).serialize()
         for end in range(len(whole)):
             self.assertRaises(ProtocolViolation, read, whole[:end], Opcode.CREATE)
@@ -214,7 +214,7 @@ class HandshakeTests(SynchronousTestCase):
         self.assertEqual((theirs.time_out, theirs.session_id, theirs.passwd), (4000, 3, b"secret"))
 
     def test_a_malformed_connect_request_is_a_protocol_violation(self) -> None:
-        """Cut short, with a byte behind it, empty, or with a huge password."""
+        """It may be cut short, have a byte too many, be empty, or have a huge password."""
         frame = encode_connect_request(ConnectRequest(5, 10_000, 3, b"secret"))[4:]
         for wrong in (frame[:-2], frame + b"x", b"", frame[:24] + pack(">i", 1 << 20) + bytes(1 << 20)):
             self.assertRaises(ProtocolViolation, decode_connect_request, wrong, 0, len(wrong))

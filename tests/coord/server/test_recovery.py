@@ -16,7 +16,7 @@ from logd.coord.server.storage.snapshots import write_snapshot
 from logd.coord.tree.changes import Change, NodeMade
 from logd.errors import DataDirectoryError
 from logd.log.recovery.flush_mark import write_mark
-from tests.log.doubles import MemoryFiles
+from logd.testing.memory.files import MemoryFiles
 from tests.log.threads import Threads
 
 FOLDER = "/coordination"
@@ -113,7 +113,7 @@ class RecoveryTests(FolderCase):
         self.assertEqual(self.recover().last, 1)
 
     def test_unfinished_files_are_removed(self) -> None:
-        """A snapshot that was never renamed."""
+        """A snapshot that was never renamed is such a file."""
         self.put("snapshot.0000000000000001.tmp", b"half")
         self.recover()
         self.assertEqual(self.files.list(FOLDER), [])
@@ -324,7 +324,7 @@ class JournalTests(FolderCase):
         self.assertEqual((self.flushed, self.failures, told), ([1, 3], [], [True, False]))
         self.assertEqual([zxid for zxid, _ in self.recover().changes], [1, 2, 3])
 
-    def test_a_file_that_could_not_be_made_begins_with_its_head(self) -> None:
+    def test_a_file_made_late_begins_with_its_head(self) -> None:
         """It is written once there is room, after a failed creation and a failed write."""
         self.files.errors["create"] = [OSError(28, "no space left on device")]
         self.append(1)

@@ -106,8 +106,8 @@ class SalvageTests(SynchronousTestCase):
         self.data()
         self.assertGreater(self.rig.server.last_zxid, last)
 
-    def test_a_loss_of_power_leaves_the_damaged_tree_or_the_saved_one(self) -> None:
-        """Power is lost at any moment of the salvage."""
+    def test_a_loss_of_power_loses_no_salvaged_change(self) -> None:
+        """Power is lost at any moment of the salvage; the damaged tree or the saved one is left."""
         for power in range(1, 12):
             for seed in range(10):
                 self.setUp()

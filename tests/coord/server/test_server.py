@@ -28,7 +28,7 @@ class SessionTests(SynchronousTestCase):
         self.rig = Rig()
 
     def test_a_client_gets_its_timeout_within_the_bounds(self) -> None:
-        """4 to 40 seconds here."""
+        """The bounds are 4 and 40 seconds here."""
         for asked, granted in ((10_000, 10_000), (1, 4_000), (1 << 30, 40_000)):
             session = self.rig.client(ConnectRequest(0, asked)).session
             assert session is not None
@@ -142,7 +142,7 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual((event[:3], answer[0], answer[3][:7]), ((-1, 4, 0), 2, pack(">i3s", 3, b"new")))
 
     def test_answers_come_in_the_order_of_requests(self) -> None:
-        """Those that are refused too."""
+        """Requests that are refused are answered in their turn too."""
         frames = [request(1, Opcode.CREATE, create("/a")), request(2, 999), request(3, Opcode.EXISTS, read("/a"))]
         self.first.send(b"".join(frames))
         self.rig.settle()

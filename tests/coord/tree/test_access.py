@@ -39,7 +39,7 @@ class DigestTests(SynchronousTestCase):
     """The scheme digest."""
 
     def test_a_digest_is_that_of_zookeepers_documentation(self) -> None:
-        """The example of its DigestAuthenticationProvider."""
+        """The vector is the example of its DigestAuthenticationProvider."""
         self.assertEqual(digest_identity(b"super:test"), Identity("digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="))
 
     def test_an_identity_does_not_show_itself_in_a_log(self) -> None:

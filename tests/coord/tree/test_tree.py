@@ -164,7 +164,7 @@ class PathnameTests(SynchronousTestCase):
     """The paths that a node may have."""
 
     def test_absolute_paths_of_nearly_any_characters_are_allowed(self) -> None:
-        """Names of dots alone are, if there are three of them."""
+        """A name of three dots is allowed, while names of one and two are not."""
         for path in ("/", "/a", "/a/b.c", "/...", "/.a/a./..b", "/ü/日本", "/a b", "/\uf900", "/\uffef"):
             self.assertEqual(check_path(path), path)
 
@@ -186,7 +186,7 @@ class PathnameTests(SynchronousTestCase):
         ):
             self.assertRaises(BadArguments, check_path, path)
 
-    def test_a_path_is_its_parents_and_its_name(self) -> None:
+    def test_a_path_consists_of_parent_and_name(self) -> None:
         """The root is its own parent and has no name."""
         self.assertEqual((parent_of("/a"), name_of("/a")), ("/", "a"))
         self.assertEqual((parent_of("/a/b"), name_of("/a/b")), ("/a", "b"))

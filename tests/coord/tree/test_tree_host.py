@@ -34,7 +34,7 @@ class HoldingBackTests(HostCase):
         self.assertEqual((one.take(), self.host.held_back), (["Created"], 0))
 
     def test_a_read_of_an_unflushed_change_waits(self) -> None:
-        """Another session's too: a crash could take back what it has seen."""
+        """Another session waits too, since a crash could take back what it has seen."""
         one, other = self.connect(), self.connect()
         one.ask(Create("/a"))
         other.ask(GetData("/a"))
@@ -123,7 +123,7 @@ class HoldingBackTests(HostCase):
         self.assertEqual(order, ["one", "other", "answer"])
 
     def test_requests_made_in_answers_make_no_recursion(self) -> None:
-        """Five thousand of them, each in the answer to the one before."""
+        """Each of five thousand is made in the answer to the one before."""
         one = self.connect()
         assert one.attachment is not None
         attachment, answers = one.attachment, 0

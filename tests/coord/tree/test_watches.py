@@ -90,7 +90,7 @@ class SetWatchesTests(SynchronousTestCase):
         self.assertEqual(self.ask(Create("/same/a")), [(EventType.CHILDREN, "/same")])
         self.assertEqual(self.ask(Create("/no")), [(EventType.CREATED, "/no")])
 
-    def test_watches_without_room_leave_none_of_them(self) -> None:
+    def test_no_watch_is_left_unless_all_have_room(self) -> None:
         """No event of the others is then lost with the failure."""
         self.tree.watches.limit_bytes = 1_000
         paths = ("/changed", "/same", "/listed", "/gone")

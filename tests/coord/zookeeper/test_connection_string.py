@@ -48,7 +48,7 @@ class ConnectionStringTests(SynchronousTestCase):
         self.assertEqual(parse_connection_string(str(made)), made)
 
     @given(_CHROOTS, st.sampled_from(["/", "/a", "/a/b"]))
-    def test_a_path_is_under_the_chroot_and_comes_back_without_it(self, chroot: str, path: str) -> None:
+    def test_a_path_goes_under_the_chroot_and_back(self, chroot: str, path: str) -> None:
         """A program knows only its own part of the tree."""
         address = ConnectionString((Server("a"),), chroot)
         self.assertTrue(address.full(path).startswith(chroot or "/"))

@@ -68,7 +68,7 @@ class HeartbeatTests(SynchronousTestCase):
         self.clock.advance(1.0)
         self.assertEqual(self.given_up, 0)
 
-    def test_an_ended_contact_leaves_no_timer(self) -> None:
+    def test_an_ended_heartbeat_leaves_no_timer(self) -> None:
         """A probe of the old connection does not count for the new one."""
         self.clock.advance(1.0)
         self.heartbeat.end()
