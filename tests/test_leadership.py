@@ -12,14 +12,14 @@ class PartitionLeadershipTests(SynchronousTestCase):
     """Leaders, epochs and copies."""
 
     def test_a_partition_on_one_broker_is_led_in_epoch_0(self) -> None:
-        """By that broker, which is its only replica and in sync."""
+        """That broker is its only replica and in sync."""
         alone = PartitionLeadership.alone(7)
         self.assertEqual(alone, PartitionLeadership(7, 0, (7,), (7,)))
         self.assertTrue(alone.is_alone)
         self.assertFalse(PartitionLeadership(7, 0, (7, 8), (7, 8)).is_alone)
 
     def test_the_first_live_replica_leads(self) -> None:
-        """Without a live one there is no leader."""
+        """A partition without a live one has no leader."""
         self.assertEqual(PartitionLeadership.of_first_live((3, 1, 2), {1, 2}).leader, 1)
         self.assertEqual(PartitionLeadership.of_first_live((3,), {1, 2}).leader, NO_LEADER)
         self.assertEqual(PartitionLeadership.of_first_live((), {1, 2}).leader, NO_LEADER)

@@ -34,7 +34,7 @@ class PackagesTests(SynchronousTestCase):
     """setup.cfg, and the files that an installation needs."""
 
     def test_setup_cfg_lists_every_package(self) -> None:
-        """And nothing else: a package that is missing there is missing from the wheel."""
+        """A package that is missing there is missing from the wheel; nothing else is listed."""
         config = ConfigParser()
         config.read(ROOT / "setup.cfg")
         listed = set(config["options"]["packages"].split())
@@ -45,7 +45,7 @@ class PackagesTests(SynchronousTestCase):
         self.assertEqual(listed, packages | spark | {"twisted.plugins"})
 
     def test_the_plugin_folders_are_no_packages(self) -> None:
-        """With an ``__init__.py`` they would hide Twisted itself."""
+        """An ``__init__.py`` in them would hide Twisted itself."""
         self.assertEqual([str(path) for path in (ROOT / "twisted").rglob("__init__.py")], [])
 
     def test_the_spark_folder_is_the_package_logd_spark(self) -> None:
@@ -53,7 +53,7 @@ class PackagesTests(SynchronousTestCase):
         self.assertEqual(os.readlink(ROOT / "logd" / "spark"), "../spark")
 
     def test_the_package_is_marked_as_typed(self) -> None:
-        """Without py.typed a user's type checker ignores the annotations."""
+        """A user's type checker ignores the annotations without py.typed."""
         self.assertTrue((ROOT / "logd" / "py.typed").exists())
 
 
@@ -71,7 +71,7 @@ class ImportsTests(SynchronousTestCase):
     """The imports of the package's public names, each in an interpreter of its own."""
 
     def test_the_protocol_loads_no_twisted(self) -> None:
-        """Nor asyncio: Spark's workers use the protocol alone."""
+        """Spark's workers use the protocol alone; asyncio is not loaded either."""
         program = "import sys, logd.protocol.message_set\nprint('twisted' in sys.modules, 'asyncio' in sys.modules)"
         self.assertEqual(python(program), "False False")
 
@@ -90,7 +90,7 @@ class ImportsTests(SynchronousTestCase):
         self.assertEqual(python(program), "False")
 
     def test_the_help_loads_no_command(self) -> None:
-        """And so neither Spark nor ZooKeeper's client nor Twisted: `logd --help` stays quick."""
+        """`logd --help` loads neither Spark nor ZooKeeper's client nor Twisted, and stays quick."""
         program = (
             "import sys\nfrom logd.cli.main import main\nmain(['--help'], standalone_mode=False)\n"
             "print([name for name in ('pyspark', 'pyarrow', 'kazoo', 'twisted', 'rich') if name in sys.modules])"
@@ -98,7 +98,7 @@ class ImportsTests(SynchronousTestCase):
         self.assertEqual(python(program).splitlines()[-1], "[]")
 
     def test_an_unknown_public_name_is_an_attribute_error(self) -> None:
-        """As everywhere in Python; the names that exist are listed by dir()."""
+        """The names that exist are listed by dir(), as in any module."""
         self.assertTrue(set(logd.__all__) <= set(dir(logd)))
         with self.assertRaisesRegex(AttributeError, "no attribute 'Consummer'"):
             logd.Consummer  # noqa: B018  # that is the point

@@ -39,7 +39,7 @@ class OptionsTests(TestCase):
         self.assertEqual(parsed("--data", "d").settings, BrokerSettings(data="d"))
 
     def test_every_option_becomes_the_setting_of_its_name(self) -> None:
-        """Of the right type: numbers are numbers."""
+        """Each has the setting's type: numbers are numbers."""
         settings = parsed(
             *("--data", "d", "--listen", "tcp:0", "--advertise", "h:1", "--id", "7", "--http", "tcp:8080")
         ).settings
@@ -106,8 +106,8 @@ class OptionsTests(TestCase):
             self.assertIn(words, first)
             self.assertEqual(second, '"twistd logd --help" lists the options.')
 
-    def test_options_override_settings_and_those_the_file(self) -> None:
-        """In any order on the command line."""
+    def test_options_override_settings_and_settings_the_file(self) -> None:
+        """Their order on the command line does not matter."""
         path = Path(self.mktemp())
         path.write_text('data = "file"\nid = 1\nflush.ms = 1\nretention.ms = 1\n')
         settings = parsed("--id", "3", "--set", "id=2", "--config", str(path), "--set", "flush.ms=2").settings
@@ -124,7 +124,7 @@ class OptionsTests(TestCase):
         self.assertIn("message.bytes = 99999999", self.refused("--data", "d", "--set", "message.bytes=99999999"))
 
     def test_an_endpoint_that_twisted_cannot_read_is_refused(self) -> None:
-        """At once, and by the name of its setting."""
+        """The error comes before the start and names the setting."""
         for option in ("listen", "http", "zookeeper-listen"):
             name = option.replace("-", ".")
             for value, words in (
@@ -137,7 +137,7 @@ class OptionsTests(TestCase):
                 self.assertIn(words, text)
 
     def test_the_help_names_every_option_and_default(self) -> None:
-        """And an example that works."""
+        """It has an example that works as well."""
         text = str(Options())
         for word in (
             "--data",
@@ -156,7 +156,7 @@ class OptionsTests(TestCase):
             self.assertIn(word, text)
 
     def test_the_version_is_that_of_logd(self) -> None:
-        """twistd would print Twisted's."""
+        """The option of twistd itself would print Twisted's."""
         with redirect_stdout(io.StringIO()) as out, self.assertRaises(SystemExit):
             parsed("--version")
         self.assertEqual(out.getvalue(), f"logd {__version__}\n")
@@ -166,7 +166,7 @@ class MakeServiceTests(TestCase):
     """The wiring, which opens nothing, since twistd forks after it."""
 
     def test_making_the_service_touches_no_data_directory(self) -> None:
-        """Without pages the service is the broker alone."""
+        """The service is the broker alone if there are no pages."""
         data = self.mktemp()
         service = makeService(parsed("--data", data))
         self.assertIsInstance(service, BrokerService)

@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from logd.coord import paths
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.rebalance import GroupMembership
+from logd.coord.groups.membership import GroupMembership
 from logd.coord.groups.records import Timing
 from logd.coord.records import Children, Multi, Request
 from logd.coord.registries.consumers import Subscription

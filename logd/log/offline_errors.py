@@ -1,4 +1,7 @@
-"""The errors that take a partition offline. Each names the file or folder, the cause and the remedy for operators."""
+"""The errors that take a partition offline, by ``PartitionLog.go_offline``, or that keep it offline at a start.
+
+Each names the file or folder, the cause and the remedy for operators.
+"""
 
 from __future__ import annotations
 

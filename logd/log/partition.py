@@ -60,7 +60,7 @@ class PartitionLog:
     visible_end: int = field(init=False)
     #: The latest checkpoint on the disk, None if there is none.
     checkpoint: Checkpoint | None = None
-    #: The reason why the partition cannot be served, None while it is served.
+    #: The reason why the partition cannot be served, None while it is served. Set by ``go_offline``, or at a start.
     offline: BaseException | None = None
     #: The files found to be missing or short while the partition is served, as text. Empty when there are none.
     loss: str = ""
@@ -245,13 +245,17 @@ class PartitionLog:
         return None
 
     def go_offline(self, error: BaseException, *, reported: bool = True) -> None:
-        """Stop serving the partition and fail all waits. Only the first reason is kept; log it if ``reported``."""
+        """Stop serving, fail all waits, keep the first reason and log it if ``reported``: the only way offline."""
         if self.offline is None:
             self.offline = error
             if reported:
                 self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
             self._around.flusher.forget(self)
             self._waiters.fail(self._offline_error())
+
+    def stay_offline(self, error: BaseException) -> None:
+        """Replace the reason of an offline partition, which could not be served again."""
+        self.offline = error
 
     # For the flusher, the upkeep and the store.
 

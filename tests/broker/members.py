@@ -20,10 +20,10 @@ from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.log.store.log_store import LogStore
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.testing.memory.clocks import ProcessClock
+from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicEntry
-from tests.broker.doubles import DEAD
 from tests.broker.resources import TestedTree, tested_resources
-from tests.log.doubles import MemoryFiles
+from tests.broker.rig import DEAD
 from tests.log.threads import Threads
 
 #: Seconds until a session of a test's tree is over.

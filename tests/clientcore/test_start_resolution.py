@@ -21,5 +21,5 @@ class StartingPositionTests(SynchronousTestCase):
         self.assertEqual(found, [100, 180, 0, 150, 999])
 
     def test_a_time_becomes_the_position_the_broker_names(self) -> None:
-        """Where no visible message is as late, it is the visible end."""
+        """A time after all visible messages becomes the visible end."""
         self.assertEqual([position_at_time(self.log(at)) for at in (-1, 120, 190)], [180, 120, 180])

@@ -125,20 +125,20 @@ class CallsContract(Contract):
         self.assertEqual((await client.get_children(self.root)), ["a"])
 
     async def test_data_of_any_bytes_are_read_as_written(self) -> None:
-        """No data at all, each of the 256 bytes, and a hundred thousand bytes."""
+        """They are no data at all, each of the 256 bytes, and a hundred thousand bytes."""
         client = await self.start()
         for number, data in enumerate((b"", bytes(range(256)), b"x" * 100_000)):
             await client.create(f"{self.root}/{number}", data)
             self.assertEqual((await client.get(f"{self.root}/{number}"))[0], data)
 
     async def test_names_may_have_letters_of_any_language(self) -> None:
-        """Spaces and dots too, where the name is more than one or two dots."""
+        """Spaces and dots are allowed too, but for names of one or two dots alone."""
         client = await self.start()
         for name in ("Grüße", "日本", "a b", "...", ".a", "a."):
             await client.create(f"{self.root}/{name}")
         self.assertEqual(await client.get_children(self.root), sorted(("Grüße", "日本", "a b", "...", ".a", "a.")))
 
-    async def test_a_create_without_its_place_is_refused(self) -> None:
+    async def test_a_create_in_an_impossible_place_is_refused(self) -> None:
         """The node exists, its parent does not, or its parent is ephemeral."""
         client = await self.start()
         await client.create(f"{self.root}/e", ephemeral=True)
@@ -187,7 +187,7 @@ class CallsContract(Contract):
         self.assertEqual(stat.ephemeral_owner, client.session_id)
 
     async def test_a_path_that_no_node_can_have_is_refused(self) -> None:
-        """By every call, with BadArguments."""
+        """Every call fails with BadArguments, and none of them reaches a node."""
         client = await self.start()
         for path in ("", "a", "/a/", "//a", "/a//b", "/a/./b", "/a/../b", "/a\0"):
             calls: list[Deferred[Any]] = [
@@ -240,7 +240,7 @@ class CallsContract(Contract):
         self.assertGreater(stat.modified_zxid, stat.created_zxid)
 
     async def test_a_node_with_children_is_not_deleted(self) -> None:
-        """Nor one of another version than the one demanded."""
+        """A node of another version than the one demanded is not deleted either."""
         client, path = await self.start(), f"{self.root}/a"
         await client.create(f"{path}/b", makepath=True)
         await client.set(path, b"")
@@ -306,7 +306,7 @@ class CallsContract(Contract):
         self.assertEqual(await client.create(f"{path}/s", sequence=True), f"{path}/s0000000001")
 
     async def test_a_sync_shows_what_another_client_has_done(self) -> None:
-        """Without it a client of another server of an ensemble may be behind."""
+        """A client of another server of an ensemble may be behind without it."""
         one, other = await self.start(), await self.make_client()
         for number in range(5):
             await one.set(self.root, b"%d" % number)
@@ -314,7 +314,7 @@ class CallsContract(Contract):
             self.assertEqual((await other.get(self.root))[0], b"%d" % number)
 
     async def test_calls_are_answered_in_their_order(self) -> None:
-        """A hundred of them, made without waiting for any."""
+        """A hundred calls are made without waiting for any."""
         client = await self.start()
         answered: list[int] = []
 

@@ -42,7 +42,7 @@ class WatchesContract(Contract):
         await self.assert_fires(watch, EventType.DELETED, path)
 
     async def test_a_data_watch_ignores_children(self) -> None:
-        """Neither one that comes nor one that goes fires it."""
+        """A child that comes or goes is told to child watches alone."""
         one, other, path = await self.two()
         answer, watch = other.get_and_watch(path)
         await answer
@@ -72,7 +72,7 @@ class WatchesContract(Contract):
         await self.assert_fires(watch, EventType.CREATED, f"{path}/later")
 
     async def test_an_exists_watch_fires_at_change_and_deletion(self) -> None:
-        """As a data watch does, where the node exists."""
+        """It is the same as a data watch where the node exists."""
         one, other, path = await self.two()
         answer, watch = other.exists_and_watch(path)
         self.assertIsNotNone(await answer)
@@ -84,7 +84,7 @@ class WatchesContract(Contract):
         await self.assert_fires(watch, EventType.DELETED, path)
 
     async def test_a_child_watch_fires_at_each_coming_and_going(self) -> None:
-        """Once for each time that it is left."""
+        """The watch has to be left again for each of them."""
         one, other, path = await self.two()
         answer, watch = other.get_children_and_watch(path)
         self.assertEqual(await answer, [])
@@ -104,7 +104,7 @@ class WatchesContract(Contract):
         await self.assert_fires(watch, EventType.DELETED, path)
 
     async def test_a_child_watch_ignores_data_and_grandchildren(self) -> None:
-        """Neither its node's data, nor a child's, nor a child of a child fires it."""
+        """Data of the node and of its children, and children of children, do not fire it."""
         one, other, path = await self.two()
         await one.create(f"{path}/child")
         await other.sync(path)
@@ -128,7 +128,7 @@ class WatchesContract(Contract):
         await self.silent(other, watch)
 
     async def test_every_watch_that_was_left_fires(self) -> None:
-        """Of one client or of several, of one kind or of all."""
+        """The watches are of one client and of several, of one kind and of all."""
         one, other, path = await self.two()
         left = []
         for client in (one, other, other):
@@ -144,7 +144,7 @@ class WatchesContract(Contract):
             await self.assert_fires(watch, EventType.DELETED, path)
 
     async def test_a_clients_own_change_fires_its_watch_first(self) -> None:
-        """Before the change itself is answered."""
+        """The change itself is answered afterwards."""
         client, _, path = await self.two()
         answer, watch = client.get_and_watch(path)
         await answer
@@ -154,7 +154,7 @@ class WatchesContract(Contract):
         self.assertEqual(order, ["watch", "answer"])
 
     async def test_each_part_of_a_multi_fires_its_watches(self) -> None:
-        """As it would alone; a multi that fails fires none."""
+        """Each fires as it would alone, and a multi that fails fires none."""
         one, other, path = await self.two()
         data, changed = other.get_and_watch(path)
         names, listed = other.get_children_and_watch(self.root)
@@ -184,7 +184,7 @@ class WatchesContract(Contract):
         await self.assert_fires(listed, EventType.CHILDREN, self.root)
 
     async def test_a_watch_fires_before_the_change_is_seen(self) -> None:
-        """Fifty times over, with reads under way all the time."""
+        """A cache that trusted its watch would otherwise miss a change: fifty changes are read as they come."""
         one, other, path = await self.two()
         for number in range(1, 51):
             answer, watch = other.get_and_watch(path)
@@ -212,7 +212,7 @@ class WatchesContract(Contract):
         await self.assert_fires(watch, EventType.CHANGED, path)
 
     async def test_cancelling_the_answer_forgets_the_watch(self) -> None:
-        """The watch never fires."""
+        """The caller has no more use for an event."""
         one, other, path = await self.two()
         answer, watch = other.get_and_watch(path)
         answer.cancel()

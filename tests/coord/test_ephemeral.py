@@ -25,7 +25,7 @@ class CreateEphemeralTests(TreeClientCase):
         self.theirs = self.client()
 
     def test_a_missing_node_is_made_under_our_session(self) -> None:
-        """With its parents, which are not ephemeral."""
+        """Its parents are made too, and are not ephemeral."""
         self.assertIsNone(self.result(create_ephemeral(self.ours, PATH, b"us")))
         data, stat = self.result(self.ours.get(PATH))
         self.assertEqual((data, stat.ephemeral_owner), (b"us", self.ours.session_id))
@@ -58,7 +58,7 @@ class CreateEphemeralTests(TreeClientCase):
         self.result(create_ephemeral(self.ours, PATH, b"us"))
         self.assertEqual(self.result(self.ours.get(PATH))[1].ephemeral_owner, self.ours.session_id)
 
-    def test_the_caller_may_know_its_earlier_node_by_part_of_the_data(self) -> None:
+    def test_the_caller_may_recognise_its_earlier_node(self) -> None:
         """A consumer knows its entry by its uuid, although its topics have changed."""
         self.result(create_ephemeral(self.theirs, PATH, b"uuid=1 topics=a"))
         self.result(create_ephemeral(self.ours, PATH, b"uuid=1 topics=b", same=lambda data: b"uuid=1" in data))
@@ -66,7 +66,7 @@ class CreateEphemeralTests(TreeClientCase):
         self.assertEqual((data, stat.ephemeral_owner), (b"uuid=1 topics=b", self.ours.session_id))
 
     def test_a_persistent_node_is_never_ours(self) -> None:
-        """Even with our data: no session would end it."""
+        """No session would end it, even if it has our data."""
         self.result(self.theirs.create(PATH, b"us", makepath=True))
         refused = create_ephemeral(self.ours, PATH, b"us")
         self.turn()
@@ -85,7 +85,7 @@ class CreateEphemeralTests(TreeClientCase):
         self.assertEqual((data, stat.version, stat.ephemeral_owner), (b"us", 0, self.ours.session_id))
 
     def test_a_lost_request_is_made_again(self) -> None:
-        """On the next connection."""
+        """It is sent on the next connection."""
         making = create_ephemeral(self.ours, PATH, b"us")
         self.ours.link.cut()
         self.assertIsNone(self.result(making))
@@ -103,7 +103,7 @@ class CreateEphemeralTests(TreeClientCase):
         self.assertIsNone(self.result(self.theirs.exists(PATH)))
 
     def test_a_create_without_connection_fails_in_time(self) -> None:
-        """With OperationTimeout."""
+        """Its caller gets OperationTimeout."""
         self.ours.link.reachable = False
         self.ours.link.cut()
         making = create_ephemeral(self.ours, PATH, b"us", timeout=2)
@@ -111,7 +111,7 @@ class CreateEphemeralTests(TreeClientCase):
         self.failureResultOf(making, OperationTimeout)
 
     def test_a_cancel_or_a_close_fails_the_create(self) -> None:
-        """With the error of each."""
+        """The caller gets the error of the one or of the other."""
         making = create_ephemeral(self.ours, PATH, b"us")
         making.cancel()
         self.failureResultOf(making, CancelledError)
@@ -158,7 +158,7 @@ class RaceTests(TreeClientCase):
         self.assertEqual(self.result(self.ours.get(PATH))[0], b"them")
 
     def test_a_node_that_changes_each_time_is_given_up(self) -> None:
-        """After ATTEMPTS."""
+        """No more than ATTEMPTS are made."""
         self.result(create_ephemeral(self.theirs, PATH, b"us"))
         self.before("delete", lambda: self.theirs.set(PATH, b"us"), times=1000)
         making = create_ephemeral(self.ours, PATH, b"us")
@@ -167,7 +167,7 @@ class RaceTests(TreeClientCase):
         self.assertEqual(self.result(self.ours.get(PATH))[1].version, ATTEMPTS)
 
     def test_a_connection_that_is_lost_each_time_is_given_up(self) -> None:
-        """After ATTEMPTS."""
+        """No more than ATTEMPTS are made."""
         tries = []
 
         def lose(*args: Any, **options: Any) -> Deferred[Any]:
@@ -191,7 +191,7 @@ class ReleaseEphemeralTests(TreeClientCase):
         self.theirs = self.client()
 
     def test_our_node_is_deleted(self) -> None:
-        """The answer says so."""
+        """The answer is True, since the node was ours."""
         self.result(create_ephemeral(self.ours, PATH, b"us"))
         self.assertTrue(self.result(release_ephemeral(self.ours, PATH)))
         self.assertIsNone(self.result(self.ours.exists(PATH)))

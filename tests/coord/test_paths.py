@@ -11,7 +11,7 @@ class PathsTests(SynchronousTestCase):
     """Each path is the one that other programs know."""
 
     def test_every_path_is_the_one_in_the_documents(self) -> None:
-        """The paper's layout, and ours below it, written out."""
+        """The paper's layout, and ours below it, are written out here."""
         for path, expected in (
             (paths.broker(3), "/brokers/ids/3"),
             (paths.topic("clicks"), "/brokers/topics/clicks"),

@@ -36,7 +36,7 @@ class PendingCallsTests(SynchronousTestCase):
         return [call.path for call in self.sent]
 
     def test_an_answer_or_an_error_reaches_its_caller(self) -> None:
-        """No timer is left."""
+        """The call's timer ends with it."""
         good, bad = self.ask("/good"), self.ask("/bad")
         self.calls.answered(self.sent[0], b"data", None)
         self.calls.answered(self.sent[1], None, NoNode(path="/bad"))
@@ -45,7 +45,7 @@ class PendingCallsTests(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_call_waits_until_another_is_answered(self) -> None:
-        """Two are under way at most, and the order is kept."""
+        """No more than two are under way, and the order is kept."""
         for number in range(5):
             self.ask(f"/{number}")
         self.assertEqual(self.paths(), ["/0", "/1"])
@@ -63,7 +63,7 @@ class PendingCallsTests(SynchronousTestCase):
         self.assertEqual(self.paths(), ["/0", "/1"])
 
     def test_a_call_that_timed_out_is_never_sent(self) -> None:
-        """Nor one that was cancelled while it waited."""
+        """A call that was cancelled while it waited is not sent either."""
         self.connected = False
         late, cancelled, good = self.ask("/late", 1.0), self.ask("/cancelled"), self.ask("/good")
         cancelled.cancel()
@@ -89,7 +89,7 @@ class PendingCallsTests(SynchronousTestCase):
         self.assertEqual(self.paths(), ["/late", "/cancelled", "/next"])
 
     def test_a_call_beyond_the_limit_fails_at_once(self) -> None:
-        """It is never sent."""
+        """It is never sent, and those that wait are."""
         self.connected = False
         for number in range(3):
             self.ask(f"/{number}")
@@ -99,7 +99,7 @@ class PendingCallsTests(SynchronousTestCase):
         self.assertEqual(self.paths(), ["/0", "/1"])
 
     def test_an_urgent_call_passes_those_that_wait(self) -> None:
-        """Without a connection it fails."""
+        """It fails without a connection, since it cannot wait for one."""
         for number in range(4):
             self.ask(f"/{number}")
         urgent = self.calls.ask_at_once(GetData("/urgent"), "/urgent")

@@ -53,7 +53,7 @@ class BackgroundTests(SynchronousTestCase):
         self.assertEqual((self.ended, len(self.background)), ([0], 1))
 
     def test_an_exception_in_a_coroutine_is_logged(self) -> None:
-        """At once or later; it stops no other coroutine."""
+        """It may come at once or later, and stops no other coroutine."""
 
         async def broken(wait: Deferred[None] | None) -> None:
             if wait is not None:

@@ -14,7 +14,7 @@ class CalledBackTests(SynchronousTestCase):
     """Functions that call back with None or an error, as Deferreds."""
 
     def test_the_deferred_fires_when_it_is_called_back(self) -> None:
-        """At once or later, and it fails when it is called back with an error."""
+        """It may be called back at once or later, and fails with an error."""
         self.assertIsNone(self.successResultOf(called_back(lambda done: done(None))))
         given: list[Callable[[BaseException | None], None]] = []
         later, failing = called_back(given.append), called_back(given.append)

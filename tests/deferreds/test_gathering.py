@@ -47,7 +47,7 @@ class GatherTests(GatheringCase):
         self.assertEqual(self.cancelled, [0, 1])
 
     def test_a_group_begins_when_the_one_before_is_done(self) -> None:
-        """Two works at a time: the third waits for both of the first."""
+        """The third of three works waits for both of the first group."""
         all_of_it = Deferred.fromCoroutine(gather_some(map(self.work, range(3)), 2))
         self.assertEqual(list(self.begun), [0, 1])
         self.begun[0].callback(0)
@@ -61,7 +61,7 @@ class ForEachTests(GatheringCase):
     """A number of works at a time, each begun as another ends."""
 
     def test_the_next_work_begins_when_any_has_ended(self) -> None:
-        """At most two are under way, and no slot is left empty."""
+        """No more than two are under way, and no slot is left empty."""
         all_of_it = Deferred.fromCoroutine(for_each(range(4), self.work, 2))
         self.assertEqual(list(self.begun), [0, 1])
         self.begun[1].callback(1)
@@ -71,7 +71,7 @@ class ForEachTests(GatheringCase):
         self.assertIsNone(self.successResultOf(all_of_it))
 
     def test_an_empty_list_is_done_at_once(self) -> None:
-        """Without items there is nothing that could fire the Deferred later."""
+        """No end of a work could fire the Deferred later."""
         self.successResultOf(Deferred.fromCoroutine(for_each([], self.work, 2)))
 
     def test_a_work_that_fails_stops_no_other(self) -> None:

@@ -13,7 +13,7 @@ class SleepTests(SynchronousTestCase):
     """A sleep that nothing but its time or a cancel ends."""
 
     def test_a_sleep_fires_when_its_time_is_over(self) -> None:
-        """Not a tenth of a second earlier."""
+        """It does not fire a tenth of a second earlier."""
         clock = Clock()
         sleeping = sleep(clock, 2.0)
         clock.advance(1.9)

@@ -14,7 +14,7 @@ class WithTimeoutTests(SynchronousTestCase):
     """Waiting that cancels what it waits for."""
 
     def test_a_result_in_time_is_handed_on(self) -> None:
-        """No timer is left."""
+        """No timer is left behind it."""
         clock = Clock()
         waiting: Deferred[int] = Deferred()
         limited = with_timeout(clock, 1.0, waiting)
@@ -37,7 +37,7 @@ class FiredWithinTests(SynchronousTestCase):
     """Waiting that leaves alone what it waits for."""
 
     def test_a_deferred_that_ends_in_time_gives_true(self) -> None:
-        """Also one that has ended already; no timer is left."""
+        """One that has ended already does too, and no timer is left."""
         clock = Clock()
         doing: Deferred[int] = Deferred()
         fired = fired_within(clock, 1.0, doing)
@@ -57,7 +57,7 @@ class FiredWithinTests(SynchronousTestCase):
         doing.callback(7)
 
     def test_a_failure_counts_as_an_end_and_is_logged(self) -> None:
-        """In time or too late."""
+        """It is logged in time and too late alike."""
         clock = Clock()
         self.assertTrue(self.successResultOf(fired_within(clock, 1.0, fail(ValueError("early")))))
         doing: Deferred[int] = Deferred()

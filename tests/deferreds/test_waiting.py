@@ -33,7 +33,7 @@ class WaitingDeferredsTests(SynchronousTestCase):
         self.assertEqual(seen[2:], [("late", 2)])
 
     def test_a_caller_that_cancels_another_stops_no_third(self) -> None:
-        """Nor does a caller that raises."""
+        """A caller that raises does not either."""
         line: WaitingDeferreds[int] = WaitingDeferreds()
         first, second, third = line.new(), line.new(), line.new()
         first.addCallback(lambda _: second.cancel())
@@ -57,7 +57,7 @@ class OneTimeEventTests(SynchronousTestCase):
     """An event that happens once, with callers before and after it."""
 
     def test_callers_before_and_after_the_event_are_told(self) -> None:
-        """Those before it in their order, those after it at once; a second time has no effect."""
+        """Those before it are told in their order, those after it at once; a second time has no effect."""
         event = OneTimeEvent()
         told: list[str] = []
         event.wait().addCallback(lambda _: told.append("a"))

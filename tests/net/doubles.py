@@ -1,39 +1,20 @@
-"""Stand-ins around a connection: threads worked by hand, files of bytes, and transports that keep all bytes."""
+"""Stand-ins around a connection: files of bytes, and transports that keep all bytes."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
+from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import IConsumer, IPullProducer, IPushProducer
+from twisted.internet.testing import StringTransport
 from zope.interface import implementer
 
-from logd.interfaces import IFileRange, IThreads
+from logd.interfaces import IFileRange
 
-
-@implementer(IThreads)
-@define(eq=False)
-class HandThreads:
-    """Threads that work when ``work`` is called."""
-
-    waiting: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = field(factory=list)
-
-    def run(self, work: Callable[[], Any], done: Callable[[Any, Any], None]) -> None:
-        """See IThreads."""
-        self.waiting.append((work, done))
-
-    def work(self) -> None:
-        """Do everything that waits, and the works that follow from it."""
-        while self.waiting:
-            work, done = self.waiting.pop(0)
-            try:
-                result = work()
-            except Exception as error:
-                done(None, error)
-            else:
-                done(result, None)
+#: Bytes that a transport buffers before it pauses a push producer, as Twisted's do.
+TRANSPORT_BYTES = 64 << 10
 
 
 @define(eq=False)
@@ -154,47 +135,49 @@ class SocketTransport:
         self.far.close()
 
 
-@implementer(IConsumer)
-class MemoryTransport:
-    """A consumer without a descriptor, as a TLS transport: it pauses a push producer while too much is not taken."""
+class PeerTransport(StringTransport):
+    """A transport without a socket, whose peer the test plays; it keeps all that is written.
 
-    def __init__(self, pause_above: int | None = None) -> None:
-        self._written = bytearray()
-        self.taken = 0
-        self.pause_above = pause_above
-        self.producer: Any = None
+    While the peer takes nothing, a push producer is paused above ``buffer_bytes``, as Twisted's transports do.
+    """
 
-    @property
-    def written(self) -> bytes:
-        """Everything so far."""
-        return bytes(self._written)
+    producer: Any
 
-    @property
-    def buffered(self) -> int:
-        """Bytes that the peer has not taken."""
-        return len(self._written) - self.taken
+    def __init__(self, *, taking: bool = True, buffer_bytes: int = TRANSPORT_BYTES, host: str = "10.0.0.7") -> None:
+        address = IPv4Address("TCP", host, 40_000)
+        super().__init__(peerAddress=address, lenient=True)  # type: ignore[no-untyped-call]  # Twisted's
+        self.taking = taking
+        self.buffer_bytes = buffer_bytes
+        #: Bytes that the peer has not taken.
+        self.untaken = 0
 
     def write(self, data: bytes) -> None:
-        """See IConsumer."""
-        self._written += data
-        full = self.pause_above is not None and self.buffered > self.pause_above
-        if full and IPushProducer.providedBy(self.producer):
+        """See ITransport."""
+        super().write(data)  # type: ignore[no-untyped-call]  # as above
+        self.untaken += len(data)
+        if not self.taking and self.untaken > self.buffer_bytes and IPushProducer.providedBy(self.producer):
             self.producer.pauseProducing()
 
     def take(self) -> None:
-        """The peer takes everything."""
-        self.taken = len(self._written)
+        """Take what has been written so far, so that the producer goes on."""
+        self.untaken = 0
         if self.producer is not None:
             self.producer.resumeProducing()
 
-    def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802
-        """See IConsumer."""
-        if self.producer is not None:
-            raise RuntimeError("a producer is registered already")
-        if not (IPushProducer if streaming else IPullProducer).providedBy(producer):
-            raise RuntimeError("registered as what it is not")
-        self.producer = producer
+    def take_all(self) -> bytes:
+        """Take everything from now on; return the bytes that have come since the last call."""
+        self.taking = True
+        self.take()
+        return self.received()
 
-    def unregisterProducer(self) -> None:  # noqa: N802
-        """See IConsumer."""
-        self.producer = None
+    def received(self) -> bytes:
+        """Return the bytes written since the last call."""
+        data = bytes(self.value())
+        self.clear()
+        return data
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802
+        """See IConsumer; the producer has to be of the kind that it is registered as."""
+        if not (IPushProducer if streaming else IPullProducer).providedBy(producer):
+            raise RuntimeError(f"{producer!r} is registered as what it is not")
+        super().registerProducer(producer, streaming)  # type: ignore[no-untyped-call]  # as above

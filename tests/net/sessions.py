@@ -1,4 +1,4 @@
-"""A connection's surroundings: a session that the test plays, a transport, and requests and answers as bytes."""
+"""A session that the test plays, its opener, and the bytes of requests and answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.testing import StringTransport
 
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
@@ -16,35 +15,6 @@ from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import encode_request
 from logd.protocol.requests.responses import ErrorResponse, encode_response
 from tests.protocol.wire import joined
-
-
-class Transport(StringTransport):
-    """Pauses a producer while it is ``stuck`` with more than a few bytes."""
-
-    def __init__(self) -> None:
-        super().__init__(lenient=True)  # type: ignore[no-untyped-call]  # Twisted's
-        self.stuck = False
-        self.untaken = 0
-
-    def write(self, data: bytes) -> None:
-        """See ITransport."""
-        super().write(data)  # type: ignore[no-untyped-call]  # as above
-        self.untaken += len(data)
-        if self.stuck and self.untaken > 100 and self.producer is not None:
-            self.producer.pauseProducing()
-
-    def take(self) -> bytes:
-        """Take everything that there is to come, and return it."""
-        self.stuck = False
-        assert self.producer is not None
-        self.producer.resumeProducing()
-        return self.received()
-
-    def received(self) -> bytes:
-        """Return the bytes written since the last call."""
-        data = bytes(self.value())
-        self.clear()
-        return data
 
 
 @define(eq=False)

@@ -6,7 +6,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.net.limits.foreign_callers import AGAIN_AFTER, MOST, ForeignCallers
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.protocol.conversation.test_foreign import API_VERSIONS_3
 
 
@@ -34,7 +34,7 @@ class LogTests(BrokerTestCase):
     """A broker that is called by clients of today's Kafka."""
 
     def test_a_foreign_client_costs_one_line_a_minute(self) -> None:
-        """Its connections are closed without an answer each time."""
+        """Each of its connections is closed without an answer."""
         for _ in range(5):
             peer = self.connect()
             peer.send_bytes(API_VERSIONS_3)

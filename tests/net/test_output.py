@@ -12,7 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.log.disk.local_files import LocalFiles
 from logd.net.output import UNSENT_BYTES, OutputQueue
 from logd.net.transfer import PIECE_BYTES, SendfileSender
-from tests.net.doubles import BytesFile, HandThreads, MemoryTransport, Range, SocketTransport
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range, SocketTransport
 
 LARGE = bytes(range(256)) * (2 * PIECE_BYTES // 256 + 1)
 
@@ -22,10 +23,10 @@ class OutputQueueTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Make a queue over a transport that takes its bytes when the test says so."""
-        self.transport = MemoryTransport(pause_above=UNSENT_BYTES)
+        self.transport = PeerTransport(taking=False, buffer_bytes=UNSENT_BYTES)
         self.empty = 0
         self.failures: list[Failure] = []
-        self.queue = OutputQueue(self.transport, SendfileSender(HandThreads()), self.count_empty, self.failures.append)
+        self.queue = OutputQueue(self.transport, SendfileSender(Threads()), self.count_empty, self.failures.append)
 
     def count_empty(self) -> None:
         """Count a call by which the queue says that it is empty."""
@@ -42,14 +43,14 @@ class OutputQueueTests(SynchronousTestCase):
     def test_bytes_go_out_at_once(self) -> None:
         """Nothing waits before them."""
         self.queue.send([b"a", b"b"])
-        self.assertEqual(self.transport.written, b"ab")
+        self.assertEqual(self.transport.value(), b"ab")
         self.assertFalse(self.queue.congested)
 
     def test_a_small_range_is_copied(self) -> None:
         """Being in the page cache, it is written together with the bytes around it."""
         small = Range(BytesFile(b"0123456789"), 2, 3)
         self.queue.send([b"head", small, b"tail"])
-        self.assertEqual(self.transport.written, b"head234tail")
+        self.assertEqual(self.transport.value(), b"head234tail")
         self.assertEqual(small.closed, 1)
         self.assertFalse(self.queue.congested)
 
@@ -60,7 +61,7 @@ class OutputQueueTests(SynchronousTestCase):
         self.queue.send([second, b">"])
         self.assertTrue(self.queue.congested)
         self.drain()
-        self.assertEqual(self.transport.written, b"<" + LARGE + b"|" + LARGE[1:] + b">")
+        self.assertEqual(self.transport.value(), b"<" + LARGE + b"|" + LARGE[1:] + b">")
         self.assertEqual((first.closed, second.closed, self.empty), (1, 1, 1))
         self.assertFalse(self.queue.congested)
 
@@ -69,13 +70,13 @@ class OutputQueueTests(SynchronousTestCase):
         self.queue.send([bytes(UNSENT_BYTES + 1)])
         self.assertTrue(self.queue.congested)
         self.queue.send([b"next"])
-        self.assertEqual(len(self.transport.written), UNSENT_BYTES + 1)
+        self.assertEqual(len(self.transport.value()), UNSENT_BYTES + 1)
         self.drain()
-        self.assertTrue(self.transport.written.endswith(b"next"))
+        self.assertTrue(self.transport.value().endswith(b"next"))
         self.assertEqual(self.empty, 1)
 
     def test_a_short_file_fails_the_queue(self) -> None:
-        """Its length was announced, so what is behind it cannot be sent; all ranges are closed."""
+        """The length was announced, so the pieces behind the range cannot be sent; all ranges are closed."""
         short, behind = Range(BytesFile(LARGE), 0, len(LARGE) + 5), Range(BytesFile(LARGE), 0, 10)
         self.queue.send([short, behind])
         self.drain()
@@ -89,23 +90,23 @@ class OutputQueueTests(SynchronousTestCase):
         self.queue.send([*middling, *tiny])
         most = 0
         for _ in range(100):
-            most = max(most, self.transport.buffered)
+            most = max(most, self.transport.untaken)
             if not self.queue.congested:
                 break
             self.transport.take()
-        self.assertEqual(self.transport.written, LARGE[:PIECE_BYTES] * 20 + LARGE[7:10] * 5000)
+        self.assertEqual(self.transport.value(), LARGE[:PIECE_BYTES] * 20 + LARGE[7:10] * 5000)
         self.assertLessEqual(most, UNSENT_BYTES + PIECE_BYTES)
         self.assertEqual({each.closed for each in (*middling, *tiny)}, {1})
 
     def test_a_paused_transport_gets_nothing(self) -> None:
-        """It may find out late how much it has buffered."""
+        """A transport may find out late how much it has buffered."""
         self.queue.send([b"first"])
         self.transport.producer.pauseProducing()
         self.queue.send([b"second", Range(BytesFile(b"third"), 0, 5)])
-        self.assertEqual(self.transport.written, b"first")
+        self.assertEqual(self.transport.value(), b"first")
         self.assertTrue(self.queue.congested)
         self.drain()
-        self.assertEqual(self.transport.written, b"firstsecondthird")
+        self.assertEqual(self.transport.value(), b"firstsecondthird")
         self.assertEqual(self.empty, 1)
 
     def test_finishing_releases_the_transport(self) -> None:
@@ -126,7 +127,7 @@ class OutputQueueTests(SynchronousTestCase):
         self.queue.send([b"before", broken, b"behind"])
         self.assertEqual((len(self.failures), broken.closed), (1, 1))
         self.assertIn("Input/output error", str(self.failures[0].value))
-        self.assertEqual(self.transport.written, b"before")
+        self.assertEqual(self.transport.value(), b"before")
 
     def test_closing_closes_every_range(self) -> None:
         """The one under way, those that wait, and those that come later."""
@@ -156,7 +157,7 @@ class SocketOutputTests(SynchronousTestCase):
         self.transport = SocketTransport()
         self.addCleanup(self.transport.close)
         self.failures: list[Failure] = []
-        sender = SendfileSender(HandThreads())
+        sender = SendfileSender(Threads())
         self.queue = OutputQueue(self.transport, sender, lambda: None, self.failures.append)
 
     def test_bytes_and_ranges_arrive_in_order(self) -> None:

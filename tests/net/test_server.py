@@ -18,8 +18,9 @@ from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import encode_request
 from logd.protocol.requests.responses import ErrorResponse
-from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.sessions import PRODUCE, Counters, Opener, Transport, described, fetch, fetched, metadata
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range
+from tests.net.sessions import PRODUCE, Counters, Opener, described, fetch, fetched, metadata
 
 LARGE = bytes(range(256)) * (4 * PIECE_BYTES // 256)
 
@@ -30,13 +31,13 @@ class ConnectionTestCase(SynchronousTestCase):
     def setUp(self) -> None:
         """Connect."""
         self.clock = Clock()
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.opener = Opener()
         limits = ConnectionLimits(pending_answers=5)
         self.factory = ConnectionFactory(
             lambda: ServerConversation(1000), self.opener, SendfileSender(self.threads), self.clock, limits, Counters()
         )
-        self.transport = Transport()
+        self.transport = PeerTransport()
         self.connection = self.factory.buildProtocol(None)
         self.connection.makeConnection(self.transport)
         assert self.opener.session is not None
@@ -64,7 +65,7 @@ class RequestTests(ConnectionTestCase):
     """Requests that arrive: their order, and their bound."""
 
     def test_requests_arrive_in_their_order(self) -> None:
-        """They may be cut anywhere on the way."""
+        """Requests may be cut anywhere on the way."""
         data = b"".join([fetch(1), PRODUCE, metadata(7), fetch(2)])
         for at in range(0, len(data), 7):
             self.receive(data[at : at + 7])
@@ -90,17 +91,17 @@ class RequestTests(ConnectionTestCase):
         self.assertTrue(self.reading)
 
     def test_produce_requests_do_not_count(self) -> None:
-        """They have no answer, so they are taken behind the last request that may be under way."""
+        """Requests without an answer are taken behind the last one that may be under way."""
         self.receive(PRODUCE * 100 + fetch(0) * 5 + PRODUCE * 3)
         self.assertEqual(len(self.session.taken), 108)
         self.assertFalse(self.reading)
-        self.receive(fetch(0) + PRODUCE)  # what TLS had decrypted already
+        self.receive(fetch(0) + PRODUCE)  # bytes that TLS had decrypted already
         self.assertEqual(len(self.session.taken), 108)
         self.answer(self.session.taken[100], b"")
         self.assertEqual(len(self.session.taken), 110)
 
-    def test_a_hold_stops_the_reading(self) -> None:
-        """It goes on when the last of several holds ends."""
+    def test_a_pause_stops_the_reading(self) -> None:
+        """Reading goes on when the last of several reasons to pause ends."""
         self.connection.pause(PauseReason.TOPIC)
         self.connection.pause(PauseReason.FLUSH)
         self.assertFalse(self.reading)
@@ -111,13 +112,13 @@ class RequestTests(ConnectionTestCase):
         self.assertEqual(len(self.session.taken), 1)
         self.assertTrue(self.reading)
 
-    def test_a_hold_keeps_the_rest_in_order(self) -> None:
+    def test_a_pause_keeps_the_rest_in_order(self) -> None:
         """The session took fewer requests than it was given."""
 
-        def hold(request: Produce) -> None:
+        def pause(request: Produce) -> None:
             self.connection.pause(PauseReason.TOPIC)
 
-        self.session.takes, self.session.then = 1, hold
+        self.session.takes, self.session.then = 1, pause
         self.receive(PRODUCE + fetch(1) + PRODUCE)
         self.assertEqual(self.session.calls, [3])
         self.connection.resume(PauseReason.TOPIC)
@@ -128,14 +129,14 @@ class RequestTests(ConnectionTestCase):
         self.connection.resume(PauseReason.TOPIC)
         self.assertTrue(self.reading)
 
-    def test_a_short_hold_stops_nothing(self) -> None:
-        """It ends before the session returns."""
+    def test_a_short_pause_stops_nothing(self) -> None:
+        """The pause ends before the session returns."""
 
-        def hold(request: Produce) -> None:
+        def pause(request: Produce) -> None:
             self.connection.pause(PauseReason.TOPIC)
             self.connection.resume(PauseReason.TOPIC)
 
-        self.session.takes, self.session.then = 1, hold
+        self.session.takes, self.session.then = 1, pause
         self.receive(PRODUCE * 4)
         self.assertEqual(len(self.session.taken), 4)
         self.assertTrue(self.reading)
@@ -154,7 +155,7 @@ class RequestTests(ConnectionTestCase):
     def test_an_unwanted_connection_is_closed(self) -> None:
         """Nothing that it sent is looked at."""
         self.opener.refuses = True
-        connection, transport = self.factory.buildProtocol(None), Transport()
+        connection, transport = self.factory.buildProtocol(None), PeerTransport()
         connection.makeConnection(transport)
         self.assertTrue(transport.disconnected)
         connection.dataReceived(fetch(1))
@@ -165,7 +166,7 @@ class AnswerTests(ConnectionTestCase):
     """Answers that leave: their order, and their bound."""
 
     def test_legacy_answers_keep_their_order(self) -> None:
-        """Those of ours leave as soon as they are there, between whole answers."""
+        """Answers of ours leave as soon as they are there, between whole answers."""
         self.receive(fetch(1) + metadata(7) + fetch(2) + metadata(8) + b"".join(encode_request(Offsets("t", 0, -1, 1))))
         first, ours, second, other, third = self.session.taken
         self.answer(third, b"third")
@@ -179,19 +180,19 @@ class AnswerTests(ConnectionTestCase):
 
     def test_answers_wait_behind_a_range(self) -> None:
         """An answer in the middle of its bytes would be read as messages."""
-        self.transport.stuck = True
+        self.transport.taking = False
         large = Range(BytesFile(LARGE), 0, len(LARGE))
         self.receive(fetch(1) + metadata(7))
         self.answer(self.session.taken[0], large)
         self.session.answer(self.session.taken[1], ErrorResponse(1, "ours"))
         self.assertTrue(self.transport.received().startswith(fetched(LARGE)[:100]))
         self.assertEqual((large.closed, self.connection.idle), (0, False))
-        self.assertTrue(self.transport.take().endswith(LARGE[-100:] + described(7, "ours")))
+        self.assertTrue(self.transport.take_all().endswith(LARGE[-100:] + described(7, "ours")))
         self.assertEqual((large.closed, self.connection.idle), (1, True))
 
     def test_untaken_answers_count_as_under_way(self) -> None:
         """A peer that takes nothing is not read after a few of them."""
-        self.transport.stuck = True
+        self.transport.taking = False
         ranges: list[Range] = []
 
         def answer(request: Fetch) -> None:
@@ -202,13 +203,13 @@ class AnswerTests(ConnectionTestCase):
         self.receive(b"".join(fetch(number) for number in range(50)))
         self.assertLessEqual(len(ranges), 7)
         self.assertFalse(self.reading)
-        self.transport.take()
+        self.transport.take_all()
         self.assertEqual([each.closed for each in ranges], [1] * 50)
         self.assertTrue(self.reading)
 
     def test_a_lost_connection_closes_all_ranges(self) -> None:
         """Under way, queued, held back behind an earlier request, and answered too late."""
-        self.transport.stuck = True
+        self.transport.taking = False
         ranges = [Range(BytesFile(LARGE), 0, len(LARGE)) for _ in range(4)]
         self.receive(b"".join(fetch(number) for number in range(5)))
         requests = self.session.taken
@@ -229,7 +230,7 @@ class AnswerTests(ConnectionTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_short_range_ends_the_connection(self) -> None:
-        """Its length was announced."""
+        """The length was announced, so the peer would take other bytes for the rest."""
         self.receive(fetch(1))
         self.answer(self.session.taken[0], Range(BytesFile(LARGE), len(LARGE) - 10, PIECE_BYTES))
         self.assertTrue(self.transport.disconnected)
@@ -259,7 +260,7 @@ class ClosingTests(ConnectionTestCase):
         self.lose()
 
     def test_requests_before_a_violation_get_their_turn(self) -> None:
-        """They wait for the limit on requests."""
+        """The limit on requests has kept them waiting."""
         self.receive(b"".join(fetch(number) for number in range(8)) + b"\xff\xff\xff\xff")
         self.assertEqual(len(self.session.taken), 5)
         for number in range(8):
@@ -269,7 +270,7 @@ class ClosingTests(ConnectionTestCase):
         self.lose()
 
     def test_a_stuck_peer_is_cut_off(self) -> None:
-        """It does not take the answers that it waits for."""
+        """A peer that does not take its answers would keep the connection open for ever."""
         self.receive(fetch(1) + b"\0\0\0\0")
         self.clock.advance(LINGER_SECONDS - 0.1)
         self.assertFalse(self.transport.disconnected)
@@ -279,7 +280,7 @@ class ClosingTests(ConnectionTestCase):
 
     def test_closing_waits_for_the_answers(self) -> None:
         """Requests that were not taken yet get none."""
-        self.transport.stuck = True
+        self.transport.taking = False
         large = Range(BytesFile(LARGE), 0, len(LARGE))
         self.receive(b"".join(fetch(number) for number in range(8)))
         self.answer(self.session.taken[0], large)
@@ -288,7 +289,7 @@ class ClosingTests(ConnectionTestCase):
             self.assertFalse(self.transport.disconnecting)
             self.answer_with_offset(request)
         self.assertFalse(self.transport.disconnecting)
-        self.assertTrue(self.transport.take().endswith(fetched(b"<4>") + fetched(b"<5>")))
+        self.assertTrue(self.transport.take_all().endswith(fetched(b"<4>") + fetched(b"<5>")))
         self.assertTrue(self.transport.disconnecting)
         self.assertEqual(len(self.session.taken), 6)
         self.lose()

@@ -10,7 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.log.disk.local_files import LocalFiles
 from logd.net.transfer import PIECE_BYTES, TURN_BYTES, PeerLeft, SendfileSender, TransferFailed, can_sendfile
-from tests.net.doubles import BytesFile, HandThreads, MemoryTransport, Range, SocketTransport
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range, SocketTransport
 
 CONTENT = os.urandom(3 * TURN_BYTES + 17)
 
@@ -29,11 +30,11 @@ class SendfileTests(SynchronousTestCase):
         self.addCleanup(self.file.close)
         self.transport = SocketTransport()
         self.addCleanup(self.transport.close)
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.sender = SendfileSender(self.threads)
 
     def test_a_range_arrives_whole(self) -> None:
-        """It takes several turns, and follows the bytes written before it."""
+        """The range takes several turns, and follows the bytes written before it."""
         self.transport.write(b"head")
         done = self.sender.begin_file_transfer(Range(self.file, 5, len(CONTENT) - 9), self.transport)
         self.assertEqual(self.transport.run(len(CONTENT) - 5), b"head" + CONTENT[5:-4])
@@ -77,15 +78,15 @@ class SendfileTests(SynchronousTestCase):
         cold = BytesFile(CONTENT, descriptor=self.file.fileno(), cold=True)
         done = self.sender.begin_file_transfer(Range(cold, 0, PIECE_BYTES + 1), self.transport)
         self.transport.turn()
-        self.assertEqual(len(self.threads.waiting), 1)
+        self.assertEqual(len(self.threads.works), 1)
         self.assertFalse(self.transport.writing)
         self.assertNoResult(done)
-        self.threads.work()
+        self.threads.settle()
         self.assertEqual(self.transport.run(PIECE_BYTES + 1), CONTENT[: PIECE_BYTES + 1])
         self.successResultOf(done)
 
     def test_a_forgetful_cache_stops_no_transfer(self) -> None:
-        """Its pages are gone again as soon as they are read."""
+        """Pages are gone again as soon as they are read."""
 
         class Forgetful(BytesFile):
             def is_cached(self, position: int, count: int) -> bool:
@@ -96,14 +97,14 @@ class SendfileTests(SynchronousTestCase):
         got = b""
         while len(got) < len(CONTENT):
             got += self.transport.run(1)
-            self.threads.work()
+            self.threads.settle()
         self.assertEqual(got, CONTENT)
         self.successResultOf(done)
 
     def test_only_a_plain_socket_can_sendfile(self) -> None:
-        """TLS has to see the bytes, and some transports have no descriptor."""
+        """TLS has to encrypt the bytes, and some transports have no descriptor."""
         self.assertTrue(can_sendfile(self.transport))
-        self.assertFalse(can_sendfile(MemoryTransport()))
+        self.assertFalse(can_sendfile(PeerTransport()))
         self.transport.TLS = True  # type: ignore[attr-defined]
         self.assertFalse(can_sendfile(self.transport))
 
@@ -113,28 +114,29 @@ class WritingTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Make threads worked by hand."""
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.sender = SendfileSender(self.threads)
 
     def test_a_range_follows_its_consumers_pace(self) -> None:
         """The consumer pauses after each piece."""
-        transport = MemoryTransport(pause_above=0)
+        transport = PeerTransport(taking=False, buffer_bytes=0)
         done = self.sender.begin_file_transfer(Range(BytesFile(CONTENT), 3, len(CONTENT) - 3), transport)
         turns = 1
         while transport.producer is not None:
-            self.assertLessEqual(len(transport.written), turns * PIECE_BYTES)
+            self.assertLessEqual(len(transport.value()), turns * PIECE_BYTES)
             transport.take()
             turns += 1
-        self.assertEqual(transport.written, CONTENT[3:])
+        self.assertEqual(turns, -(-(len(CONTENT) - 3) // PIECE_BYTES))
+        self.assertEqual(transport.value(), CONTENT[3:])
         self.successResultOf(done)
 
     def test_cold_bytes_are_read_on_a_thread(self) -> None:
-        """They are written once they have been read."""
-        transport = MemoryTransport()
+        """The bytes are written once they have been read."""
+        transport = PeerTransport()
         done = self.sender.begin_file_transfer(Range(BytesFile(CONTENT, cold=True), 0, 1000), transport)
-        self.assertEqual(transport.written, b"")
-        self.threads.work()
-        self.assertEqual(transport.written, CONTENT[:1000])
+        self.assertEqual(transport.value(), b"")
+        self.threads.settle()
+        self.assertEqual(transport.value(), CONTENT[:1000])
         self.successResultOf(done)
 
     def test_an_unreadable_file_fails_the_transfer(self) -> None:
@@ -144,15 +146,15 @@ class WritingTests(SynchronousTestCase):
             def read_at(self, position: int, count: int) -> bytes:
                 raise OSError(5, "Input/output error")
 
-        transport = MemoryTransport()
+        transport = PeerTransport()
         asked = Range(Broken(CONTENT, cold=True), 7, 1000)
         done = self.sender.begin_file_transfer(asked, transport)
-        self.threads.work()
+        self.threads.settle()
         self.assertIn("Input/output error", str(self.failureResultOf(done, TransferFailed).value))
         self.assertEqual(asked.unreadable_at, [7])
 
     def test_the_unreadable_place_is_exact(self) -> None:
-        """It is behind the bytes that could be read, were it a moment ago."""
+        """The place is behind the bytes that could be read, even if only a moment ago."""
 
         class Fading(BytesFile):
             fails_at = 2
@@ -166,20 +168,20 @@ class WritingTests(SynchronousTestCase):
             file = Fading(bytes(3 * PIECE_BYTES), cold=True)
             file.fails_at = fails_at
             asked = Range(file, 0, 3 * PIECE_BYTES)
-            done = self.sender.begin_file_transfer(asked, MemoryTransport())
-            self.threads.work()
+            done = self.sender.begin_file_transfer(asked, PeerTransport())
+            self.threads.settle()
             self.failureResultOf(done, TransferFailed)
             self.assertEqual(asked.unreadable_at, [place])
         file = Fading(bytes(PIECE_BYTES), cold=True)
         asked = Range(file, 0, PIECE_BYTES)
-        done = self.sender.begin_file_transfer(asked, MemoryTransport())
-        self.threads.work()  # it is warmed by one read, and then read once more
+        done = self.sender.begin_file_transfer(asked, PeerTransport())
+        self.threads.settle()  # it is warmed by one read, and then read once more
         self.failureResultOf(done, TransferFailed)
         self.assertEqual(asked.unreadable_at, [0])
 
     def test_a_short_file_fails_the_transfer(self) -> None:
         """The place is noted as unreadable."""
-        transport = MemoryTransport()
+        transport = PeerTransport()
         asked = Range(BytesFile(b"abc"), 0, 5)
         done = self.sender.begin_file_transfer(asked, transport)
         self.failureResultOf(done, TransferFailed)
@@ -191,7 +193,7 @@ class HangingUpTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Make a cold file, and threads worked by hand."""
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.sender = SendfileSender(self.threads)
         self.file = BytesFile(CONTENT, cold=True)
 
@@ -199,9 +201,9 @@ class HangingUpTests(SynchronousTestCase):
         """Begin a transfer whose peer leaves before its thread reads; return its Deferred and its range."""
         asked = Range(file, 0, TURN_BYTES)
         done = self.sender.begin_file_transfer(asked, transport)
-        if transport.producer is not None and not self.threads.waiting:
+        if transport.producer is not None and not self.threads.works:
             transport.producer.resumeProducing()
-        self.assertEqual(len(self.threads.waiting), 1)
+        self.assertEqual(len(self.threads.works), 1)
         transport.producer.stopProducing()
         self.assertIsNone(transport.producer)
         return done, asked
@@ -210,10 +212,10 @@ class HangingUpTests(SynchronousTestCase):
         """The transfer ends only when the thread has let go of the file, so that it is not closed before."""
         transport = SocketTransport()
         self.addCleanup(transport.close)
-        for other, file in ((MemoryTransport(), self.file), (transport, BytesFile(CONTENT, descriptor=0, cold=True))):
+        for other, file in ((PeerTransport(), self.file), (transport, BytesFile(CONTENT, descriptor=0, cold=True))):
             done, _ = self.hung_up(other, file)
             self.assertNoResult(done)
-            self.threads.work()
+            self.threads.settle()
             self.failureResultOf(done, PeerLeft)
 
     def test_a_late_read_error_is_ignored(self) -> None:
@@ -223,13 +225,13 @@ class HangingUpTests(SynchronousTestCase):
             def read_at(self, position: int, count: int) -> bytes:
                 raise OSError(9, "Bad file descriptor")
 
-        done, asked = self.hung_up(MemoryTransport(), Gone(CONTENT, cold=True))
-        self.threads.work()
+        done, asked = self.hung_up(PeerTransport(), Gone(CONTENT, cold=True))
+        self.threads.settle()
         self.failureResultOf(done, PeerLeft)
         self.assertEqual(asked.unreadable_at, [])
 
     def test_a_thread_stops_for_a_lost_peer(self) -> None:
-        """It reads no more of a range that has no reader."""
+        """The rest of the range has no reader any more."""
 
         class Interrupted(BytesFile):
             interrupt: Any = None
@@ -238,11 +240,11 @@ class HangingUpTests(SynchronousTestCase):
                 self.interrupt()
                 return super().read_at(position, count)
 
-        transport = MemoryTransport()
+        transport = PeerTransport()
         file = Interrupted(CONTENT, cold=True)
         file.interrupt = lambda: transport.producer.stopProducing()
         done = self.sender.begin_file_transfer(Range(file, 0, TURN_BYTES), transport)
-        self.threads.work()
+        self.threads.settle()
         self.failureResultOf(done, PeerLeft)
         self.assertEqual(len(file.reads), 1)
-        self.assertEqual(transport.written, b"")
+        self.assertEqual(transport.value(), b"")

@@ -1,1 +1,1 @@
-"""Whole clusters in one process on one clock: a seed decides what happens, and much has to hold whatever does."""
+"""Whole clusters in one process on one clock: a seed decides the events, and every promise is checked in each."""

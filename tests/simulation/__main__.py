@@ -1,4 +1,4 @@
-"""``python -m tests.simulation --seeds N --start S``: run seeds; ``--seed X --trace``: one, and show what happens."""
+"""``python -m tests.simulation --seeds N --start S``: run seeds; ``--seed X --trace``: run one and print its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of a simulated cluster, in a size and with settings that the seed decides."""
+"""The processes of a simulated cluster, whose size and settings the seed decides."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.simulation.actors.strangers import LegacyProducer
 from tests.simulation.ledger import Ledger
 from tests.simulation.world import World
 
-#: Topics that are produced to from the beginning, and one that begins later.
+#: Topics that get messages from the beginning, and one that begins later.
 TOPICS = ("orders", "web-a", "web-b")
 LATE_TOPIC = "web-late"
 #: Messages that each producer sends.
 MESSAGES = 60
-#: What members may subscribe to; whichever it is, it is everything.
+#: Subscriptions of members; each covers all topics.
 SUBSCRIPTIONS: tuple[tuple[str | re.Pattern[str], ...], ...] = (
     (*TOPICS, LATE_TOPIC),
     (re.compile(r"web-.*"), "orders"),
@@ -37,7 +37,7 @@ SUBSCRIPTIONS: tuple[tuple[str | re.Pattern[str], ...], ...] = (
 
 
 class Process(Protocol):
-    """Something that lives: it can be started and killed. ``clock`` is its life's, None while it has none."""
+    """A process that can be started and killed. ``clock`` is that of its life, None while it does not run."""
 
     @property
     def host(self) -> str:
@@ -54,13 +54,13 @@ class Process(Protocol):
         ...
 
     def kill(self) -> None:
-        """End it at once."""
+        """End at once."""
         ...
 
 
 @define(eq=False)
 class SimulatedCluster:
-    """All of it, nothing started yet."""
+    """All processes, none of them started at first."""
 
     world: World
     ledger: Ledger = field(factory=Ledger, init=False)
@@ -73,11 +73,11 @@ class SimulatedCluster:
     operator: Operator = field(init=False)
     strangers: list[LegacyProducer] = field(factory=list, init=False)
     acceptor: Accepting = field(init=False)
-    #: Seconds that the tree's disk takes, about.
+    #: Mean seconds of a write of the tree's disk.
     tree_disk: float = field(init=False)
     #: Partitions of each topic.
     partitions: int = field(init=False)
-    #: Until when the disk of a broker answers nothing, by host.
+    #: The time until which a broker's disk hangs, by host.
     hung: dict[str, float] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -133,12 +133,12 @@ class SimulatedCluster:
 
     @property
     def all_running(self) -> bool:
-        """Whether every process lives."""
+        """True when every process runs."""
         return all(process.clock is not None for process in self.processes)
 
     @property
     def processes(self) -> list[Process]:
-        """All of them, in the order in which they are started."""
+        """All processes, in the order of their start."""
         return [
             self.tree,
             *self.brokers,
@@ -150,13 +150,13 @@ class SimulatedCluster:
         ]
 
     def start(self) -> None:
-        """Start everything."""
+        """Start all processes."""
         self.start_tree()
         for process in self.processes[1:]:
             process.start()
 
     def start_tree(self) -> None:
-        """Start the tree, under the overseer's eyes."""
+        """Start the tree, observed by the overseer."""
         self.tree.start()
         self.overseer.watch()
 

@@ -1,4 +1,4 @@
-"""What goes wrong, and when: drawn from the seed, for as long as there is trouble; then everything is mended."""
+"""The faults of a life, drawn from the seed; after a time all of them are repaired."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tests.simulation.retention import removable, remove_segments
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
-#: A topic that two brokers are to hold, which there is not yet.
+#: A topic that names two brokers for one partition, which logd does not support.
 PAIR = "web-x"
 
 
 def _entry(brokers: list[int]) -> bytes:
-    """The entry of a topic with one partition."""
+    """Return the entry of a topic with one partition."""
     return json.dumps({"uuid": "12345678-1234-4234-8234-123456789012", "partitions": {"0": brokers}}).encode()
 
 
-#: Nodes as others write them, or nobody should: each is one that cannot be used, and nothing else.
+#: Nodes of foreign or broken writers: brokers and clients must pass over each, and do nothing else.
 BAD_NODES: tuple[tuple[str, bytes], ...] = (
     ("/brokers/ids/99", b"x:127.0.0.1:9092"),
     ("/brokers/ids/elsewhere", b"[]"),
@@ -39,14 +39,14 @@ BAD_NODES: tuple[tuple[str, bytes], ...] = (
     ("/brokers/topics/web-y", b'{"uuid": 1e999, "partitions": {"0": [1e999]}}'),
     ("/brokers/topics/web-z", b"[" * 50_000),
 )
-#: Seconds until a message arrives that is lost.
+#: Delay of a message that is lost, in seconds.
 FOR_EVER = 1e9
 
 
 @implementer(IFlushListener)
 @frozen
 class BadListener:
-    """Raises whatever it is told."""
+    """A listener with a bug: each of its methods raises."""
 
     def visible(self, end: int) -> None:
         """See IFlushListener."""
@@ -59,12 +59,12 @@ class BadListener:
 
 @define(eq=False)
 class Faults:
-    """Makes trouble until ``end()``."""
+    """The maker of faults, from ``begin()`` until ``end()``."""
 
     world: World
     cluster: SimulatedCluster
     random: Random = field(init=False)
-    #: Seconds between two faults, about.
+    #: Mean seconds between two faults.
     pace: float = field(init=False)
     tree: MemoryTree = field(init=False)
     brokers: list[MemoryBroker] = field(init=False)
@@ -113,12 +113,12 @@ class Faults:
         ]
 
     def begin(self) -> None:
-        """From now on things go wrong."""
+        """Begin to make faults."""
         self.world.clock.callLater(self.pace * 2 * self.random.random(), self._next)
         self.machines.begin()
 
     def end(self) -> None:
-        """Nothing goes wrong any more, and what is broken is mended."""
+        """Make no more faults, and repair those that last."""
         self._over = self.cluster.operator.over = True
         self.machines.end()
         self.world.network.heal()
@@ -146,7 +146,7 @@ class Faults:
         self.world.trace.note(who, kind)
 
     def _later(self, longest: float, call: Callable[[], None]) -> None:
-        """Mend something after a while."""
+        """Call ``call`` within ``longest`` seconds."""
         self.world.clock.callLater(longest * self.random.random(), call)
 
     def _cut(self) -> None:
@@ -201,7 +201,7 @@ class Faults:
             broker.start()
 
     def _kill_tree(self) -> None:
-        # Where it hurts: while a change is on its way to the disk.
+        # At the worst moment: while a change is on its way to the disk.
         self.cluster.overseer.at_next_change = lambda: self._later(self.cluster.tree_disk, self._kill_tree_now)
 
     def _kill_tree_now(self) -> None:
@@ -237,7 +237,7 @@ class Faults:
 
     def _end_silence(self, client: InProcessCoordination) -> None:
         client.link.delay = self.world.delay
-        client.link.clock.callLater(0, client.link.cut)  # it would find out by itself, some seconds later
+        client.link.clock.callLater(0, client.link.cut)  # the client would notice by itself some seconds later
 
     def _expire(self) -> None:
         server = self.tree.server
@@ -287,7 +287,7 @@ class Faults:
             operator.write(path, value)
 
     def _add_bad_listener(self) -> None:
-        """Something waits for messages that has a bug."""
+        """Let a listener with a bug wait for messages."""
         broker = self.random.choice(self.brokers)
         logs = [] if broker.store is None else [log for log in broker.store.logs() if log.offline is None]
         if logs:
@@ -296,7 +296,7 @@ class Faults:
             log.wait_visible(log.visible_end + 1, BadListener())
 
     def _close_careless(self) -> None:
-        """A producer that asks for no answers is closed in order, and given a moment to do nothing any more."""
+        """Close a producer with acks=0 in order, kill it a moment later, and start it again."""
         producers = [each for each in self.cluster.producers if not each.acks and each.clock is not None]
         if producers:
             producer = self.random.choice(producers)
@@ -310,7 +310,7 @@ class Faults:
             self._later(5.0, start_later)
 
     def _some_places(self) -> tuple[str, list[TopicPartition]]:
-        """Partitions that a group has come to."""
+        """Return a group, and some partitions that it has read."""
         group = self.random.choice([*self.cluster.groups])
         known = [TopicPartition(*place) for place in sorted(self.cluster.ledger.groups.get(group, {}))]
         return group, self.random.sample(known, self.random.randint(1, len(known))) if known else []

@@ -1,4 +1,4 @@
-"""Every wait for the disk is looked at: with flush.messages or flush.ms set nothing is flushed before its time."""
+"""A check of every flush: with flush.messages and flush.ms set, none may come before its time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from logd.log.flusher import Flushable, Flusher
 from logd.log.partition import PartitionLog
 from tests.simulation.violation import check
 
-#: Seconds by which two sums of times may differ.
+#: Seconds by which two sums of times may differ by rounding.
 _ROUNDING = 0.001
 
 
 @contextmanager
 def flushes_watched() -> Iterator[None]:
-    """Have a flush that nobody had to wait for break a promise."""
+    """Raise Violation at a flush that is not due."""
     sync = Flusher._sync
 
     def watched(flusher: Flusher, log: Flushable) -> None:

@@ -1,4 +1,4 @@
-"""What was sent, acknowledged, handled and committed; everything that has to hold of it is checked as it happens."""
+"""The ledger of messages sent, acknowledged, handled and committed; each promise is checked as events come."""
 
 from __future__ import annotations
 
@@ -12,85 +12,85 @@ from tests.simulation.violation import Violation, check
 
 #: A partition.
 Place = tuple[str, int]
-#: A message: who sent it, and its number among those.
+#: A message: the name of its producer, and its number among the producer's messages.
 Key = tuple[str, int]
-#: What each message of a wrapper begins with that becomes more than its readers allow: nobody may be given it.
+#: The first bytes of each message in a wrapper that expands beyond its readers' bounds: no reader may get it.
 BOMB = b"bomb/0/"
 
 
 def key_of(payload: bytes) -> Key:
-    """Which message this is, by its payload."""
+    """Return the producer and number of a message, by its payload."""
     producer, number, _ = payload.split(b"/", 2)
     return producer.decode(), int(number)
 
 
 @define(eq=False)
 class Progress:
-    """How far a group has come in a partition."""
+    """A group's progress in a partition."""
 
-    #: Everything before this position was handled by an application.
+    #: Every message before this position was handled by an application.
     handled: int = 0
-    #: The last new number of each producer.
+    #: The highest number handled of each producer.
     newest: dict[str, int] = field(factory=dict)
-    #: How often each message was handled.
+    #: Times that each message was handled.
     times: dict[Key, int] = field(factory=dict)
     committed: int = 0
-    #: The same as ``handled``, but of the tenure that began last: without what was handled in former ones alone.
+    #: As ``handled``, but of the current tenure: without messages that were handled only in former ones.
     reached: int = 0
-    #: Where messages begin that were handled.
+    #: The positions of handled messages.
     boundaries: list[int] = field(factory=list)
-    #: Whether who handles next began without a position, at the log's start, and so knows nothing of former tenures.
+    #: True when the current owner began without a position, at the log's start, and knows nothing of former tenures.
     unknown: bool = False
 
 
 @define(eq=False)
 class Ledger:
-    """All of it, over all processes; they cannot see it."""
+    """The ledger of all processes, which cannot see it."""
 
-    #: (topic, payload) of what was handed to a producer.
+    #: (topic, payload) of each message handed to a producer.
     sent: dict[Key, tuple[str, bytes]] = field(factory=dict)
-    #: Where what was acknowledged is.
+    #: The partition of each acknowledged message.
     acknowledged: dict[Key, Place] = field(factory=dict)
     groups: dict[str, dict[Place, Progress]] = field(factory=dict)
     duplicates: int = 0
     commits: int = 0
     refused_commits: int = 0
-    #: Up to where retention has removed each partition, and what was there, in order.
+    #: The position before which retention has removed each partition, and the removed payloads in order.
     removed: dict[Place, int] = field(factory=dict)
     removed_payloads: dict[Place, list[bytes]] = field(factory=dict)
-    #: What is in no log any more; a group that has not had it by then need not get it.
+    #: Messages that are in no log any more; a group that has not had one by then need not get it.
     gone: set[Key] = field(factory=set)
-    #: What was removed, though there may be another copy of it.
+    #: Messages of which a copy was removed, though another one may be left.
     first_gone: set[Key] = field(factory=set)
-    #: Ranges of each partition that were lost, and in whose place a repair has put gaps; and what was there.
+    #: Ranges of each partition that a repair has replaced by gaps, and the lost payloads.
     gaps: dict[Place, list[tuple[int, int]]] = field(factory=dict)
     lost_payloads: dict[Place, list[bytes]] = field(factory=dict)
-    #: Wrappers of each partition that no reader opens, since they would become more than is allowed.
+    #: Wrappers of each partition that no reader expands, since they exceed the bounds.
     bombs: dict[Place, set[tuple[int, int]]] = field(factory=dict)
-    #: Logs of which an operator has accepted the loss.
+    #: Logs whose loss an operator has accepted.
     begun_again: set[Place] = field(factory=set)
-    #: Names of producers of whose messages one may overtake another: nobody tells them what has arrived.
+    #: Names of producers with acks=0, whose messages may overtake one another.
     careless: set[str] = field(factory=set)
-    #: How often a group went on behind something that it never had; and how often that was a gap.
+    #: Times that a group went on behind messages that it never had, and times that this was a gap.
     skips: Counter[str] = field(factory=Counter)
     gap_skips: Counter[str] = field(factory=Counter)
 
     def send(self, producer: str, number: int, topic: str, filler: bytes) -> bytes:
-        """A producer is given a message; returns its payload."""
+        """Note a message of a producer; return its payload."""
         payload = b"%s/%d/%s" % (producer.encode(), number, filler)
         self.sent[producer, number] = (topic, payload)
         return payload
 
     def acknowledge(self, payload: bytes, topic: str, partition: int) -> None:
-        """A broker has it, so it was said."""
+        """Note that a message was acknowledged."""
         self.acknowledged[key_of(payload)] = (topic, partition)
 
     def progress(self, group: str, topic: str, partition: int) -> Progress:
-        """How far a group is."""
+        """Return a group's progress in a partition."""
         return self.groups.setdefault(group, {}).setdefault((topic, partition), Progress())
 
     def handle(self, group: str, who: str, message: Message, position: int) -> None:
-        """An application has handled a message; ``position`` is the one before it."""
+        """Check and note a message that an application has handled; ``position`` is where its reader stood before."""
         topic, partition = message.topic, message.partition
         assert topic is not None and message.payload is not None
         progress = self.progress(group, topic, partition)
@@ -100,8 +100,8 @@ class Ledger:
             for start, end in self.gaps.get((topic, partition), ())
         )
         if position > self.through((topic, partition), progress.handled):
-            # A group that has handled nothing yet, or committed nothing of it, begins where the log does. What was
-            # committed does not tell else: a group that was told of a loss commits the position behind it.
+            # A group that has handled nothing yet, or committed nothing, begins where the log does. Its commits cannot
+            # tell more: a group that was told of a loss commits the position behind it.
             self.skips[group] += progress.handled > 0 and not progress.unknown
             known = who, topic, partition, position, progress.handled, removed
             check(position <= self.through((topic, partition), removed), "messages were left out", *known)
@@ -110,7 +110,7 @@ class Ledger:
         count = progress.times[key] = progress.times.get(key, 0) + 1
         if count == 1:
             newest = progress.newest.get(key[0], -1)
-            # Of what was sent twice the first copy may be gone, and what followed on it be there.
+            # Of a message sent twice the first copy may be removed, and messages behind that copy be left.
             in_order = key[1] > newest or key in self.first_gone or key[0] in self.careless
             check(in_order, "a partition is out of order", who, topic, partition, key, newest)
             progress.newest[key[0]] = max(key[1], newest)
@@ -121,15 +121,15 @@ class Ledger:
         progress.unknown = False
         if position <= self.through(
             (topic, partition), max(progress.reached, removed)
-        ):  # else it was handed over in a former tenure
+        ):  # else it was delivered in a former tenure
             progress.reached = max(progress.reached, message.next_position)
 
     def move(self, group: str, topic: str, partition: int, position: int) -> None:
-        """A position was moved from outside."""
+        """Note a position moved by an operator."""
         self.progress(group, topic, partition).committed = position
 
     def commit(self, group: str, topic: str, partition: int, position: int) -> None:
-        """A position was written down in the tree."""
+        """Check and note a position committed in the tree."""
         self.commits += 1
         progress = self.progress(group, topic, partition)
         removed = self.removed.get((topic, partition), 0)
@@ -142,7 +142,7 @@ class Ledger:
         progress.committed = position
 
     def remove(self, topic: str, partition: int, position: int, payloads: list[bytes], left: list[bytes]) -> None:
-        """Retention has removed what was before a position: these; and those are left."""
+        """Note that retention has removed ``payloads``, which were before ``position``; ``left`` remain."""
         self.removed[topic, partition] = max(position, self.removed.get((topic, partition), 0))
         self.removed_payloads.setdefault((topic, partition), []).extend(payloads)
         self.first_gone.update(map(key_of, payloads))
@@ -151,7 +151,7 @@ class Ledger:
     def replace(
         self, topic: str, partition: int, start: int, end: int, payloads: list[bytes], left: list[bytes]
     ) -> None:
-        """A repair has put gaps in the place of a range that held these payloads; those are left."""
+        """Note that a repair has replaced a range with ``payloads`` by gaps; ``left`` remain."""
         self.gaps.setdefault((topic, partition), []).append((start, end))
         self.gaps[topic, partition].sort()
         self.lost_payloads.setdefault((topic, partition), []).extend(payloads)
@@ -159,18 +159,18 @@ class Ledger:
         self.gone.update({key_of(payload) for payload in payloads}.difference(map(key_of, left)))
 
     def pass_bomb(self, place: Place, start: int, end: int) -> None:
-        """A reader was told that a wrapper would become too much, and where to go on. Its messages were never known."""
+        """Note a wrapper that a reader refused as too large; the ledger does not know its messages."""
         self.bombs.setdefault(place, set()).add((start, end))
 
     def through(self, place: Place, position: int) -> int:
-        """Return where a reader is who has come to a position, once the gaps and bombs that follow it are passed."""
+        """Return the position of a reader at ``position`` once it has passed the gaps and bombs that follow."""
         for start, end in sorted([*self.gaps.get(place, ()), *self.bombs.get(place, ())]):
             if start <= position < end:
                 position = end
         return position
 
     def missing(self, group: str, topics: frozenset[str] | None = None) -> list[Key]:
-        """What was acknowledged and this group has not handled (of some topics)."""
+        """Return the acknowledged messages, of ``topics`` or of all, that a group has not handled."""
         progress = self.groups.get(group, {})
         return [
             key
@@ -181,7 +181,7 @@ class Ledger:
         ]
 
     def check_complete(self, group: str, topics: frozenset[str] | None = None) -> None:
-        """The group has handled everything that was acknowledged."""
+        """Check that a group has handled every acknowledged message."""
         missing = self.missing(group, topics)
         if missing:
             raise Violation(
@@ -190,13 +190,13 @@ class Ledger:
             )
 
     def check_reported(self, group: str, jumps: int, gaps: int) -> None:
-        """Whatever the group was not given since retention had removed it, or it was lost, its streams have counted."""
+        """Check that a group's streams have counted each jump over removed messages, and each gap."""
         skips, gap_skips = self.skips[group], self.gap_skips[group]
         check(skips <= jumps, "removed messages were passed by without a word", group, skips, jumps)
         check(gap_skips <= gaps, "gaps were passed by without a word", group, gap_skips, gaps)
 
     def check_logs(self, logs: Mapping[Place, list[bytes]]) -> None:
-        """What the brokers have at the end, behind what was removed, is all that was acknowledged, in order."""
+        """Check that the final logs, with the removed messages before them, hold all acknowledged ones in order."""
         found: dict[Key, Place] = {}
         for place, payloads in logs.items():
             newest: dict[str, int] = {}

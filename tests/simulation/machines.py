@@ -1,4 +1,4 @@
-"""What goes wrong with machines: clocks are set, disks are full, hang, are replaced by empty ones, and lose files."""
+"""Faults of machines: clocks that are set, and disks that are full, hang, are replaced by empty ones, or lose files."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
-#: Seconds by which a clock is ahead once it was set.
+#: Seconds by which a clock may be set ahead.
 AHEAD = (-3600.0, -30.0, 30.0, 3600.0)
-#: What is lost is lost for good so often.
+#: Probability that a loss is for good.
 FOR_GOOD = 0.35
-#: And a segment that a group has not read yet so often.
+#: Probability that the loss of a segment which a group has not read yet is for good.
 GAPS = 0.8
-#: A seed has trouble with its machines so often.
+#: Probability that a seed has faults of machines.
 LIKELY = 0.6
 
 
 @define(eq=False)
 class MachineFaults:
-    """Makes trouble until ``end``, in some seeds; what was lost comes back, or is accepted."""
+    """The maker of faults of machines, in some seeds; losses come back, or are accepted."""
 
     world: World
     cluster: SimulatedCluster
@@ -42,7 +42,7 @@ class MachineFaults:
     stop: Callable[[MemoryBroker], None]
     random: Random = field(init=False)
     _over: bool = field(default=False, init=False)
-    #: Puts back what a machine has lost, by host.
+    #: Calls that undo the loss of a machine, by host.
     _lost: dict[str, Callable[[], None]] = field(factory=dict, init=False)
     #: Hosts whose disk is gone for good.
     _gone: set[str] = field(factory=set, init=False)
@@ -63,12 +63,12 @@ class MachineFaults:
         ]
 
     def begin(self) -> None:
-        """From now on things go wrong, if this seed is one of those."""
+        """Begin to make faults, in the seeds that have them."""
         self._over = self.random.random() >= LIKELY
         self._later(6.0, self._next)
 
     def end(self) -> None:
-        """Nothing goes wrong any more, and what was lost is back; some clocks are set once more, and stay so."""
+        """Make no more faults, and undo losses; some clocks are set once more, and stay so."""
         if not self._over:
             for _ in self.cluster.brokers:
                 self._set_clock()
@@ -120,14 +120,14 @@ class MachineFaults:
         self.cluster.hung[broker.host] = self.world.clock.seconds() + 20.0 * self.random.random()
 
     def _hang_while_it_stops(self) -> None:
-        """Longer than a stop may take."""
+        """Let a disk hang for longer than a stop may take, and stop its broker."""
         broker = self._some_broker()
         self.note("disk hangs", broker.host)
         self.cluster.hung[broker.host] = self.world.clock.seconds() + 15.0 + 10.0 * self.random.random()
         self.stop(broker)
 
     def _lose_disk(self) -> None:
-        """The broker is started over an empty disk; it gets its own back later, or an operator accepts the loss."""
+        """Start a broker over an empty disk; it gets its own back later, or an operator accepts the loss."""
         broker = self._some_broker()
         if self._may_lose(broker):
             assert broker.store is not None
@@ -147,7 +147,7 @@ class MachineFaults:
             self._lost_something(broker, "disk lost")
 
     def _lose_folder(self) -> None:
-        """One partition's folder is not there at the next start, as a mount that did not come up."""
+        """Start a broker without one partition's folder, as when a mount did not come up."""
         broker = self._some_broker()
         if self._may_lose(broker):
             assert broker.store is not None
@@ -156,12 +156,12 @@ class MachineFaults:
                 self._lose_name(broker, DATA, self.random.choice(folders).rpartition("/")[2], "folder lost")
 
     def _lose_segment(self) -> None:
-        """One rolled segment is not there at the next start; it comes back later, or gaps take its place for good."""
+        """Start a broker without one rolled segment; it comes back later, or gaps replace it for good."""
         broker = self._some_broker()
         if self._may_lose(broker):
             assert broker.store is not None
             known = [log for log in broker.store.logs() if log.offline is None and len(log.segments()) > 1]
-            # A mark that a full disk did not take vouches for nothing.
+            # A flush mark that a full disk refused says nothing of what was stored.
             logs = [log for log in known if read_mark(broker.files, log.folder) >= log.segments()[-1][0]]
             if logs:
                 rolled = [(log, number) for log in logs for number in range(len(log.segments()) - 1)]
@@ -175,7 +175,7 @@ class MachineFaults:
                 self._lose_name(broker, log.folder, f"{start:020}.log", "segment lost")
 
     def _flip_byte(self) -> None:
-        """One bit is another at the next start, of what a broker knows of itself, or of its topics."""
+        """Start a broker with one flipped bit in a file about itself or its topics."""
         broker = self._some_broker()
         if self._may_lose(broker) and broker.files.room is None:
             path = f"{DATA}/{self.random.choice([META, META_COPY, TOPICS_FILE])}"
@@ -190,7 +190,7 @@ class MachineFaults:
             self._restart(broker, flip)
 
     def _is_unread(self, log: PartitionLog, number: int) -> bool:
-        """Whether a group has a segment still before it, or a reader without a group has."""
+        """Return True for a segment that a group, or a reader without a group, has not read yet."""
         ledger, start = self.cluster.ledger, log.segments()[number][0]
         return any(
             ledger.progress(name, log.topic, log.partition).handled <= start
@@ -217,7 +217,7 @@ class MachineFaults:
         self._lost_something(broker, kind)
 
     def _may_lose(self, broker: MemoryBroker) -> bool:
-        """Whether the tree knows that all topics are stored there: else what another disk takes would be swallowed."""
+        """Return True when the tree knows the stored ends of a broker's topics; else a new disk's messages are lost."""
         server = self.cluster.tree.server
         if server is None or broker.clock is None or broker.store is None or broker.host in {*self._lost, *self._gone}:
             return False
@@ -253,7 +253,7 @@ class MachineFaults:
                 except LogdError as error:
                     if broker.files.room is None:
                         raise Violation("a broker does not start", broker.host, error) from error
-                    broker.kill()  # a disk that is full, and has nothing of ours yet: it is tried again
+                    broker.kill()  # a full disk without logd's files yet: the start is tried again
                     self.world.clock.callLater(1.0, start)
 
         broker.kill()

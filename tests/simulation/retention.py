@@ -1,4 +1,4 @@
-"""Old segments are removed by retention, by a broker's own code, while groups are behind; the ledger is told of it."""
+"""Removal of old segments by the brokers' own retention while groups are behind, noted in the ledger."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.simulation.ledger import BOMB, Ledger
 
 
 def payloads_of(broker: MemoryBroker, log: PartitionLog, below: int | None = None) -> list[bytes]:
-    """What a log's files hold, in order; of those segments alone that begin before ``below``."""
+    """Return the payloads in a log's files, in order; with ``below``, of segments that begin before it."""
     return payloads_in(broker.files, log.folder, below)
 
 
 def payloads_in(files: MemoryFiles, folder: str, below: int | None = None) -> list[bytes]:
-    """See ``payloads_of``; [] for a folder that is not there. Bombs are left out: the ledger does not know them."""
+    """See ``payloads_of``; [] for a missing folder. Bombs are left out: the ledger does not know them."""
     payloads: list[bytes] = []
     for name in sorted(files.list(folder)) if files.exists(folder) else ():
         if name.endswith(".log") and (below is None or int(name.removesuffix(".log")) < below):
@@ -35,7 +35,7 @@ def payloads_in(files: MemoryFiles, folder: str, below: int | None = None) -> li
 
 
 def removable(broker: MemoryBroker, ledger: Ledger) -> list[PartitionLog]:
-    """The logs of which retention can remove something; those alone where a group is behind, if there are such."""
+    """Return the logs with segments to remove; only those where a group is behind, if there are any."""
     logs = [] if broker.store is None else [log for log in broker.store.logs() if len(log.segments()) > 1]
     behind = [
         log
@@ -62,7 +62,7 @@ def remove_segments(broker: MemoryBroker, log: PartitionLog, random: Random) -> 
 
 @contextmanager
 def told_of_retention(brokers: Sequence[MemoryBroker], ledger: Ledger) -> Iterator[None]:
-    """Have the ledger told of all that retention removes, by size or by time."""
+    """Note in the ledger all that retention removes, by size or by time."""
     expire = PartitionLog.expire
 
     def told(log: PartitionLog) -> int:

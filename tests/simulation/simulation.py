@@ -1,4 +1,4 @@
-"""One life of a whole cluster, from a seed: it runs, there is trouble, it is mended, and then all has to be well."""
+"""One life of a whole cluster, from a seed: it runs with faults, they are repaired, and then all must be well."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tests.simulation.retention import payloads_of, told_of_retention
 from tests.simulation.violation import check
 from tests.simulation.world import World
 
-#: Seconds of trouble, and seconds within which everything has to be well after it.
+#: Seconds of faults, and seconds within which all must be well after them.
 TROUBLE_SECONDS = 25.0
 SETTLE_SECONDS = 120.0
-#: Rebalances and conflicts that one member may have after the last fault until its group is settled: who waits for
-#: sixteen partitions, given back one by one, has a conflict for each; and an operator's work makes one round more.
+#: Rebalances and conflicts that one member may have after the last fault until its group is settled: a member that
+#: waits for sixteen partitions, released one by one, has a conflict for each; an operator's work adds one round.
 MOST_ATTEMPTS = 60
-#: Seconds after which everything has arrived that was sent: the longest delay of the slowest network is 0.8 s.
+#: Seconds after which every sent byte has arrived: the longest delay of the slowest network is 0.8 s.
 IN_FLIGHT_SECONDS = 1.0
-#: Seconds for which nothing may move any more once it has settled.
+#: Seconds for which a settled group must not move again.
 QUIET_SECONDS = 3.0
 
 
 @frozen
 class Report:
-    """What a seed was like."""
+    """The account of one seed."""
 
     digest: str
     messages: int
@@ -45,7 +45,7 @@ class Report:
     conflicts: int
     faults: dict[str, int]
     events: int
-    #: Seconds from the last fault until all was well, and the most attempts that a member made meanwhile.
+    #: Seconds from the last fault until all was well, and the most attempts of a member meanwhile.
     settled_after: float
     attempts: int
 
@@ -124,16 +124,16 @@ class Simulation:
         )
 
     def end(self) -> None:
-        """Kill everything."""
+        """Kill all processes."""
         cluster = self.cluster
         for process in reversed(cluster.processes):
             process.kill()
         cluster.world.network.graveyard.append(cluster.tree)
 
     def _is_settled(self) -> bool:
-        """Whether all is well, no member has heard of something that it has not looked at yet, and none will hear.
+        """Return True when all is well and no member has news to look at, nor will get any.
 
-        What is on its way to a member (that a broker has come back, say) arrives within IN_FLIGHT_SECONDS.
+        News on their way to a member (that a broker has come back, say) arrive within IN_FLIGHT_SECONDS.
         """
         now = self.cluster.world.clock.seconds()
         if not self._rests():
@@ -148,7 +148,7 @@ class Simulation:
         return resting and self._is_well()
 
     def _is_well(self) -> bool:
-        """Whether everything has come to where it has to come to."""
+        """Return True when each process, group and message is where it must be in the end."""
         cluster = self.cluster
         if not cluster.all_running or not all(producer.finished for producer in cluster.producers):
             return False
@@ -157,7 +157,7 @@ class Simulation:
         server = cluster.tree.server
         assert server is not None
         if set(server.tree.sessions) != {client.session_id for client in cluster.tree.clients}:
-            return False  # what the dead have left is still there
+            return False  # sessions of dead clients are left
         for member in cluster.members:
             assert member.consumer is not None and member.consumer.group is not None
             if member.consumer.group.phase is not Phase.STEADY:
@@ -170,7 +170,7 @@ class Simulation:
         return not self._unregistered() and not self._without_owner()
 
     def _unregistered(self) -> list[str]:
-        """Brokers and members whose entry is not in the tree, or is another session's."""
+        """Return the brokers and members whose entry is missing in the tree, or is another session's."""
         server = self.cluster.tree.server
         assert server is not None
         wrong = []
@@ -188,7 +188,7 @@ class Simulation:
         return wrong
 
     def _without_owner(self) -> list[str]:
-        """Partitions whose owner in the tree is not a living member that delivers it."""
+        """Return the partitions whose owner in the tree is not a living member that delivers them."""
         cluster = self.cluster
         server = cluster.tree.server
         assert server is not None
@@ -234,7 +234,7 @@ class Simulation:
         check(False, "it was not well, and now it is")
 
     def _check_topics(self) -> None:
-        """No broker holds anything of a node that is no topic's, or of a topic on two, which nothing keeps alike."""
+        """Check that no broker has logs of BAD_NODES: of no topic, or of a topic on two brokers."""
         for broker in self.cluster.brokers:
             assert broker.store is not None
             foreign = {log.topic for log in broker.store.logs()}.difference((*TOPICS, LATE_TOPIC))
@@ -247,7 +247,7 @@ class Simulation:
         return counts.rebalances + counts.conflicts
 
     def _logs(self) -> dict[Place, list[bytes]]:
-        """What the brokers have, by their files."""
+        """Return the payloads in each partition, by the brokers' files."""
         found: dict[Place, list[bytes]] = {}
         for broker in self.cluster.brokers:
             assert broker.store is not None

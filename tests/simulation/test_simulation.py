@@ -1,4 +1,4 @@
-"""Seeds of the simulator: ``LOGD_SIMULATIONS=N`` runs N of them, ``LOGD_SIMULATION_START=S`` from another one on."""
+"""Seeds of the simulator: ``LOGD_SIMULATIONS=N`` runs N of them, ``LOGD_SIMULATION_START=S`` begins at seed S."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.simulation.mutations.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
 
-#: Tests that share them.
+#: Tests that share the seeds.
 PARTS = 4
 SEEDS = int(os.environ.get("LOGD_SIMULATIONS", "100"))
 START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
@@ -41,34 +41,34 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class SimulatingTestCase(SynchronousTestCase):
-    """Simulates, which makes much garbage and takes its time."""
+    """Tests that simulate, which makes much garbage and takes its time."""
 
     timeout = 3600
 
     def setUp(self) -> None:
-        """What other tests have left in memory is not to be looked through with each collection of garbage."""
+        """Freeze the objects of other tests, so that no collection of garbage looks through them."""
         gc.collect()
         gc.freeze()
         self.addCleanup(gc.unfreeze)
 
 
 class SimulationTests(SimulatingTestCase):
-    """Whole clusters, their troubles decided by seeds."""
+    """Whole clusters with faults that seeds decide."""
 
-    def test_seeds_first(self) -> None:
-        """Whatever goes wrong, nothing acknowledged is lost, in no group, and groups settle."""
+    def test_every_promise_holds_in_the_first_quarter_of_seeds(self) -> None:
+        """With any faults, every acknowledged message reaches every group in order, and groups settle."""
         self.simulate_part(0)
 
-    def test_seeds_second(self) -> None:
-        """The next part, so that several processes can share the work."""
+    def test_every_promise_holds_in_the_second_quarter_of_seeds(self) -> None:
+        """The seeds are four tests, so that several processes can share the work."""
         self.simulate_part(1)
 
-    def test_seeds_third(self) -> None:
-        """The part after that."""
+    def test_every_promise_holds_in_the_third_quarter_of_seeds(self) -> None:
+        """A failure names the seed, and the command that shows it again."""
         self.simulate_part(2)
 
-    def test_seeds_last(self) -> None:
-        """The rest."""
+    def test_every_promise_holds_in_the_last_quarter_of_seeds(self) -> None:
+        """The quarters cover all seeds also where their number is no multiple of four."""
         self.simulate_part(3)
 
     def simulate_part(self, part: int) -> None:
@@ -79,8 +79,8 @@ class SimulationTests(SimulatingTestCase):
             except Exception as error:
                 self.fail(f"seed {seed}: {error!r}; python -m tests.simulation --seed {seed} --trace")
 
-    def test_replays(self) -> None:
-        """A seed is the same each time, also in another process, where strings hash otherwise."""
+    def test_a_seed_replays_exactly(self) -> None:
+        """Also in another process, where strings hash otherwise: a failure that cannot be replayed cannot be mended."""
         digest = simulate(5).digest
         self.assertEqual(simulate(5).digest, digest)
         command = "from tests.simulation.simulation import simulate; print(simulate(5).digest)"
@@ -96,8 +96,8 @@ class SimulationTests(SimulatingTestCase):
             )
             self.assertEqual(ran.stdout.decode().strip(), digest, ran.stderr.decode())
 
-    def test_does_something(self) -> None:
-        """Seeds are full of troubles, rebalances and messages that come twice."""
+    def test_the_seeds_are_full_of_events(self) -> None:
+        """Faults, rebalances, conflicts, commits and repeated messages occur; an idle simulator would find nothing."""
         reports = [simulate(seed) for seed in range(5)]
         self.assertTrue(all(report.acknowledged for report in reports))
         for count in ("rebalances", "conflicts", "duplicates", "commits"):

@@ -1,4 +1,4 @@
-"""What a simulation raises when something does not hold that has to."""
+"""The error that a simulation raises for a broken promise."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import ClassVar
 
 
 class Violation(AssertionError):
-    """A promise was broken; the text says which, by whom, and where.
+    """A promise was broken; the text says which, by which process, and where.
 
-    Many are raised inside callbacks of Deferreds, which keep what is raised to themselves: so each is noted.
+    Many are raised inside callbacks of Deferreds, which swallow them: so each is noted in ``noted``.
     """
 
     noted: ClassVar[list[Violation]] = []

@@ -1,4 +1,4 @@
-"""The ground of a simulation: one clock, one network, random numbers from the seed, and the trace."""
+"""The base of a simulation: one clock, one network, random numbers from the seed, and the trace."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tests.simulation.violation import Violation
 
 #: Seconds since the epoch when a simulation begins.
 BEGIN = 1_600_000_000.0
-#: A simulation that has more events than this goes round in a circle.
+#: A simulation with more events than this does not end.
 MOST_EVENTS = 400_000
 
 
 @define(eq=False)
 class World:
-    """Everything in it happens in an order that ``seed`` decides, the same each time."""
+    """The clock, network and trace of one life; ``seed`` decides the order of all events, the same each time."""
 
     seed: int
     show: Callable[[str], None] | None = None
     clock: EventClock = field(init=False)
     trace: Trace = field(init=False)
     network: MemoryNetwork = field(init=False)
-    #: How fast the network is, in seconds; a seed's own.
+    #: The network's usual delay in seconds, chosen by the seed.
     latency: float = field(init=False)
     _delays: Random = field(init=False)
 
@@ -48,21 +48,21 @@ class World:
         self.network = MemoryNetwork(self.clock, self.delay, self.random("pieces"), self._passed)
 
     def random(self, name: str) -> Random:
-        """Random numbers for one purpose: those of the others do not shift when it takes more of them."""
+        """Return random numbers for one purpose, whose use does not shift those of other purposes."""
         return Random(int.from_bytes(hashlib.sha256(f"{self.seed} {name}".encode()).digest()[:8], "big"))
 
     def delay(self) -> float:
-        """Seconds that something takes on the network: mostly little, now and then long."""
+        """Return the seconds of a delay on the network: mostly short, now and then long."""
         drawn = self._delays.random()
         return self.latency * (0.5 + drawn) if drawn < 0.97 else self.latency * 40 * self._delays.random()
 
     def disk_delay(self) -> float:
-        """Seconds that a disk takes."""
+        """Return the seconds of a write of a disk."""
         drawn = self._delays.random()
         return 0.001 + 0.002 * drawn if drawn < 0.97 else 0.2 * self._delays.random()
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
-        """Let time pass, at most so much; True once ``until()``, which is asked after each event."""
+        """Let ``seconds`` pass at most; return True once ``until()`` holds, which is asked after each event."""
         end = self.clock.seconds() + seconds
         while not (until is not None and until()):
             if Violation.noted:
@@ -74,7 +74,7 @@ class World:
         return True
 
     def logged(self, event: LogEvent) -> None:
-        """Somebody logs: a failure that nobody saw, or a bug, breaks a promise."""
+        """Take a log event: a logged failure, unhandled or a bug, is a Violation."""
         if event.get("log_failure") is not None:
             failure = event["log_failure"]
             if not failure.check(Violation):
@@ -85,18 +85,18 @@ class World:
             self.show(f"{self.clock.seconds() - BEGIN:.6f} log {formatEvent(event)}")
 
     def bury(self) -> None:
-        """Let go of all that was killed. Their coroutines end now; what they say about it is of no interest."""
+        """Release all that was killed. Its coroutines end now; what they log about that is dropped."""
         with mock.patch.object(LogPublisher, "__call__", lambda publisher, event: None):
             self.network.graveyard.clear()
-            for _ in range(5):  # what ends leaves more to collect
+            for _ in range(5):  # coroutines that end leave more to collect
                 if not gc.collect():
                     break
 
     @contextmanager
     def unburied(self) -> Iterator[None]:
-        """Have Python collect nothing of what was killed, whose coroutines would act when it does.
+        """Keep Python from collecting what was killed: its coroutines would act when collected.
 
-        Not all of that is in the graveyard: a coroutine of a process holds others that nothing else refers to.
+        The graveyard does not hold all of it: a coroutine of a process holds others that nothing else refers to.
         """
         was_enabled = gc.isenabled()
         gc.disable()
@@ -109,7 +109,7 @@ class World:
 
     @contextmanager
     def observed(self) -> Iterator[None]:
-        """Have failures that are logged end the simulation."""
+        """Let logged failures end the simulation."""
         observer = Listening(self)
         globalLogPublisher.addObserver(observer)
         try:
@@ -119,7 +119,7 @@ class World:
 
     @contextmanager
     def uuids(self) -> Iterator[None]:
-        """Have new uuids come from the seed."""
+        """Make new uuids from the seed."""
         random = self.random("uuids")
 
         def uuid4() -> uuid.UUID:
@@ -137,7 +137,7 @@ class World:
 @implementer(ILogObserver)
 @frozen
 class Listening:
-    """Hears what is logged."""
+    """An observer that hands log events to the world."""
 
     world: World
 

@@ -1,1 +1,1 @@
-"""Tests of logd.spark without Spark: options, planning, reading and producing over made-up brokers."""
+"""Tests of logd.spark without Spark: options, planning, reading and producing, against a broker in memory."""

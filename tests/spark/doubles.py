@@ -1,4 +1,4 @@
-"""A broker that is a few dictionaries, behind streams that a connection takes for sockets; failures by plan."""
+"""A broker in memory, behind streams that a connection takes for sockets; it fails when a test says so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, P
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from tests.protocol.wire import joined
 
-# Warnings about failures that a test has planned are for nobody.
+# Without a handler, warnings about failures that a test has planned would be printed.
 logging.getLogger("logd.spark").addHandler(logging.NullHandler())
 
 _LENGTH = Struct(">i")
@@ -27,7 +27,7 @@ _LENGTH = Struct(">i")
 
 @define
 class FakeLog:
-    """One partition's log: ``data`` begins at ``start``; answers carry at most ``piece`` bytes."""
+    """The log of a partition: ``data`` begins at ``start``; answers carry at most ``piece`` bytes."""
 
     data: bytes = b""
     start: int = 0
@@ -39,7 +39,7 @@ class FakeLog:
         return self.start + len(self.data)
 
     def boundary(self, position: int) -> int:
-        """The start of the entry that contains a position, the end for the end."""
+        """Return the start of the entry that contains a position, or the end for the end."""
         here = self.start
         while here < self.end:
             (length,) = _LENGTH.unpack_from(self.data, here - self.start)
@@ -59,8 +59,7 @@ class FakeTopic:
 
 @define(eq=False)
 class FakeBroker:
-    """Answers requests at once. ``before`` sees each first, and may raise OSError (the connection is lost), change the
-    broker, or return an answer in place of the broker's."""
+    """A broker that answers at once. ``before`` sees each request first; it may answer it, or raise OSError."""
 
     topics: dict[str, FakeTopic] = field(factory=dict)
     before: Callable[[Any], Any] = lambda _: None
@@ -70,7 +69,7 @@ class FakeBroker:
     slept: list[float] = field(factory=list)
 
     def cluster(self, **settings: Any) -> BlockingCluster:
-        """A cluster of this broker alone, whose time passes in sleep only."""
+        """Return a cluster of this broker alone, whose time passes in ``sleep`` only."""
         return BlockingCluster(
             ClusterSettings(brokers="fake:1", **settings),
             clock=lambda: self.now,
@@ -80,7 +79,7 @@ class FakeBroker:
         )
 
     def count(self, kind: type[Any]) -> int:
-        """How many requests of a kind came."""
+        """Return the number of requests of a kind so far."""
         return sum(isinstance(request, kind) for request in self.requests)
 
     def _sleep(self, seconds: float) -> None:
@@ -92,7 +91,7 @@ class FakeBroker:
         return FakeStream(self)
 
     def answer(self, request: Any) -> Any:
-        """The response to a request."""
+        """Return the response to a request."""
         self.requests.append(request)
         planned = self.before(request)
         if planned is not None:
@@ -158,7 +157,7 @@ class FakeStream:
         self._lost: OSError | None = None
 
     def sendall(self, data: bytes, /) -> None:
-        """Have the requests answered."""
+        """Have the broker answer the requests."""
         for request, token in self._conversation.receive_data(data):
             try:
                 response = self._broker.answer(request)
@@ -168,7 +167,7 @@ class FakeStream:
             self._answers.append(joined(self._conversation.answer(token, response)))
 
     def recv(self, size: int, /) -> bytes:
-        """The answers so far, or the loss."""
+        """Return the next answer, or raise the loss."""
         if self._answers:
             return self._answers.pop(0)
         if self._lost is not None:
@@ -176,8 +175,8 @@ class FakeStream:
         raise AssertionError("waits for an answer that will never come")
 
     def settimeout(self, seconds: float | None, /) -> None:
-        """Nothing here waits."""
+        """Do nothing, since answers are there at once."""
 
     def close(self) -> None:
-        """Answers are lost."""
+        """Drop the answers that were not read."""
         self._answers.clear()

@@ -1,4 +1,4 @@
-"""Tests of Avro values that are not what their schema says, and of what becomes of them."""
+"""Tests of Avro values that do not fit their schema, in each mode of decoding."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"
 
 
 class AvroCase(SynchronousTestCase):
-    """Values of one int; three of them wrong, each in its own way."""
+    """Values of one int, of which three are wrong, each in its own way."""
 
     def setUp(self) -> None:
-        """Or skip."""
+        """Make the wrong values; skip without fastavro and pyarrow."""
         if find_spec("fastavro") is None or find_spec("pyarrow") is None:
             self.skipTest("fastavro or pyarrow is not installed")
         import fastavro
@@ -42,8 +42,8 @@ class AvroCase(SynchronousTestCase):
 class AvroTests(AvroCase):
     """``AvroValues.decode``."""
 
-    def test_wrong(self) -> None:
-        """Cut short, too long, or outside its type: each is named with the reason, and what is right is read."""
+    def test_a_wrong_value_is_named_with_its_reason(self) -> None:
+        """The bytes may be cut short, too long, or outside the type; the sound ones around it are decoded."""
         from logd.spark.worker.avro import AvroValues
 
         values = AvroValues(SCHEMA)
@@ -58,10 +58,10 @@ class AvroTests(AvroCase):
 
 
 class ModeTests(AvroCase):
-    """What becomes of values that do not decode."""
+    """Modes for values that do not decode."""
 
     def read(self, messages: list[Message], **options: str) -> pa.Table:
-        """What a task makes of a log of these, by the options."""
+        """Return the rows that a task makes of a log of these messages."""
         log = FakeLog(encode_set(messages))
         broker = FakeBroker({"t": FakeTopic("u", [FakeLog(), log])})
         self.patch(tasks, "BlockingCluster", lambda settings: broker.cluster())
@@ -70,20 +70,20 @@ class ModeTests(AvroCase):
         return pa.Table.from_batches(batches)
 
     def messages(self) -> list[Message]:
-        """Sound ones around each wrong one, and a tombstone."""
+        """Return sound messages around each wrong one, and a tombstone."""
         found = [Message(b"\x02", timestamp=5)]
         for value in self.wrong:
             found += [Message(value, key=b"k"), Message(b"\x04")]
         return [*found, Message(None, key=b"k")]
 
-    def test_fail(self) -> None:
-        """By default the task fails, and the error names the message and what else could be done."""
+    def test_a_wrong_value_fails_the_task_by_default(self) -> None:
+        """The error names the message and the modes that would go on."""
         second = len(encode_set(self.messages()[:1]))
         with self.assertRaisesRegex(UndecodableValue, f"topic 't', partition 1, id {second}: .*mode=PERMISSIVE"):
             self.read(self.messages())
 
-    def test_permissive(self) -> None:
-        """The value is null, and its bytes are in a column; a tombstone is no such value."""
+    def test_a_wrong_value_can_become_null(self) -> None:
+        """Its bytes are in a column of their own; a tombstone is null without them."""
         with self.assertLogs("logd.spark", "WARNING") as logged:
             found = self.read(self.messages(), mode="permissive").to_pydict()
         expected: list[bytes | None] = [None for _ in self.messages()]
@@ -97,16 +97,16 @@ class ModeTests(AvroCase):
         named = self.read(self.messages(), mode="PERMISSIVE", columnNameOfCorruptRecord="bad bytes")
         self.assertEqual(named.schema.names[-1], "bad bytes")
 
-    def test_drop(self) -> None:
-        """The row is left out, and how many were is said."""
+    def test_a_row_with_a_wrong_value_can_be_dropped(self) -> None:
+        """A log line says how many were."""
         with self.assertLogs("logd.spark", "WARNING") as logged:
             found = self.read(self.messages(), mode="DROPMALFORMED").to_pydict()
         self.assertEqual([None if v is None else v["n"] for v in found["value"]], [1, 2, 2, 2, None])
         self.assertEqual(found["key"], [None, None, None, None, b"k"])
         self.assertIn("left out: 3 values that do not decode; the first", logged.output[0])
 
-    def test_nothing_wrong(self) -> None:
-        """In each mode, sound values are just values."""
+    def test_sound_values_are_the_same_in_each_mode(self) -> None:
+        """There is no warning, either."""
         for mode in MODES:
             with self.assertNoLogs("logd.spark", "WARNING"):
                 found = self.read([Message(b"\x02")] * 5, mode=mode).to_pydict()
@@ -114,10 +114,10 @@ class ModeTests(AvroCase):
 
 
 class MissingTests(SynchronousTestCase):
-    """Packages that are not there."""
+    """Packages that are not installed."""
 
-    def test_needed(self) -> None:
-        """It is said what needs which package, and which Python has it not."""
+    def test_a_missing_package_is_named_with_its_use(self) -> None:
+        """The interpreter is named as well: a cluster may have several."""
         words = "the option avroSchema needs the package no_such_package.*python"
         with self.assertRaisesRegex(MissingPackage, words), needing("no_such_package", "the option avroSchema"):
             import no_such_package  # type: ignore[import-not-found]  # noqa: F401

@@ -1,4 +1,4 @@
-"""Tests of the program that workers of Spark are."""
+"""Tests of logd.spark.interpreter: the program by which Spark starts its workers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from logd.spark.interpreter import worker_python
 class InterpreterTests(SynchronousTestCase):
     """``worker_python``."""
 
-    def test_path(self) -> None:
-        """It is this interpreter with its own path and arguments, whatever stands in the environment."""
+    def test_the_program_runs_this_interpreter_with_its_path(self) -> None:
+        """PYTHONPATH in the environment of a worker must not replace it."""
         folder = os.path.abspath(self.mktemp())
         program = worker_python("/a folder:/it's", folder)
         self.assertEqual(program, worker_python("/a folder:/it's", folder))
@@ -32,8 +32,8 @@ class InterpreterTests(SynchronousTestCase):
         ours = [path for path in sys.path if "zip" in path and path.startswith(sys.base_prefix)]
         self.assertEqual(told.stdout, f"{sys.executable} two words {['/a folder', *ours]}\n")
 
-    def test_cut_short(self) -> None:
-        """What a loss of power left of the program is made anew."""
+    def test_a_program_cut_short_is_made_again(self) -> None:
+        """A loss of power may leave an empty file."""
         folder = os.path.abspath(self.mktemp())
         program = Path(worker_python("/a", folder))
         whole = program.read_text()
@@ -41,8 +41,8 @@ class InterpreterTests(SynchronousTestCase):
         self.assertEqual(worker_python("/a", folder), str(program))
         self.assertEqual(program.read_text(), whole)
 
-    def test_no_place(self) -> None:
-        """Where nothing can be written it is the interpreter itself."""
+    def test_the_interpreter_itself_is_used_without_a_place(self) -> None:
+        """The folder for the program cannot be written."""
         folder = Path(self.mktemp())
         folder.write_text("a file")
         self.assertEqual(worker_python("", str(folder / "below")), sys.executable)

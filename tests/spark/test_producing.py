@@ -1,4 +1,4 @@
-"""Tests of the blocking producer against a broker that refuses, loses and comes back."""
+"""Tests of logd.spark.blocking.producing, against a broker that refuses, loses and comes back."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from logd.spark.blocking.producing import ExecutorProducer
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 
-class ProducerTests(SynchronousTestCase):
-    """Order, batches, and trying again."""
+class ExecutorProducerTests(SynchronousTestCase):
+    """``ExecutorProducer``."""
 
     def setUp(self) -> None:
-        """A topic of three partitions."""
+        """Make a topic of three partitions."""
         self.broker = FakeBroker({"t": FakeTopic(logs=[FakeLog(), FakeLog(), FakeLog()])})
         self.producer = ExecutorProducer(self.broker.cluster(retry_timeout=10.0), batch_bytes=1000)
 
     def values(self, partition: int) -> list[bytes | None]:
-        """What a partition holds."""
+        """Return the payloads in a partition."""
         return [each.payload for each in decode_set(self.broker.topics["t"].logs[partition].data).messages]
 
     def send(self, count: int) -> list[bytes | None]:
@@ -35,8 +35,8 @@ class ProducerTests(SynchronousTestCase):
         self.producer.flush()
         return values
 
-    def test_batches(self) -> None:
-        """Messages arrive in order, in batches that are bounded, and are counted."""
+    def test_messages_arrive_in_bounded_batches(self) -> None:
+        """Their order holds, and all are counted."""
         values = self.send(1000)
         self.assertEqual(self.values(1), values)
         requests = [each for each in self.broker.requests if isinstance(each, ProduceAck)]
@@ -45,8 +45,8 @@ class ProducerTests(SynchronousTestCase):
         self.assertLess(max(len(part.message_set) for each in requests for part in each.parts), 1100)
         self.assertEqual(self.producer.messages, 1000)
 
-    def test_partitions(self) -> None:
-        """A key decides; without one a partition is kept until the next flush."""
+    def test_a_key_decides_the_partition(self) -> None:
+        """Without one a partition is kept until the next flush."""
         self.producer.send("t", Message(b"a", key=b"k"))
         chosen = iter((2, 0))
         self.producer.choose = lambda partitions: next(chosen)
@@ -60,8 +60,8 @@ class ProducerTests(SynchronousTestCase):
         self.assertEqual(self.values(0)[-1:], [b"d"])
         self.assertRaises(InvalidMessage, self.producer.send, "t", Message(b"e"), 3)
 
-    def test_lost_answers(self) -> None:
-        """A batch whose answer was lost is sent again: messages may come twice, in order, and none is missing."""
+    def test_a_batch_without_an_answer_is_sent_again(self) -> None:
+        """Messages may come twice then, in order, and none is missing."""
         lost = 0
 
         def lose(request: Any) -> None:
@@ -79,7 +79,7 @@ class ProducerTests(SynchronousTestCase):
         self.assertGreater(len(self.values(1)), 500)
 
     def refuse(self, error: int, times: int) -> None:
-        """Have the broker refuse so often."""
+        """Have the broker refuse ``times`` times."""
 
         def before(request: Any) -> Any:
             nonlocal times
@@ -90,15 +90,15 @@ class ProducerTests(SynchronousTestCase):
 
         self.broker.before = before
 
-    def test_refused(self) -> None:
-        """What may pass is tried again, and the broker is told that this is a restart."""
+    def test_a_passing_refusal_is_tried_again(self) -> None:
+        """The broker is told that this is a restart, or it would go on refusing the partition."""
         self.refuse(StorageFull.code, 3)
         self.assertEqual(self.send(10), self.values(1))
         restarts = [each.parts[0].restart for each in self.broker.requests if isinstance(each, ProduceAck)]
         self.assertEqual(restarts, [False, True, True, True])
 
-    def test_names_the_place(self) -> None:
-        """Of several batches the error names the one that was refused, and what will not pass comes first."""
+    def test_an_error_names_the_refused_batch(self) -> None:
+        """Of several, a lasting refusal comes first."""
         refusals = {0: StorageFull.code, 1: MessageTooLarge.code, 2: StorageFull.code}
 
         def before(request: Any) -> Any:
@@ -115,8 +115,8 @@ class ProducerTests(SynchronousTestCase):
         self.assertIn("topic 't', partition 1: 1 message not delivered", str(failed))
         self.assertIsInstance(failed.__cause__, MessageTooLarge)
 
-    def test_gives_up(self) -> None:
-        """What will not pass fails at once, what does not pass when patience is over; both name the place."""
+    def test_a_lasting_refusal_fails_at_once(self) -> None:
+        """One that may pass fails when patience is over; both name the partition."""
         self.refuse(MessageTooLarge.code, 1)
         failed = self.assertRaises(DeliveryFailed, self.send, 3)
         self.assertIsInstance(failed.__cause__, MessageTooLarge)

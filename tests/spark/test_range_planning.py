@@ -1,4 +1,4 @@
-"""Tests of what a batch or a stream plans to read from the places that were asked for."""
+"""Tests of logd.spark.blocking.range_planning: the ranges of a batch."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class PlanTests(SynchronousTestCase):
     """``plan_ranges`` over topic ``t`` of two partitions, the second of which was lost and begins anew."""
 
     def setUp(self) -> None:
-        """The topic."""
+        """Make the topic."""
         self.broker = FakeBroker({"t": FakeTopic("u", [FakeLog(DATA), FakeLog(DATA, start=ANEW)])})
 
     def plan(self, **options: str) -> list[tuple[int, int]]:
-        """Start and end of each partition."""
+        """Return start and end of each partition's range."""
         given = read_options({"subscribe": "t", **options}, streaming=False)
         strict = given.reading.fail_on_data_loss
         ranges = plan_ranges(self.broker.cluster(), given.subscription, given.starting, given.ending, strict)
         return [(each.start, each.end) for each in ranges]
 
     def refused(self, **options: str) -> str:
-        """The words with which they are refused."""
+        """Return the words with which options are refused."""
         return str(self.assertRaises(ConfigurationError, self.plan, **options))
 
-    def test_all(self) -> None:
-        """From the start of each log to its end."""
+    def test_a_plan_covers_all_logs_by_default(self) -> None:
+        """Each range is from the start of the log to its end."""
         self.assertEqual(self.plan(), [(0, len(DATA)), (ANEW, ANEW + len(DATA))])
 
-    def test_partial(self) -> None:
-        """Places that leave out a partition are refused, as by Kafka's source; so are those of one that is not read."""
+    def test_offsets_must_cover_the_partitions_read(self) -> None:
+        """One that is left out or not read is an error, as with Spark's Kafka source."""
         self.assertIn("leave out topic 't', partition 1", self.refused(startingOffsets='{"t": {"0": 10}}'))
         self.assertIn("leave out topic 't', partition 1", self.refused(endingOffsets='{"t": {"0": 10}}'))
         by_time = '{"t": {"1": 1320969600000}}'
@@ -48,16 +48,16 @@ class PlanTests(SynchronousTestCase):
         text = '{"t": {"0": 10, "1": -2}}'
         self.assertEqual(self.plan(startingOffsets=text), [(10, len(DATA)), (ANEW, ANEW + len(DATA))])
 
-    def test_end_before_start(self) -> None:
-        """An end before the start is refused, not read as nothing."""
+    def test_an_end_before_the_start_is_refused(self) -> None:
+        """Reading nothing would hide the mistake; an equal end is an empty range."""
         start, end = '{"t": {"0": 50, "1": -2}}', '{"t": {"0": 40, "1": -1}}'
         self.assertIn(
             "ending offset 40 is before the starting offset 50", self.refused(startingOffsets=start, endingOffsets=end)
         )
         self.assertEqual(self.plan(startingOffsets=start, endingOffsets=start.replace("-2", "-1"))[0], (50, 50))
 
-    def test_not_in_the_log(self) -> None:
-        """A start before a log that begins anew is a loss of an unknown number of messages."""
+    def test_a_start_outside_the_log_is_a_loss(self) -> None:
+        """The log was lost and begins anew, so the number of lost messages is unknown."""
         text = '{"t": {"0": 0, "1": 77}}'
         error = self.assertRaises(DataLost, self.plan, startingOffsets=text)
         self.assertIn("the starting offset 77 is not in the log", str(error))

@@ -1,4 +1,4 @@
-"""Tests of reading a range of ids from a broker that fails in every way that it can."""
+"""Tests of logd.spark.blocking.reading: a range of ids, from a broker that fails in many ways."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class ReadingTestCase(SynchronousTestCase):
     """A broker with one log, and a reader of all of it."""
 
     def setUp(self) -> None:
-        """The log."""
+        """Make the log."""
         self.log = FakeLog(DATA)
         self.broker = FakeBroker({"t": FakeTopic("uuid-1", [self.log])})
 
     def reader(
         self, settings: ReadSettings = SMALL, start: int = 0, end: int = len(DATA), patience: float = 10.0
     ) -> RangeReader:
-        """A reader."""
+        """Make a reader of a range."""
         cluster = self.broker.cluster(retry_timeout=patience)
         return RangeReader(cluster, IdRange("t", "uuid-1", 0, start, end), settings)
 
     def values(self, reader: RangeReader) -> list[bytes | None]:
-        """Everything it reads."""
+        """Return the values of all rows that a reader gives."""
         found: list[bytes | None] = []
         for rows in reader.rows():
             self.assertLessEqual(len(rows), reader.settings.rows)
@@ -49,9 +49,9 @@ class ReadingTestCase(SynchronousTestCase):
 
 
 class SoundTests(ReadingTestCase):
-    """Nothing goes wrong."""
+    """Logs without damage, and brokers that answer."""
 
-    def test_all(self) -> None:
+    def test_a_range_is_read_whole(self) -> None:
         """Entries that answers cut off are put together; the next answer is asked for before this one is decoded."""
         reader = self.reader()
         self.assertEqual(self.values(reader), VALUES)
@@ -60,26 +60,26 @@ class SoundTests(ReadingTestCase):
         self.assertEqual(self.broker.count(FetchWait), -(-len(DATA) // 1000))
         self.assertEqual(self.broker.count(Metadata), 2)
 
-    def test_pieces(self) -> None:
-        """However small the answers are."""
+    def test_small_answers_give_the_same_rows(self) -> None:
+        """An answer may end inside any entry."""
         for self.log.piece in (64, 65, 100, 999):
             self.assertEqual(self.values(self.reader()), VALUES)
 
-    def test_ends(self) -> None:
-        """A range may begin and end inside entries: each message is in one range alone."""
+    def test_a_message_is_in_one_range_alone(self) -> None:
+        """Ranges may begin and end inside entries."""
         for cut in (1, 9, 777, len(DATA) - 1):
             found = self.values(self.reader(end=cut)) + self.values(self.reader(start=cut))
             self.assertEqual(found, VALUES)
 
-    def test_gaps(self) -> None:
-        """Gaps are skipped and counted."""
+    def test_gaps_are_skipped_and_counted(self) -> None:
+        """The report has their number and bytes."""
         self.log.data = encode_gap(30) + bytes(21) + DATA + encode_gap(3000) + bytes(2991) + DATA
         reader = self.reader(end=self.log.end)
         self.assertEqual(self.values(reader), VALUES * 2)
         self.assertEqual((reader.report.gaps, reader.report.gap_bytes), (2, 3030))
 
-    def test_huge_gap(self) -> None:
-        """Of a gap of 2^30 bytes, as for a segment that was lost, no more is fetched than what is under way."""
+    def test_a_huge_gap_is_fetched_at_its_beginning_alone(self) -> None:
+        """The gap has 2^30 bytes, as in the place of a segment that was lost."""
         size = 1 << 30
         fetched = 0
 
@@ -102,8 +102,8 @@ class SoundTests(ReadingTestCase):
         self.assertEqual((reader.report.gaps, reader.report.gap_bytes), (1, size))
         self.assertLessEqual(fetched, 2 * SMALL.fetch_bytes)
 
-    def test_stopped(self) -> None:
-        """Who stops early leaves no answer under way on a connection that others use after it."""
+    def test_a_reader_that_stops_early_gives_its_connection_up(self) -> None:
+        """Its answer under way would be taken for another caller's."""
         reader = self.reader()
         rows = reader.rows()
         next(rows)
@@ -111,8 +111,8 @@ class SoundTests(ReadingTestCase):
         self.assertEqual(reader.cluster.describe("t", 0).visible_end, len(DATA))
         self.assertEqual(self.broker.connections, 2)
 
-    def test_large_wrapper(self) -> None:
-        """A wrapper of many messages is handed over in slices, and its number is bounded by an option that is named."""
+    def test_a_large_wrapper_is_read_in_slices(self) -> None:
+        """Its number of messages is bounded, and the error names the option that raises the bound."""
         inside = [Message(b"%03d" % number) for number in range(100)]
         self.log.data = encode_set([Message(b"before")]) + wrap(inside, "gzip") + DATA
         reader = self.reader(end=self.log.end)
@@ -125,16 +125,16 @@ class SoundTests(ReadingTestCase):
 
 
 class FailingTests(ReadingTestCase):
-    """Brokers go away and come back."""
+    """Brokers that go away and come back."""
 
-    def test_lost_connections(self) -> None:
-        """After a loss reading goes on from the last id: nothing twice, nothing left out."""
+    def test_reading_goes_on_after_lost_connections(self) -> None:
+        """The last id is where it goes on: no row comes twice and none is left out."""
         self.broker.before = self.every(3, lambda: self.lose())
         self.assertEqual(self.values(self.reader()), VALUES)
         self.assertGreater(self.broker.connections, 10)
 
-    def test_away_for_long(self) -> None:
-        """It is tried again, less and less often, until patience is over; the error names the reason."""
+    def test_an_absent_broker_is_tried_until_patience_ends(self) -> None:
+        """Attempts become rarer, and the error names the reason."""
         reader = self.reader()
         rows = reader.rows()
         next(rows)
@@ -145,14 +145,14 @@ class FailingTests(ReadingTestCase):
         self.assertEqual(self.broker.slept[:4], [0.1, 0.2, 0.4, 0.8])
         self.assertLessEqual(sum(self.broker.slept), 20.0)
 
-    def test_offline(self) -> None:
-        """What may pass is tried again, on the same connection or another."""
+    def test_an_offline_partition_is_tried_again(self) -> None:
+        """The task goes on when the partition is served again."""
         offline = FetchWaitResponse((FetchedPart("t", 0, PartitionOffline.code),))
         self.broker.before = self.every(4, lambda: offline, FetchWait)
         self.assertEqual(self.values(self.reader()), VALUES)
 
-    def test_damage(self) -> None:
-        """An entry that stays damaged is fetched three times and then an error; one damaged on its way is read."""
+    def test_lasting_damage_is_an_error(self) -> None:
+        """The entry is fetched three times first, so that one damaged on its way is read."""
         damaged = bytearray(DATA)
         damaged[5000] ^= 1
         self.log.data = bytes(damaged)
@@ -171,7 +171,7 @@ class FailingTests(ReadingTestCase):
         self.assertEqual(sum(len(each) for each in rows) + 40, 500)
 
     def every(self, number: int, what: Any, kind: type[Any] = object) -> Any:
-        """Have ``what`` happen at each so-many-eth request of a kind."""
+        """Return a ``before`` that calls ``what`` at each ``number``-th request of a kind."""
         seen = 0
 
         def before(request: Any) -> Any:
@@ -188,12 +188,12 @@ class FailingTests(ReadingTestCase):
 
 
 class LossTests(ReadingTestCase):
-    """Messages are gone."""
+    """Logs whose messages are gone."""
 
     lenient = ReadSettings(fetch_bytes=1000, rows=40, fail_on_data_loss=False)
 
-    def test_retention(self) -> None:
-        """Retention overtakes a reader: an error, or a jump to what is left, and the loss is counted."""
+    def test_messages_removed_during_a_read_are_a_loss(self) -> None:
+        """The read fails, or jumps to the messages that are left and counts the loss."""
         removed = self.log.boundary(len(DATA) // 2)
 
         def remove(request: Any) -> None:
@@ -212,8 +212,8 @@ class LossTests(ReadingTestCase):
         ((start, end),) = reader.report.losses
         self.assertEqual((reader.report.bytes + end - start, end), (len(DATA), removed))
 
-    def test_another_topic(self) -> None:
-        """A topic of the same name made before the read, or during it, is not taken for the one that was planned."""
+    def test_a_topic_created_again_is_not_read(self) -> None:
+        """Its ids are not those that were planned, before the read or during it."""
         self.broker.topics["t"].uuid = "uuid-2"
         self.assertIn("created again", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
         self.assertEqual(self.values(self.reader(self.lenient)), [])
@@ -227,8 +227,8 @@ class LossTests(ReadingTestCase):
         self.broker.before = replace
         self.assertRaises(DataLost, lambda: self.values(self.reader()))
 
-    def test_deleted(self) -> None:
-        """So is a topic that was deleted."""
+    def test_a_topic_deleted_during_a_read_is_a_loss(self) -> None:
+        """Its messages were planned and cannot be read any more."""
 
         def delete(request: Any) -> None:
             if self.broker.count(FetchWait) == 5:
@@ -239,7 +239,7 @@ class LossTests(ReadingTestCase):
 
     @staticmethod
     def starts() -> list[int]:
-        """Where each message begins."""
+        """Return the position at which each message begins."""
         position, found = 0, []
         for value in VALUES:
             found.append(position)
@@ -248,10 +248,10 @@ class LossTests(ReadingTestCase):
 
 
 class MemoryTests(SynchronousTestCase):
-    """A task's memory."""
+    """The memory of a task."""
 
     def peak(self, count: int) -> int:
-        """Most bytes that reading ``count`` messages of 10,000 bytes takes beside the log itself."""
+        """Return the most bytes that reading ``count`` messages of 10,000 bytes takes beside the log itself."""
         log = FakeLog(encode_set([Message(bytes(10_000))]) * count)
         cluster = FakeBroker({"t": FakeTopic("u", [log])}).cluster()
         reader = RangeReader(cluster, IdRange("t", "u", 0, 0, log.end), ReadSettings(fetch_bytes=1 << 20, rows=100))
@@ -262,8 +262,8 @@ class MemoryTests(SynchronousTestCase):
         finally:
             tracemalloc.stop()
 
-    def test_does_not_grow(self) -> None:
-        """It is the same for a range that is eight times as long."""
+    def test_memory_does_not_grow_with_the_range(self) -> None:
+        """A range that is eight times as long takes the same."""
         small, large = self.peak(500), self.peak(4000)
         self.assertLess(large, 8 << 20)
         self.assertLess(large, 1.3 * small)

@@ -1,4 +1,4 @@
-"""Tests of turning message sets into columns."""
+"""Tests of logd.spark.blocking.rows: message sets become columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.protocol.strategies import codecs, message_lists
 
 
 def taken(data: bytes, position: int = 0, limit: int = 1000) -> tuple[list[tuple[object, ...]], Cursor]:
-    """All messages of a piece of log as tuples, taken ``limit`` at a time, and the cursor at the end."""
+    """Return all messages of a piece of log as tuples, taken ``limit`` at a time, and the cursor at the end."""
     cursor = Cursor(data, position)
     found: list[tuple[object, ...]] = []
     while not cursor.ended:
@@ -41,11 +41,13 @@ pieces = st.lists(
 
 
 class CursorTests(SynchronousTestCase):
-    """Columns hold what ``decode_set`` finds."""
+    """Columns, which hold what ``decode_set`` finds."""
 
     @given(pieces, st.integers(0, 1 << 40), st.integers(1, 5), st.integers(0, 30))
-    def test_same_as_decode_set(self, parts: list[bytes], position: int, limit: int, cut: int) -> None:
-        """Whatever the log holds, in whatever steps, and wherever it is cut off."""
+    def test_a_cursor_finds_what_decode_set_finds(
+        self, parts: list[bytes], position: int, limit: int, cut: int
+    ) -> None:
+        """The log may hold anything, and be cut off anywhere."""
         data = b"".join(parts)
         data = data[: max(len(data) - cut, 0)]
         expected = loops.decode_set(data, position)
@@ -58,8 +60,8 @@ class CursorTests(SynchronousTestCase):
         self.assertIsNone(cursor.error)
 
     @given(message_lists.filter(bool), st.data())
-    def test_damage(self, messages: list[Message], data: st.DataObject) -> None:
-        """A byte that changed is found where loops.decode_set finds it, and the messages before it are there."""
+    def test_a_cursor_finds_damage_where_decode_set_does(self, messages: list[Message], data: st.DataObject) -> None:
+        """The messages before it are there."""
         sound = loops.encode_set(messages)
         place = data.draw(st.integers(0, len(sound) - 1))
         damaged = bytearray(sound)
@@ -70,8 +72,8 @@ class CursorTests(SynchronousTestCase):
         self.assertEqual(str(cursor.error), str(expected.error))
         self.assertEqual(cursor.position, expected.position)
 
-    def test_damaged_value(self) -> None:
-        """A value that changed is found in plain entries and in keyed ones, and those before it are there."""
+    def test_damage_of_a_value_is_found(self) -> None:
+        """Plain and keyed entries are checked on different ways."""
         for key in (None, b"k"):
             data = bytearray(loops.encode_set([Message(b"hello", key=key)] * 3))
             data[-1] ^= 1
@@ -79,15 +81,15 @@ class CursorTests(SynchronousTestCase):
             self.assertEqual(len(found), 2)
             self.assertIsNotNone(cursor.error)
 
-    def test_bound(self) -> None:
-        """The bytes that a wrapper becomes count towards those that are taken at a time."""
+    def test_the_bytes_of_wrappers_are_bounded(self) -> None:
+        """Bytes after decompression count, since rows hold those."""
         data = b"".join(wrap([Message(bytes(1000))] * 50, "zstd") for _ in range(60))
         rows = Rows()
         Cursor(data, 0).fill(rows, 100_000, 20_000)
         self.assertLess(len(rows), 2000)
 
-    def test_bound_of_few(self) -> None:
-        """So does what a wrapper of few messages becomes, however much smaller it is."""
+    def test_the_bytes_of_small_wrappers_are_bounded(self) -> None:
+        """A wrapper of few large messages is much smaller than they are."""
         value = bytes(range(256)) * 400
         data = wrap([Message(value)] * 5, "zstd") * 60
         rows = Rows()
@@ -96,11 +98,11 @@ class CursorTests(SynchronousTestCase):
 
 
 class KeepTests(SynchronousTestCase):
-    """Ranges that meet share no message and leave none out."""
+    """``Rows.keep``, by which ranges that meet share no message."""
 
     @given(pieces, st.integers(0, 1000), st.lists(st.integers(0, 1000), max_size=4))
-    def test_meeting_ranges(self, parts: list[bytes], position: int, cuts: list[int]) -> None:
-        """Wherever they meet: between entries, inside one, inside a wrapper."""
+    def test_meeting_ranges_have_each_message_once(self, parts: list[bytes], position: int, cuts: list[int]) -> None:
+        """The place where they meet may be between entries, inside one, or inside a wrapper."""
         data = b"".join(parts)
         bounds = sorted({position, position + len(data), *(position + cut for cut in cuts if cut < len(data))})
         found = []

@@ -1,4 +1,4 @@
-"""Tests of the stream reader's planning against a made-up broker."""
+"""Tests of logd.spark.driver.stream: the planning of a streaming query, against a broker in memory."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from logd.spark.blocking.reading import DataLost
 from logd.spark.worker.options import read_options
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
-#: Where a log begins anew that was lost.
+#: The position at which a lost log begins anew.
 ANEW = 1 << 40
 
 DATA = encode_set([Message(b"%04d" % number) for number in range(100)])
 
 
-class StreamTests(SynchronousTestCase):
-    """From offsets to offsets."""
+class StreamReaderTests(SynchronousTestCase):
+    """``StreamReader``, from offset to offset."""
 
     def setUp(self) -> None:
-        """A topic of one partition."""
+        """Make a topic of one partition; skip without pyspark."""
         if find_spec("pyspark") is None:
             self.skipTest("pyspark is not installed")
         self.log = FakeLog(DATA)
         self.broker = FakeBroker({"t": FakeTopic("u", [self.log])})
 
     def reader(self, **options: str) -> Any:
-        """A stream of it."""
+        """Make a stream reader of it."""
         from logd.spark.driver.stream import StreamReader
 
         reader = StreamReader(read_options({"subscribe": "t", **options}, streaming=True))
@@ -38,13 +38,13 @@ class StreamTests(SynchronousTestCase):
         return reader
 
     def reached(self, reader: Any, start: dict[str, Any]) -> int:
-        """How far a batch from ``start`` goes."""
+        """Return the position that a batch from ``start`` reaches."""
         offset = reader.latestOffset(start, reader.getDefaultReadLimit())
         return self.position(offset)
 
     @staticmethod
     def position(offset: dict[str, Any]) -> int:
-        """The one of partition 0."""
+        """Return the position of partition 0 in an offset."""
         position: int = offset["topics"]["t"]["partitions"]["0"]
         return position
 
@@ -53,8 +53,8 @@ class StreamTests(SynchronousTestCase):
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
         return end, [(each.value.start, each.value.end) for each in reader.partitions(start, end)]
 
-    def test_log_that_ends_before(self) -> None:
-        """A log that lost its end is a loss, and told to, the stream goes on at the end: all that comes is read."""
+    def test_a_log_cut_below_the_offset_is_a_loss(self) -> None:
+        """Told to go on, the stream reads all that comes from the log's new end."""
         start = self.reader(startingOffsets="latest").initialOffset()
         self.assertEqual(self.reached(self.reader(), start), len(DATA))
         self.log.data = DATA[:130]
@@ -68,8 +68,8 @@ class StreamTests(SynchronousTestCase):
         self.log.data = DATA
         self.assertEqual(self.batch(reader, end)[1], [(130, len(DATA))])
 
-    def test_log_that_begins_behind(self) -> None:
-        """A log that was lost begins far above all ids: one loss, said once, and no batch of what lies between."""
+    def test_a_log_that_begins_anew_is_one_loss(self) -> None:
+        """The loss is reported once, and the positions in between make no batches."""
         start = self.reader(startingOffsets="latest").initialOffset()
         self.log.start, self.log.data = ANEW, DATA
         error = self.assertRaises(DataLost, self.reached, self.reader(), start)
@@ -89,14 +89,14 @@ class StreamTests(SynchronousTestCase):
         self.log.data = DATA + DATA
         self.assertEqual(self.batch(reader, end)[1], [(len(DATA), len(DATA) + len(DATA) // 2)])
 
-    def test_new_partition(self) -> None:
-        """One that comes later begins where its log does, also where that is far above 0."""
+    def test_a_new_partition_is_read_from_its_start(self) -> None:
+        """Its log may begin far above 0."""
         start = self.reader().initialOffset()
         self.broker.topics["t"].logs.append(FakeLog(DATA, start=ANEW))
         self.assertEqual(self.batch(self.reader(), start)[1], [(ANEW, ANEW + len(DATA))])
 
-    def test_messages_per_trigger(self) -> None:
-        """With maxOffsetsPerTrigger a batch takes about so many messages, whatever their size."""
+    def test_a_batch_takes_about_the_messages_asked_for(self) -> None:
+        """Messages may be of any size."""
         entry = len(DATA) // 100
         _, ranges = self.batch(self.reader(maxOffsetsPerTrigger="10"), self.beginning())
         self.assertEqual(ranges, [(0, 10 * entry)])
@@ -110,11 +110,11 @@ class StreamTests(SynchronousTestCase):
         self.assertEqual(self.batch(self.reader(maxOffsetsPerTrigger="5"), {**start, **self.at_end()})[1], [])
 
     def beginning(self) -> dict[str, Any]:
-        """The offset at 0."""
+        """Return the offset at 0."""
         offset: dict[str, Any] = self.reader(startingOffsets="earliest").initialOffset()
         return offset
 
     def at_end(self) -> dict[str, Any]:
-        """The offset at the log's end."""
+        """Return the offset at the log's end."""
         offset: dict[str, Any] = self.reader(startingOffsets="latest").initialOffset()
         return offset

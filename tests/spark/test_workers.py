@@ -1,4 +1,4 @@
-"""Tests of what a Spark worker has to load."""
+"""Tests of the imports of a Spark worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 _ROOT = Path(__file__).resolve().parents[2]
-#: Packages that no Python alone can stand in for, which a worker needs for some messages only.
+#: Compiled packages, which a worker needs for some messages only.
 COMPILED = ("cramjam", "crcmod", "fastavro")
 _PROGRAM = """
 import sys
@@ -20,21 +20,21 @@ sys.exit(', '.join(bad[:5]))
 
 
 class ImportTests(SynchronousTestCase):
-    """Workers load no Twisted, and those parts that need no Spark no pyspark."""
+    """Modules that workers load without Twisted, and those that need no Spark without pyspark."""
 
     def load(self, name: str, *forbidden: str) -> str:
-        """Import one module in a process of its own; return which forbidden modules that brought."""
+        """Import a module in a process of its own; return the forbidden modules that it brought."""
         program = _PROGRAM.format(name=name, forbidden="".join(f"'{each}.', " for each in forbidden))
         done = subprocess.run([sys.executable, "-c", program], cwd=_ROOT, capture_output=True, text=True, check=False)
         return done.stderr.strip()
 
-    def test_tasks(self) -> None:
-        """Reading, planning and producing need neither."""
-        for name in ("worker.tasks", "blocking.producing", "worker.incoming", "blocking.planning"):
+    def test_tasks_load_neither_twisted_nor_pyspark(self) -> None:
+        """A cluster's workers need only logd itself for reading, planning and producing."""
+        for name in ("worker.tasks", "blocking.producing", "worker.incoming", "blocking.range_planning"):
             self.assertEqual(self.load(name, "twisted", "zope.interface", "pyspark", *COMPILED), "")
 
-    def test_source(self) -> None:
-        """The data source needs pyspark and no Twisted."""
+    def test_the_data_source_loads_no_twisted(self) -> None:
+        """The process belongs to Spark, and a reactor has no place in it."""
         try:
             import pyspark
         except ImportError:

@@ -92,7 +92,7 @@ class MemoryNetworkTests(SynchronousTestCase):
         self.clock.pump([0.001] * round(seconds * 1000))
 
     def test_bytes_arrive_whole_and_in_order(self) -> None:
-        """Also the last ones before a close, although each write is torn and delayed."""
+        """The last ones before a close arrive too, although each write is torn and delayed."""
         sent = [bytes([number]) * 50 for number in range(100)]
         for piece in sent:
             self.client.transport.write(piece)
@@ -110,7 +110,7 @@ class MemoryNetworkTests(SynchronousTestCase):
         self.assertIsNotNone(self.client.lost)
         self.assertIsNotNone(self.server.lost)
 
-    def test_the_other_end_of_a_half_open_connection_learns_by_writing(self) -> None:
+    def test_a_half_open_connection_ends_by_a_write(self) -> None:
         """One end is told at once; the other one only when it writes."""
         (wire,) = self.network.wires
         self.network.half_open(wire, 0)
@@ -122,7 +122,7 @@ class MemoryNetworkTests(SynchronousTestCase):
         self.assertIsNotNone(self.server.lost)
 
     def test_blocked_bytes_arrive_once_the_network_is_healed(self) -> None:
-        """Meanwhile no connection can be made, and what was written is kept."""
+        """No connection can be made meanwhile, and what was written is kept."""
         self.network.block("here", "there")
         self.client.transport.write(b"held up")
         failing = self.network.endpoint("here", "there", 1, timeout=0.5).connect(Factory.forProtocol(Recorder))
@@ -180,7 +180,7 @@ class ProcessClockTests(SynchronousTestCase):
         self.assertEqual(self.calls, ["first", "second"])
 
     def test_no_call_of_a_killed_process_runs(self) -> None:
-        """Neither those that were due before, nor those that it schedules afterwards, nor after a resume."""
+        """Calls that were due before do not run, nor later ones, nor any after a resume."""
         self.process.callLater(1, self.calls.append, "late")
         self.process.callLater(5, self.calls.append, "later")
         self.process.pause()

@@ -234,7 +234,7 @@ class RepairRequests:
                     name=f"{log.topic}-{log.partition}",
                     error=str(error),
                 )
-                log.offline = lost.reason()
+                log.stay_offline(lost.reason())
         position = await self._run(lambda: ends.beginning(lost))
         # The position has to be that of the loss that was shown; another loss is shown first.
         accepted = request.accept_loss and not request.dry_run and request.position == position

@@ -1,4 +1,7 @@
-"""The sender of one broker: makes requests of the queues' batches, and hands the answers back to the queues."""
+"""The sender of one broker: makes requests of the queues' batches, and hands the answers back to the queues.
+
+Nothing is retried here, unlike in Kafka's Sender: the batch's partition queue decides (``partition_queue``).
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Reopener:
         def recovered(found: Recovered | None, error: BaseException | None) -> None:
             callbacks = self._under_way.pop(log)
             if isinstance(error, BytesLost):
-                log.offline = error  # the current reason: files may have been restored since the last attempt
+                log.stay_offline(error)  # the current reason: files may have been restored since the last attempt
             if found is not None and self._is_stored(log):
                 log.close()
                 self._replace(self._opener.serve_again(log, found))

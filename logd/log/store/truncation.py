@@ -133,7 +133,7 @@ class Truncator:
 
         def reopened(error: BaseException | None) -> None:
             if error is not None:
-                log.offline = not_truncated(log.folder, position, error)
+                log.stay_offline(not_truncated(log.folder, position, error))
             done(error)
 
         self._reopener.reopen(log, prepare, known_end, reopened)

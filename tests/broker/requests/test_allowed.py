@@ -7,7 +7,7 @@ from twisted.logger import formatEvent
 from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.metadata import Metadata, TopicMetadata
 from logd.protocol.requests.repair import Repair
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 
 
 class ExplicitCreationTests(BrokerTestCase):

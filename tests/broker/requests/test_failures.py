@@ -9,7 +9,7 @@ from logd.errors import UnknownError
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, TopicMetadata
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 ENTRY = plain(b"message")
@@ -36,7 +36,7 @@ class FailureTests(BrokerTestCase):
         self.settle()
 
     def assert_logged(self, text: str) -> None:
-        """The bug was logged once, in a line with ``text``."""
+        """Check that the bug was logged once, in a line with ``text``."""
         self.assertEqual(len(self.events.criticals(text)), 1)
         self.assertEqual(len(self.flushLoggedErrors(BugError)), 1)
 

@@ -7,7 +7,7 @@ import errno
 from logd.net.transfer import TURN_BYTES
 from logd.protocol.requests.legacy_requests import Fetch
 from logd.testing.memory.files import MemoryFile
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 SIZE = TURN_BYTES // 2

@@ -11,8 +11,9 @@ from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.interfaces import IConversation
 from logd.protocol.loops import decode_set
-from tests.broker.doubles import BrokerTestCase, PeerTransport
-from tests.broker.lineconversation import LineConversation
+from tests.broker.line_conversation import LineConversation
+from tests.broker.rig import BrokerTestCase
+from tests.net.doubles import PeerTransport
 
 
 class LineProtocolTests(BrokerTestCase):
@@ -25,7 +26,7 @@ class LineProtocolTests(BrokerTestCase):
         lines = ConnectionFactory(LineConversation, self.broker, sender, self.clock, limits, self.broker.counters)
         self.addCleanup(lines.stopFactory)
         self.connection = lines.buildProtocol(None)
-        self.transport = PeerTransport("10.0.0.9")
+        self.transport = PeerTransport(host="10.0.0.9")
         self.connection.makeConnection(self.transport)
         self.addCleanup(self.lose)
         self.create("t", 2)
@@ -43,9 +44,7 @@ class LineProtocolTests(BrokerTestCase):
     def heard(self) -> bytes:
         """Return the bytes that have come back."""
         self.settle()
-        data = bytes(self.transport.value())
-        self.transport.clear()
-        return data
+        return self.transport.received()
 
     def test_the_conversation_provides_its_interface(self) -> None:
         """The server knows it by IConversation alone."""
@@ -61,7 +60,7 @@ class LineProtocolTests(BrokerTestCase):
         self.assertEqual(self.say("GET t 0 14"), answer)
 
     def test_a_read_waits_for_earlier_writes(self) -> None:
-        """It sees the log as they have left it, though that is not visible yet."""
+        """The read sees the log as the writes have left it, though that is not visible yet."""
         self.connection.dataReceived(b"PUT t 0 first\nGET t 0 0\n")
         self.assertEqual(bytes(self.transport.value()), b"")
         self.assertEqual(self.heard(), b"OK 0 14\nOK 0\n")

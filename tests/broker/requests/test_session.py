@@ -7,14 +7,14 @@ from logd.protocol.requests.apis import LEGACY_APIS, NATIVE_APIS
 from logd.protocol.requests.legacy_requests import MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.requests import Unsupported
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 
 
 class HandlerTests(BrokerTestCase):
     """The handlers of a connection."""
 
     def test_every_request_has_a_handler(self) -> None:
-        """Those that produce are the exception, as they are gathered."""
+        """Requests that produce are the exception, as they are gathered."""
         session = self.connect().connection.session
         assert isinstance(session, BrokerSession)
         known = {api.request for api in (*LEGACY_APIS, *NATIVE_APIS)}

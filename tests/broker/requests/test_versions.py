@@ -7,7 +7,7 @@ from struct import pack
 from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicResponse
 from logd.protocol.requests.legacy_requests import Fetch
 from logd.protocol.requests.legacy_responses import FetchResponse
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 
 
 class VersionTests(BrokerTestCase):

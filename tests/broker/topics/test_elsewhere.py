@@ -11,7 +11,7 @@ from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import BrokerAddress, Metadata
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 HELLO = plain(b"hello")

@@ -13,7 +13,7 @@ from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import LOST_LOG, OFFLINE, SERVED_AGAIN
 from logd.topic import TopicEntry
-from tests.broker.losing import HELLO, LostLogTestCase
+from tests.broker.lost_logs import HELLO, LostLogTestCase
 
 OFFLINE_ERROR, OUT_OF_RANGE = 106, 1
 
@@ -158,7 +158,7 @@ class NoLossTests(LostLogTestCase):
         self.assertEqual(self.stored_ends(), before)
 
     def test_a_lost_topic_can_be_deleted(self) -> None:
-        """Its stored ends go with it, so that it can be made again."""
+        """The stored ends go with the topic, so that it can be made again."""
         self.kill()
         self.remove_folder("t-0")
         self.open()

@@ -7,8 +7,8 @@ from logd.coord.registries.topics import encode_entry
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.metadata import Metadata
 from logd.topic import TopicEntry
-from tests.broker.doubles import BrokerTestCase
-from tests.broker.losing import HELLO, write_node
+from tests.broker.lost_logs import HELLO, write_node
+from tests.broker.rig import BrokerTestCase
 
 OFFLINE_ERROR = 106
 

@@ -1,4 +1,4 @@
-"""Tests of positions that hold no more: of topics made again, of removed messages, of partitions given away."""
+"""Tests of positions that hold no more: of topics created again, of removed messages, of partitions given away."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGER = 6
 
 
 class UngroupedTests(ConsumerCase):
-    """Consumers without a group, of a topic that is made again."""
+    """Consumers without a group, of a topic that is created again."""
 
     def make_again(self, count: int, more: int = 0) -> list[bytes]:
         """Delete the topic and make it again; return its messages, sorted."""
@@ -69,7 +69,7 @@ class UngroupedTests(ConsumerCase):
         self.assertEqual((len(messages), stream.jumps), (300, 0))
 
     def test_a_new_topic_can_fail_the_stream(self) -> None:
-        """With ``on_out_of_range="fail"`` the error says that the topic was made again, and a seek goes on."""
+        """With ``on_out_of_range="fail"`` the error says that the topic was created again, and a seek goes on."""
         stream = self.stream([0], on_out_of_range="fail")
         _, reading = self.read(stream)
         self.run_for()
@@ -94,7 +94,7 @@ class UngroupedTests(ConsumerCase):
 
 
 class GroupTests(ClientGroupCase):
-    """Consumers of a group, of a topic that is made again."""
+    """Consumers of a group, of a topic that is created again."""
 
     def messages(self, count: int, more: int = 0) -> list[Message]:
         """Return the messages of each partition of the new topic."""

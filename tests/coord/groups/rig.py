@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord import paths
-from logd.coord.groups.rebalance import GroupMembership
+from logd.coord.groups.membership import GroupMembership
 from logd.coord.groups.records import Timing
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.topics import encode_entry
@@ -68,8 +68,8 @@ class GroupCase(SynchronousTestCase):
         self.tree = Tree()
         self.host = TreeHost(self.tree, NoJournal(), self.clock, lambda count: b"p" * count)
         self.host.start()
-        self.eye = InProcessCoordination(self.host, self.clock)
-        self.get(self.eye.connect())
+        self.outsider = InProcessCoordination(self.host, self.clock)
+        self.get(self.outsider.connect())
         self.broker(0)
         self.topic("t", 8)
 
@@ -88,12 +88,12 @@ class GroupCase(SynchronousTestCase):
 
     def broker(self, number: int) -> None:
         """Register a broker."""
-        self.get(self.eye.create(paths.broker(number), b"{}", ephemeral=True, makepath=True))
+        self.get(self.outsider.create(paths.broker(number), b"{}", ephemeral=True, makepath=True))
 
     def topic(self, name: str, partitions: int, brokers: Sequence[int] = (0,), uuid: str = "") -> None:
         """Make a topic, whose partitions are on each of the brokers."""
         entry = TopicEntry(uuid or f"uuid-{name}", {number: tuple(brokers) for number in range(partitions)})
-        self.get(self.eye.create(paths.topic(name), encode_entry(entry), makepath=True))
+        self.get(self.outsider.create(paths.topic(name), encode_entry(entry), makepath=True))
 
     def join(self, name: str, subscription: Subscription | None = None, group: str = "g", **timing: float) -> Member:
         """Let a member join; time does not pass yet."""
@@ -128,20 +128,21 @@ class GroupCase(SynchronousTestCase):
     def owners(self, group: str = "g", topic: str = "t") -> dict[TopicPartition, str]:
         """Return the owners that the tree has."""
         parent = paths.group_owners(group, topic)
-        if self.get(self.eye.exists(parent)) is None:
+        if self.get(self.outsider.exists(parent)) is None:
             return {}
-        names = self.get(self.eye.get_children(parent))
+        names = self.get(self.outsider.get_children(parent))
         return {
-            TopicPartition(topic, int(name)): self.get(self.eye.get(f"{parent}/{name}"))[0].decode() for name in names
+            TopicPartition(topic, int(name)): self.get(self.outsider.get(f"{parent}/{name}"))[0].decode()
+            for name in names
         }
 
     def committed(self, partition: int, group: str = "g", topic: str = "t") -> bytes:
         """Return the stored position of a partition."""
-        return self.get(self.eye.get(paths.group_offset(group, topic, partition)))[0]
+        return self.get(self.outsider.get(paths.group_offset(group, topic, partition)))[0]
 
     def store(self, path: str, data: bytes) -> None:
         """Write a node from outside the group."""
-        self.get(self.eye.set(path, data))
+        self.get(self.outsider.set(path, data))
 
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:

@@ -21,7 +21,7 @@ class RemovedEntryTests(GroupCase):
 
     def remove(self, member: Member) -> None:
         """Delete the member's entry, as an operator might."""
-        self.get(self.eye.delete(paths.group_consumer("g", member.name)))
+        self.get(self.outsider.delete(paths.group_consumer("g", member.name)))
 
     def test_a_removed_consumer_registers_again(self) -> None:
         """It keeps its share without a stop, and the others get theirs back."""
@@ -29,12 +29,12 @@ class RemovedEntryTests(GroupCase):
         notes = list(a.reader.notes)
         self.remove(a)
         self.settle()
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a", "b"])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), ["a", "b"])
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
         self.assertEqual(a.reader.notes, notes)
 
     def test_no_other_consumer_gets_its_partitions_meanwhile(self) -> None:
-        """Although it hears of the removal late; all have their shares in the end."""
+        """The removed consumer hears of it late; all have their shares in the end."""
         a, b = self.joined("a", "b")
         a.coordination.link.delay = lambda: 0.7
         self.remove(a)
@@ -59,21 +59,21 @@ class RemovedEntryTests(GroupCase):
         for _ in range(20):
             self.remove(a)
             self.run_for(0.3)
-            self.assertTrue(self.get(self.eye.exists(paths.group_consumer("g", "a"))))
+            self.assertTrue(self.get(self.outsider.exists(paths.group_consumer("g", "a"))))
         self.settle()
         self.assertIs(a.membership.phase, Phase.STEADY)
 
     def test_a_removed_group_begins_anew(self) -> None:
-        """With each of its consumers, and without its positions."""
+        """Each of its consumers registers again, and positions are gone."""
         a, b = self.joined("a", "b")
         a.reader.positions = {tp(0): 5}
         self.get(a.membership.commit())
         everything = [
             f"{paths.group('g')}/{below}{child}"
             for below in ("ids/", "owners/t/", "owners/", "offsets/t/", "offsets/", "")
-            for child in self.get(self.eye.get_children(f"{paths.group('g')}/{below}".rstrip("/")))
+            for child in self.get(self.outsider.get_children(f"{paths.group('g')}/{below}".rstrip("/")))
         ]
-        self.get(self.eye.multi([Delete(path) for path in [*everything, paths.group("g")]]))
+        self.get(self.outsider.multi([Delete(path) for path in [*everything, paths.group("g")]]))
         self.settle(6.0)
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
         self.assertIsNone(a.reader.began[tp(0)])
@@ -91,7 +91,7 @@ class BadOffsetTests(GroupCase):
     def test_a_partition_with_a_broken_offset_stands_still(self) -> None:
         """Its node stays as it is; all other partitions are consumed, also after a change."""
         for number, data in ((0, b"9" * 30), (5, b"somewhere")):
-            self.get(self.eye.create(paths.group_offset("g", "t", number), data, makepath=True))
+            self.get(self.outsider.create(paths.group_offset("g", "t", number), data, makepath=True))
         a = self.alone("a")
         self.assertEqual(a.numbers, [1, 2, 3, 4, 6, 7])
         notes = list(a.reader.notes)
@@ -103,24 +103,24 @@ class BadOffsetTests(GroupCase):
         self.assertEqual((self.committed(0), self.committed(5)), (b"9" * 30, b"somewhere"))
 
     def test_a_partition_with_a_mended_offset_is_consumed(self) -> None:
-        """From the position that an administrator has set."""
-        self.get(self.eye.create(paths.group_offset("g", "t", 0), b"9" * 30, makepath=True))
+        """Reading begins at the position that an administrator has set."""
+        self.get(self.outsider.create(paths.group_offset("g", "t", 0), b"9" * 30, makepath=True))
         a = self.alone("a")
-        entry = self.get(Deferred.fromCoroutine(read_group(self.eye, "g")))
-        moving = move_positions(self.eye, "g", entry.offsets, {tp(0): 40})
+        entry = self.get(Deferred.fromCoroutine(read_group(self.outsider, "g")))
+        moving = move_positions(self.outsider, "g", entry.offsets, {tp(0): 40})
         self.get(Deferred.fromCoroutine(moving))
         self.run_for(3.0)
         self.assertEqual((a.numbers, a.reader.began[tp(0)]), (list(range(8)), 40))
 
     def test_other_names_are_no_part_of_the_group(self) -> None:
-        """Nodes that are not called like a partition."""
+        """A node that is not called like a partition is passed over."""
         for name in ("9" * 5000, "٣", "00", "x"):
-            self.get(self.eye.create(f"{paths.group_offsets('g', 't')}/{name}", b"1", makepath=True))
-            self.get(self.eye.create(f"{paths.group_owners('g', 't')}/{name}", b"1", makepath=True))
-            self.get(self.eye.create(f"{paths.BROKER_IDS}/{name}", b"1", makepath=True))
+            self.get(self.outsider.create(f"{paths.group_offsets('g', 't')}/{name}", b"1", makepath=True))
+            self.get(self.outsider.create(f"{paths.group_owners('g', 't')}/{name}", b"1", makepath=True))
+            self.get(self.outsider.create(f"{paths.BROKER_IDS}/{name}", b"1", makepath=True))
         a = self.alone("a")
         self.assertEqual(a.numbers, list(range(8)))
-        entry = self.get(Deferred.fromCoroutine(read_group(self.eye, "g")))
+        entry = self.get(Deferred.fromCoroutine(read_group(self.outsider, "g")))
         self.assertEqual({where.partition for where in entry.offsets}, set(range(8)))
 
 
@@ -130,12 +130,12 @@ class RemadeTopicTests(GroupCase):
     def make_again(self, member: Member) -> None:
         """Delete and make the topic so quickly that only the uuid shows it."""
         member.coordination.link.delay = lambda: 0.3
-        self.get(Deferred.fromCoroutine(delete_topic(self.eye, "t")))
+        self.get(Deferred.fromCoroutine(delete_topic(self.outsider, "t")))
         self.topic("t", 8, uuid="another")
         member.coordination.link.delay = lambda: 0.0
 
     def test_a_new_topic_begins_without_old_positions(self) -> None:
-        """Neither the stored ones count, nor those that were handled and not committed."""
+        """Stored positions do not count, nor do those that were handled and not committed."""
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(number): 500 for number in range(8)}
         self.get(a.membership.commit())
@@ -162,18 +162,18 @@ class RemadeTopicTests(GroupCase):
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(0): 700}
         a.coordination.link.delay = lambda: 0.3
-        self.get(Deferred.fromCoroutine(delete_topic(self.eye, "t")))
+        self.get(Deferred.fromCoroutine(delete_topic(self.outsider, "t")))
         self.topic("t", 8, uuid="another")
-        self.get(self.eye.create(paths.group_offset("g", "t", 0), b"40", makepath=True))
+        self.get(self.outsider.create(paths.group_offset("g", "t", 0), b"40", makepath=True))
         a.coordination.link.delay = lambda: 0.0
         self.settle()
         self.assertEqual((self.committed(0), a.reader.began[tp(0)]), (b"40", 40))
 
     def test_a_deleted_topic_cannot_be_claimed(self) -> None:
         """A consumer that has not heard of the deletion leaves no position for the next topic of that name."""
-        holdings = Claims(self.eye, OwnerRegistry(self.eye, "g"), OffsetRegistry(self.eye, "g"))
+        holdings = Claims(self.outsider, OwnerRegistry(self.outsider, "g"), OffsetRegistry(self.outsider, "g"))
         claiming = Deferred.fromCoroutine(holdings.claim({tp(0, "gone"): "x-0"}))
         self.run_for(0.1)
         self.failureResultOf(claiming, Conflict)
         for path in (paths.group_offset("g", "gone", 0), paths.group_owner("g", "gone", 0)):
-            self.assertIsNone(self.get(self.eye.exists(path)))
+            self.assertIsNone(self.get(self.outsider.exists(path)))

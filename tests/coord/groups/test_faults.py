@@ -28,7 +28,7 @@ class SessionTests(GroupCase):
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
     def test_a_member_that_is_cut_off_stops_by_itself(self) -> None:
-        """Before others can have its partitions; it joins again when it is back."""
+        """It stops before others can have its partitions, and joins again when it is back."""
         a, b = self.joined("a", "b")
         a.cut()
         stopped = taken = None
@@ -73,7 +73,7 @@ class SessionTests(GroupCase):
         self.assertIsNone(a.reader.began[tp(1)])
 
     def test_a_process_that_stood_still_delivers_nothing_more(self) -> None:
-        """Before it has looked: others may own its partitions by now."""
+        """It has to look at the tree first, since others may own its partitions by now."""
         (a,) = self.joined("a")
         self.assertTrue(a.membership.may_deliver())
         a.cut()
@@ -82,7 +82,7 @@ class SessionTests(GroupCase):
         self.assertEqual(a.partitions, [])
         self.assertIs(a.membership.phase, Phase.WAITING)
 
-    def test_a_group_goes_on_after_a_long_absence_of_the_tree(self) -> None:
+    def test_a_group_survives_a_long_absence_of_the_tree(self) -> None:
         """Nothing is delivered meanwhile; afterwards all is as before."""
         a, b = self.joined("a", "b")
         for member in (a, b):
@@ -97,7 +97,7 @@ class SessionTests(GroupCase):
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
     def test_a_member_that_leaves_in_a_short_cut_hands_over(self) -> None:
-        """Once the connection is back, since the session may outlast the consumer."""
+        """It waits for the connection, since its session may outlast the consumer."""
         for under_way in (False, True):
             (a,) = self.joined("a" if under_way else "b", commit_interval=0.0)
             a.reader.positions = {tp(1): 11 + under_way}
@@ -110,16 +110,16 @@ class SessionTests(GroupCase):
             self.get(leaving)
             self.assertEqual(self.committed(1), b"%d" % (11 + under_way))
             self.assertEqual(self.owners(), {})
-            self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), [])
+            self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), [])
 
     def test_leaving_while_cut_off_still_ends(self) -> None:
-        """No timer is left."""
+        """A program that shuts down must not hang, and no timer is left."""
         (a,) = self.joined("a")
         a.cut()
         self.run_for(0.1)
         self.get(a.membership.leave())
         self.get(a.coordination.close())
-        self.get(self.eye.close())
+        self.get(self.outsider.close())
         self.host.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
@@ -130,11 +130,11 @@ class ConflictTests(GroupCase):
     def occupy(self, partition: int) -> str:
         """Own a partition as another consumer; return the owner's path."""
         path = paths.group_owner("g", "t", partition)
-        self.get(self.eye.create(path, b"z-0", ephemeral=True, makepath=True))
+        self.get(self.outsider.create(path, b"z-0", ephemeral=True, makepath=True))
         return path
 
     def test_a_claim_waits_for_the_former_owner(self) -> None:
-        """While one partition is another's none is claimed; once it is free all are, at once."""
+        """No partition is claimed while one is another's; once it is free all are, at once."""
         path = self.occupy(6)
         a = self.join("a")
         self.run_for(5.0)
@@ -142,7 +142,7 @@ class ConflictTests(GroupCase):
         self.assertEqual(list(self.owners()), [tp(6)])
         self.assertIs(a.membership.phase, Phase.WAITING)
         self.assertLess(a.membership.counts.conflicts, 12)
-        self.get(self.eye.delete(path))
+        self.get(self.outsider.delete(path))
         self.run_for(0.2)
         self.assertEqual(a.numbers, list(range(8)))
 
@@ -150,7 +150,7 @@ class ConflictTests(GroupCase):
         """A share of 125 partitions is claimed in several."""
         self.topic("big", 250)
         a, b = self.joined("a", "b")
-        self.get(self.eye.create(paths.group_owner("g", "big", 240), b"z-0", ephemeral=True, makepath=True))
+        self.get(self.outsider.create(paths.group_owner("g", "big", 240), b"z-0", ephemeral=True, makepath=True))
         for member in (a, b):
             member.membership.subscribe(Subscription({"big": 1}))
         self.run_for(3.0)
@@ -159,7 +159,7 @@ class ConflictTests(GroupCase):
         self.assertEqual(len(self.owners("g", "big")), 126)
 
     def test_a_claim_without_an_answer_is_undone(self) -> None:
-        """Before the next one, so that no consumer waits for an owner that does not exist."""
+        """The next claim would otherwise wait for an owner that does not exist."""
         a = Member(self, "a")
         multi = a.coordination.multi
         lost: list[int] = []
@@ -182,7 +182,7 @@ class ConflictTests(GroupCase):
         self.assertEqual(a.membership.counts.errors, 2)
 
     def test_a_claim_sees_a_late_commit(self) -> None:
-        """Of the former owner, between reading and claiming: it is tried again with the new position."""
+        """The former owner commits between reading and claiming, and the claim is tried again."""
         a, b = self.joined("a", "b")
         read = b.coordination.multi
         raced: list[int] = []
@@ -190,7 +190,7 @@ class ConflictTests(GroupCase):
         def racing(operations, timeout=None):  # type: ignore[no-untyped-def]
             if not raced and len(operations) == 17:  # claims, fences, and the topic
                 raced.append(1)
-                self.eye.set(paths.group_offset("g", "t", 2), b"222")
+                self.outsider.set(paths.group_offset("g", "t", 2), b"222")
             return read(operations, timeout)
 
         self.patch(b.coordination, "multi", racing)
@@ -207,16 +207,16 @@ class FenceTests(GroupCase):
         """Its own was removed, and another made and fenced since."""
         (a,) = self.joined("a", commit_interval=0.0)
         owner, offset = paths.group_owner("g", "t", 3), paths.group_offset("g", "t", 3)
-        self.get(self.eye.delete(owner))
+        self.get(self.outsider.delete(owner))
         self.store(offset, b"")
-        self.get(self.eye.create(owner, b"z-0", ephemeral=True))
+        self.get(self.outsider.create(owner, b"z-0", ephemeral=True))
         self.get(a.membership.leave())
         self.assertEqual(self.owners(), {tp(3): "z-0"})
 
     def test_a_former_owner_cannot_commit(self) -> None:
-        """Even if it wakes up late and was told of nothing."""
+        """It wakes up late and was told of nothing, so the version alone stops its commit."""
         a, b = self.joined("a", "b", commit_interval=0.0)
-        offsets = a.membership._claims
+        offsets = a.membership._share._claims
         held = dict(offsets._held)
         self.host.expire(a.coordination.session_id)
         a.coordination.link.reachable = False
@@ -225,7 +225,7 @@ class FenceTests(GroupCase):
         self.assertEqual(b.numbers, list(range(8)))
         for number in range(4):
             path = paths.group_offset("g", "t", number)
-            setting = self.eye.set(path, b"666", held[tp(number)].version)  # as it would arrive late
+            setting = self.outsider.set(path, b"666", held[tp(number)].version)  # as it would arrive late
             self.clock.advance(0)
             self.failureResultOf(setting, BadVersion)
             self.assertEqual(self.committed(number), b"")
@@ -252,13 +252,13 @@ class FenceTests(GroupCase):
         a.reader.positions = {tp(0): 5, tp(1): 6}
         self.run_for(1.2)
         self.assertEqual((self.committed(0), self.committed(1)), (b"5", b"6"))
-        version = self.get(self.eye.get(paths.group_offset("g", "t", 0)))[1].version
+        version = self.get(self.outsider.get(paths.group_offset("g", "t", 0)))[1].version
         a.reader.positions = {tp(0): 5, tp(1): 7}
         self.run_for(3.0)
-        self.assertEqual(self.get(self.eye.get(paths.group_offset("g", "t", 0)))[1].version, version)
+        self.assertEqual(self.get(self.outsider.get(paths.group_offset("g", "t", 0)))[1].version, version)
         self.assertEqual(self.committed(1), b"7")
 
-    def test_a_commit_with_a_lost_answer_is_known_as_our_own(self) -> None:
+    def test_a_commit_without_an_answer_is_known_again(self) -> None:
         """The next commit succeeds, whether the first one was done or not."""
         for done in (True, False):
             with self.subTest(done=done):
@@ -299,7 +299,7 @@ class FenceTests(GroupCase):
     def test_a_commit_makes_no_deleted_offset_again(self) -> None:
         """An offset that went with its topic stays gone."""
         (a,) = self.joined("a", commit_interval=0.0)
-        self.get(self.eye.delete(paths.group_offset("g", "t", 1), ANY_VERSION))
+        self.get(self.outsider.delete(paths.group_offset("g", "t", 1), ANY_VERSION))
         a.reader.positions = {tp(1): 5}
         failing = a.membership.commit()
         self.run_for(0.02)
@@ -310,7 +310,7 @@ class WatchTests(GroupCase):
     """News of the tree that comes late, or often."""
 
     def test_twenty_newcomers_are_one_rebalance(self) -> None:
-        """For those who were there, if they come within the delay."""
+        """They come within the delay, and those who were there stop once."""
         (a,) = self.joined("a", settle=1.0)
         before = a.membership.counts.rebalances
         for number in range(20):
@@ -329,8 +329,8 @@ class WatchTests(GroupCase):
             self.assertFalse(set(a.partitions) & set(b.partitions))
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
-    def test_the_cost_of_a_rebalance_does_not_grow_with_the_group(self) -> None:
-        """In operations on the tree."""
+    def test_a_rebalance_costs_no_more_in_a_larger_group(self) -> None:
+        """The cost is counted in operations on the tree, in a group of thirty."""
         members = [self.join(f"m{number:02}") for number in range(30)]
         self.topic("wide", 60)
         for member in members:
@@ -347,7 +347,7 @@ class WatchTests(GroupCase):
 
             self.patch(counted, name, counting)
         rebalances = members[0].membership.counts.rebalances
-        self.join("a00", members[0].membership._subscription)
+        self.join("a00", members[0].membership._share.subscription)
         self.run_for(3.0)
         rebalances = members[0].membership.counts.rebalances - rebalances
         self.assertEqual(rebalances, 1)

@@ -28,7 +28,7 @@ class LostSessionTests(GroupCase):
         self.assertEqual(self.committed(1), b"")
 
     def test_a_commit_under_way_fails_with_the_trees_error(self) -> None:
-        """Not with a bug of ours."""
+        """A KeyError would hide from the caller that its session is over."""
         (member,) = self.joined("a")
         member.reader.positions = {tp(number): 11 for number in range(8)}
         member.coordination.link.delay = lambda: 0.2
@@ -41,7 +41,7 @@ class LostSessionTests(GroupCase):
         self.assertNotIsInstance(getattr(outcome[0], "value", None), KeyError)
 
     def test_a_member_without_session_is_not_steady(self) -> None:
-        """Not even one whose share was nothing."""
+        """A member whose share was nothing is not steady either."""
         members = self.joined(*"abcdefghi")
         for member in (members[0], members[8]):
             said: dict[SessionState, Phase] = {}
@@ -55,8 +55,8 @@ class LostSessionTests(GroupCase):
             self.assertIs(said[SessionState.LOST], Phase.WAITING)
             self.assertIs(member.membership.phase, Phase.STEADY)
 
-    def test_a_rebalance_of_the_old_session_claims_nothing_for_ever(self) -> None:
-        """Claims that it made in the next session are in no member's way."""
+    def test_claims_of_an_overtaken_rebalance_block_no_member(self) -> None:
+        """It began in the old session and made its claims in the next one."""
         (member,) = self.joined("a")
         finishing: Deferred[None] = Deferred()
         member.reader.finishing = finishing
@@ -70,7 +70,7 @@ class LostSessionTests(GroupCase):
         self.assertEqual(member.numbers, list(range(8)))
 
     def test_a_new_subscription_in_the_next_session_is_seen(self) -> None:
-        """By others too, who never saw the consumer gone."""
+        """Other members, which never saw the consumer gone, do not take it for the former one."""
         a = self.join("a")
         b = self.join("b", settle=1.0)
         self.settle(5.0)
@@ -90,7 +90,7 @@ class LostSessionTests(GroupCase):
         def passing(operations, timeout=None):  # type: ignore[no-untyped-def]
             answer = multi(operations, timeout)
             if any(isinstance(each, Delete) for each in operations):
-                self.eye.set(paths.group_offset("g", "t", 1), b"500")  # another's tenure
+                self.outsider.set(paths.group_offset("g", "t", 1), b"500")  # another's tenure
             if any(isinstance(each, Create) for each in operations):
                 commits.append(a.membership.commit())
             return answer

@@ -15,14 +15,14 @@ class JoiningTests(GroupCase):
     """Consumers that come and go."""
 
     def test_a_single_consumer_gets_everything(self) -> None:
-        """From the start of the topic, in a new group."""
+        """A new group reads from the start of the topic."""
         (a,) = self.joined("a")
         self.assertEqual(a.numbers, list(range(8)))
         self.assertEqual(set(a.reader.began.values()), {None})
         self.assertIs(a.membership.phase, Phase.STEADY)
 
     def test_streams_of_one_consumer_share_its_partitions(self) -> None:
-        """As those of several do; the first get more."""
+        """They share as several consumers do, and the first ones get more."""
         (a,) = self.joined("a", subscription=Subscription({"t": 3}))
         shares: dict[str, list[int]] = {}
         for where, stream in sorted(a.reader.streams.items()):
@@ -49,7 +49,7 @@ class JoiningTests(GroupCase):
         self.assertEqual([member.numbers for member in members], [[n] for n in range(7, -1, -1)])
 
     def test_surplus_consumers_get_nothing(self) -> None:
-        """Ten consumers, eight partitions: the last in the order."""
+        """Ten consumers share eight partitions, and the last two in the order get none."""
         members = self.joined(*"abcdefghij")
         self.assertEqual([len(member.partitions) for member in members], [1] * 8 + [0] * 2)
 
@@ -64,7 +64,7 @@ class JoiningTests(GroupCase):
         self.assertEqual(a.numbers, list(range(8)))
         self.assertEqual(a.reader.began[tp(5)], 77)
         self.assertIs(b.membership.phase, Phase.LEFT)
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a"])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), ["a"])
         self.failureResultOf(b.membership.settled(), ClientClosed)
         self.failureResultOf(b.membership.commit(), ClientClosed)
 
@@ -89,8 +89,8 @@ class JoiningTests(GroupCase):
         self.settle()
         self.assertEqual((a.numbers, b.numbers), (list(range(8)),) * 2)
 
-    def test_a_rebalance_stops_commits_releases_claims_and_starts(self) -> None:
-        """In that order, each step done before the next."""
+    def test_the_steps_of_a_rebalance_keep_their_order(self) -> None:
+        """Stop, commit, release, read, claim and start are each done before the next."""
         (a,) = self.joined("a")
         seen: list[str] = []
         coordination = a.coordination
@@ -139,7 +139,7 @@ class ChangesTests(GroupCase):
     """Topics, brokers and subscriptions that change."""
 
     def test_an_unchanged_share_is_not_stopped(self) -> None:
-        """Although a broker and a topic came."""
+        """A new broker and a topic of others are no reason to interrupt delivery."""
         a, b = self.joined("a", "b")
         before = list(a.reader.notes)
         self.broker(5)
@@ -156,7 +156,7 @@ class ChangesTests(GroupCase):
         self.assertIn(tp(1, "later"), a.partitions)
 
     def test_topics_of_a_pattern_are_shared_out(self) -> None:
-        """Those that come later too."""
+        """Topics that come later are too."""
         self.topic("web-1", 2)
         subscription = Subscription({}, (PatternStreams("web-.*", 1),))
         a, b = self.join("a", subscription), self.join("b", subscription)
@@ -168,12 +168,12 @@ class ChangesTests(GroupCase):
         self.assertEqual(b.partitions, [tp(1, "web-1"), tp(1, "web-2")])
 
     def test_partitions_without_a_live_broker_have_no_owner(self) -> None:
-        """Until a broker is back."""
-        self.get(self.eye.create(paths.broker(3), b"{}", ephemeral=True))
+        """They are shared out again when a broker is back."""
+        self.get(self.outsider.create(paths.broker(3), b"{}", ephemeral=True))
         self.topic("u", 4, [3])
         (a,) = self.joined("a", subscription=Subscription({"t": 1, "u": 1}))
         self.assertEqual(len(a.partitions), 12)
-        self.get(self.eye.delete(paths.broker(3)))
+        self.get(self.outsider.delete(paths.broker(3)))
         self.settle()
         self.assertEqual(len(a.partitions), 8)
         self.broker(3)
@@ -182,10 +182,10 @@ class ChangesTests(GroupCase):
 
     def test_a_group_may_come_before_brokers_and_topics(self) -> None:
         """Its consumers are steady with nothing."""
-        self.get(self.eye.delete(paths.topic("t")))
-        self.get(self.eye.delete(paths.BROKER_TOPICS))
-        self.get(self.eye.delete(paths.broker(0)))
-        self.get(self.eye.delete(paths.BROKER_IDS))
+        self.get(self.outsider.delete(paths.topic("t")))
+        self.get(self.outsider.delete(paths.BROKER_TOPICS))
+        self.get(self.outsider.delete(paths.broker(0)))
+        self.get(self.outsider.delete(paths.BROKER_IDS))
         a = self.join("a", Subscription({}, (PatternStreams(".*", 1),)))
         self.run_for(1.0)
         self.assertIs(a.membership.phase, Phase.STEADY)
@@ -195,7 +195,7 @@ class ChangesTests(GroupCase):
         self.assertEqual(len(a.partitions), 8)
 
     def test_a_wider_subscription_is_registered_anew(self) -> None:
-        """The others take note."""
+        """The consumer takes another name in the registry, so that the others take note."""
         self.topic("u", 2)
         self.joined("a", "b", subscription=Subscription({"t": 1, "u": 1}))
         c = self.join("c")
@@ -204,10 +204,10 @@ class ChangesTests(GroupCase):
         self.settle()
         self.check("g", "u", 2)
         self.assertEqual(c.membership.consumer, "c.1")
-        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a", "b", "c.1"])
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), ["a", "b", "c.1"])
 
     def test_a_broken_consumer_entry_gets_nothing(self) -> None:
         """It harms no other consumer."""
-        self.get(self.eye.create(f"{paths.group_consumers('g')}/odd", b"what?", ephemeral=True, makepath=True))
+        self.get(self.outsider.create(f"{paths.group_consumers('g')}/odd", b"what?", ephemeral=True, makepath=True))
         (a,) = self.joined("a")
         self.assertEqual(len(a.partitions), 8)

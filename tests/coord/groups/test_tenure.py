@@ -59,7 +59,7 @@ class TenureTests(TreeClientCase):
         self.successResultOf(stopping)
 
     def test_a_tenure_knows_remade_topics_and_moved_positions(self) -> None:
-        """By the topic's uuid, and by the version of the group's node."""
+        """A topic's uuid and the version of the group's node tell of them."""
         self.begin()
         same = Registries({}, {"t": (0,)}, {"t": "u"}, 1)
         other = Registries({}, {"t": (0,)}, {"t": "v"}, 2)
@@ -89,7 +89,7 @@ class CommitTimerTests(SynchronousTestCase):
         return periodic
 
     def test_a_commit_follows_each_interval(self) -> None:
-        """Except while none is allowed; a stop leaves no timer."""
+        """It is left out while none is allowed, and a stop leaves no timer."""
         periodic = self.periodic(5.0)
         self.clock.pump([5.0, 5.0])
         self.assertEqual(self.commits, 2)
@@ -111,7 +111,7 @@ class CommitTimerTests(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_an_interval_of_0_commits_never(self) -> None:
-        """It leaves no timer."""
+        """A program that commits by itself has no timer running."""
         self.periodic(0.0)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 

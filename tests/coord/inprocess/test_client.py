@@ -57,7 +57,7 @@ class LinkTests(InProcessCase):
     """Messages that arrive in order, late, or not at all."""
 
     def test_requests_and_answers_are_delayed(self) -> None:
-        """By half a second each way."""
+        """Each takes half a second here."""
         client = self.client()
         client.link.delay = lambda: 0.5
         answer = client.create("/a")
@@ -71,7 +71,7 @@ class LinkTests(InProcessCase):
         self.assertEqual(self.successResultOf(answer), "/a")
 
     def test_a_quick_message_does_not_overtake_a_slow_one(self) -> None:
-        """As on a real connection."""
+        """A real connection keeps this order too."""
         client = self.client()
         delays = [1.0, 0.0, 0.25, 0.0]
         client.link.delay = lambda: delays.pop(0) if delays else 0.0
@@ -186,7 +186,7 @@ class SessionTests(InProcessCase):
         self.assertEqual(slow.last_contact, sent)
 
     def test_a_session_survives_the_hosts_restart(self) -> None:
-        """With its ephemeral nodes."""
+        """The client finds the tree again, with its ephemeral nodes."""
         client = self.client()
         self.result(client.create("/e", ephemeral=True))
         session = client.session_id
@@ -200,7 +200,7 @@ class SessionTests(InProcessCase):
         self.assertEqual(self.result(client.exists("/e")).ephemeral_owner, session)
 
     def test_a_closed_client_leaves_no_timer(self) -> None:
-        """Although the host was stopped before."""
+        """The host was stopped before, so no answer to the close comes."""
         client = self.client()
         self.result(client.get("/"))
         self.host.stop()
@@ -209,7 +209,7 @@ class SessionTests(InProcessCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_closing_ends_in_time_without_an_answer(self) -> None:
-        """After the client's operation timeout."""
+        """It waits for the client's operation timeout and no longer."""
         client = self.client(timeout=3.0)
         client.link.delay = lambda: 1_000.0
         closing = client.close()
@@ -219,7 +219,7 @@ class SessionTests(InProcessCase):
         self.successResultOf(closing)
 
     def test_a_listener_may_close_the_client(self) -> None:
-        """When it is told of a lost connection, and when of a lost session."""
+        """It does so when it is told of a lost connection, and when of a lost session."""
         for cut in (True, False):
             client = self.client()
             watch = client.get_and_watch("/")[1]
@@ -234,7 +234,7 @@ class SessionTests(InProcessCase):
             self.assertIs(self.successResultOf(watch).type, EventType.SESSION)
 
     def test_a_listener_that_raises_stops_no_other(self) -> None:
-        """Its error is logged."""
+        """Its error is logged, and the other listeners are told."""
         client = self.client()
         told: list[SessionState] = []
         client.subscribe(lambda state: 1 / 0)  # type: ignore[arg-type]
@@ -276,7 +276,7 @@ class TimeoutTests(InProcessCase):
         self.failureResultOf(making, OperationTimeout)
 
     def test_a_call_that_timed_out_is_not_sent_later(self) -> None:
-        """Nor one that was cancelled."""
+        """Its caller counts on that, as does the caller of a call that was cancelled."""
         client = self.client()
         client.link.reachable = False
         client.link.cut()

@@ -44,7 +44,7 @@ class TopicPatternTests(SynchronousTestCase):
     @_PATIENT
     @given(st.sampled_from(["", "(?i)", "(?ms)"]), _PATTERNS, st.lists(st.text(_CHARACTERS, max_size=8), max_size=20))
     def test_a_pattern_matches_what_pythons_matches(self, flags: str, text: str, names: list[str]) -> None:
-        """With flags, groups, counts and alternatives, if both accept it."""
+        """Flags, groups, counts and alternatives mean the same if both accept the pattern."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -71,7 +71,7 @@ class TopicPatternTests(SynchronousTestCase):
                 self.assertEqual(ours.matches(name), theirs.fullmatch(name) is not None, (each, name))
 
     def test_usual_patterns_match_what_they_seem_to(self) -> None:
-        """One name that matches and one that does not, for each."""
+        """Each is tried on one name that matches and on one that does not."""
         for text, matching, other in (
             ("web-.*", "web-1", "awe"),
             ("(?i)WEB-.*", "web-1", "we"),
@@ -84,7 +84,7 @@ class TopicPatternTests(SynchronousTestCase):
             self.assertEqual((TopicPattern(text).matches(matching), TopicPattern(text).matches(other)), (True, False))
 
     def test_no_name_takes_long_to_match(self) -> None:
-        """Not even with patterns on which a backtracking matcher never ends."""
+        """A backtracking matcher never ends on some of these patterns."""
         began = time.perf_counter()
         for text in ("(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*)*b", "(a?){100}a{100}b", "((a*)*)*b", "(.?){100}b"):
             pattern = TopicPattern(text)
@@ -93,7 +93,7 @@ class TopicPatternTests(SynchronousTestCase):
         self.assertLess(time.perf_counter() - began, 5.0)  # by far; it takes some 50 ms
 
     def test_a_pattern_that_takes_long_to_compile_is_refused(self) -> None:
-        """At once, with the reason."""
+        """The refusal comes at once."""
         began = time.perf_counter()
         for text in (
             "a" * 1001,

@@ -31,11 +31,11 @@ class StoredEndsTests(RegistryCase):
     """The value of a node."""
 
     def test_a_value_is_decoded_as_it_was_encoded(self) -> None:
-        """The instance, and an end of each partition."""
+        """It has the instance, and an end of each partition."""
         self.assertEqual(StoredEnds.decode("/a", ENDS.encode()), ENDS)
 
     def test_a_value_names_partitions_of_other_data_directories(self) -> None:
-        """Without any it is as releases before them wrote it."""
+        """A value without any looks as earlier releases wrote it."""
         value = StoredEnds("mine", {0: 1, 1: 2}, {1: "theirs"})
         self.assertEqual(StoredEnds.decode("/a", value.encode()), value)
         self.assertEqual([value.instance_of(number) for number in (0, 1)], ["mine", "theirs"])
@@ -77,14 +77,14 @@ class GrowthLimitTests(RegistryCase):
 
     @given(st.integers(0, 1 << 60))
     def test_a_log_never_reaches_its_beginning_after_a_loss(self, stored: int) -> None:
-        """Even if it overshoots its limit: no id is given twice."""
+        """No id is given twice, although a log may overshoot its limit."""
         self.assertLess(growth_limit(stored) + LATE, stored + GROWTH)
         self.assertLess(growth_limit(stored) + LATE, beginning_after(stored))
         self.assertGreater(growth_limit(stored), stored)
 
     @given(st.integers(0, 1 << 60), st.lists(st.floats(0, 1), min_size=1, max_size=5))
     def test_starts_without_the_tree_stay_below_the_limit(self, stored: int, lives: list[float]) -> None:
-        """Any number of them: the limit is that of the stored end."""
+        """A broker may start so any number of times: the limit is that of the stored end."""
         end = stored + int(lives[0] * (growth_limit(stored) + LATE - stored))
         for life in lives[1:]:
             end += int(life * max(0, growth_limit_unknown(end) + LATE - end))
@@ -109,12 +109,12 @@ class NodeTests(RegistryCase):
         self.assertEqual(self.outcome(read_all_ends(self.tree, "u")), ends)
 
     def test_a_node_that_cannot_be_decoded_is_named(self) -> None:
-        """In a ValueError."""
+        """The ValueError tells an operator which node to look at."""
         self.outcome(self.tree.create(paths.stored_ends("u", 1), b"nonsense", makepath=True))
         self.assertIn("/brokers/stored/u/1", str(self.error(read_ends(self.tree, "u", 1))))
 
     def test_the_last_broker_removes_the_stored_ends(self) -> None:
-        """Those of all brokers, with the note of the deleted topic."""
+        """It removes those of all brokers, with the note of the deleted topic."""
         self.outcome(create_topic(self.tree, "t", TopicEntry("u", {0: (1,), 1: (2,)})))
         for broker in (1, 2):
             self.outcome(write_ends(self.tree, "u", broker, ENDS, None))

@@ -119,7 +119,7 @@ class UntrustedTests(SynchronousTestCase):
         self.assertEqual(load_json(b'"\\ud83d\\ude00 \\u00e4 \xc3\xa4"'), "\U0001f600 \u00e4 \u00e4")
 
     def test_the_largest_node_is_read_or_refused_at_once(self) -> None:
-        """Also when it is refused the text stays short."""
+        """The text of a refusal stays short too."""
         for value in ([0] * 300_000, {"topics": {}, "patterns": [["a" * 1000, 1]] * 1000}, {"brokers": [1] * 300_000}):
             for read in _READERS:
                 try:
@@ -137,17 +137,17 @@ class UntrustedTests(SynchronousTestCase):
         )
     )
     def test_a_topic_is_decoded_as_it_was_encoded(self, entry: TopicEntry) -> None:
-        """With any partitions, brokers and settings."""
+        """Partitions, brokers and settings are arbitrary."""
         self.assertEqual(decode_entry("t", json.dumps(entry.to_json()).encode()), entry)
 
     @_PATIENT
     @given(st.integers(0, (1 << 63) - 1))
     def test_a_position_is_decoded_as_it_was_encoded(self, position: int) -> None:
-        """From 0 to the largest."""
+        """Every position from 0 to the largest has one form."""
         self.assertEqual(decode_position(encode_position(position)), position)
 
     def test_an_excerpt_is_short_and_printable(self) -> None:
-        """Neither control characters nor a thousand digits reach a log."""
+        """A log line must have neither control characters nor a thousand digits."""
         for value in ("\x1b[2J" * 100, b"\n" * 500, _HUGE, ["\n"] * 10**6, {"\n": 1}, 1.5, None):
             self.assertTrue(excerpt(value).isprintable())
             self.assertLess(len(excerpt(value)), 300)

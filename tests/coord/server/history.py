@@ -22,7 +22,7 @@ from logd.coord.tree.sessions import TreeSession
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.errors import DataDirectoryError
-from tests.log.doubles import MemoryFiles, PowerLoss
+from logd.testing.memory.files import MemoryFiles, PowerLoss
 from tests.log.threads import Threads
 
 FOLDER = "/coordination"

@@ -25,7 +25,7 @@ from logd.coord.server.wire.jute import encode_acl, encode_buffer, encode_ustrin
 from logd.coord.server.wire.opcodes import Opcode
 from logd.protocol.conversation.framing import FrameBuffer
 from logd.protocol.requests.fields import INT32
-from tests.log.doubles import MemoryFiles
+from logd.testing.memory.files import MemoryFiles
 from tests.log.threads import Threads
 
 FOLDER = "/coordination"

@@ -97,7 +97,7 @@ class HostileTests(SynchronousTestCase):
         self.assertTrue(rig.connect().closed)
 
     def test_a_connection_that_asks_for_no_session_is_closed(self) -> None:
-        """In time."""
+        """It has ten seconds to ask for one."""
         client = self.rig.connect()
         for _ in range(11):
             self.rig.clock.advance(1)
@@ -144,7 +144,7 @@ class HostileTests(SynchronousTestCase):
         self.assertEqual((len(modest.receive()), rig.server.pending_bytes), (1, 0))
 
     def test_waiting_lists_of_children_count_by_their_length(self) -> None:
-        """Since they wait in memory for the disk."""
+        """They wait in memory for the disk, and may be long."""
         rig = Rig(pending_bytes=20_000)
         client = rig.client()
         for number in range(1_000):
@@ -186,7 +186,7 @@ class HostileTests(SynchronousTestCase):
         self.assertEqual((self.rig.ask(client, Opcode.AUTH, body, -4)[2], client.closed), (-115, True))
 
     def test_nothing_is_taken_after_a_sessions_end(self) -> None:
-        """Not even while a slow disk keeps the connection open."""
+        """A slow disk keeps the connection open, and the client goes on sending."""
         client = self.rig.client()
         client.send(request(1, Opcode.CLOSE_SESSION))
         self.assertEqual(client.transport.producerState, "paused")
@@ -293,7 +293,7 @@ class SlowDiskTests(SynchronousTestCase):
         self.assertEqual([answer[0] for answer in client.receive()], [0, 1, 2])
 
     def test_newcomers_of_a_slow_disk_are_bounded(self) -> None:
-        """Also those that come and go; all may come once the disk goes on."""
+        """Those that come and go count too, and all may come once the disk goes on."""
         rig = Rig(pending_bytes=10_000)
         known = rig.client()
         assert known.session is not None
@@ -310,7 +310,7 @@ class SlowDiskTests(SynchronousTestCase):
         self.assertIsNotNone(rig.client().session)
 
     def test_a_client_that_takes_nothing_loses_its_session(self) -> None:
-        """When it is due, and its connection with it."""
+        """It ends when it is due, and the connection with it."""
         rig = Rig()
         client = rig.client(ConnectRequest(0, 4_000))
         client.connection.pauseProducing()

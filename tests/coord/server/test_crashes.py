@@ -21,7 +21,7 @@ class TreeHistoryTests(SynchronousTestCase):
     """The tree's promise over random crashes, and that each sync is needed for it."""
 
     def test_every_recovered_tree_is_one_that_was(self) -> None:
-        """With its sessions and ephemeral nodes, and with every change that a client was told of."""
+        """It has its sessions and ephemeral nodes, and every change that a client was told of."""
         crashes = snapshots = 0
         for seed in range(FIRST, FIRST + HISTORIES):
             history = TreeHistory(seed)
@@ -32,7 +32,7 @@ class TreeHistoryTests(SynchronousTestCase):
         self.assertGreater(snapshots, HISTORIES)
 
     def test_every_sync_is_needed(self) -> None:
-        """With any one kind of sync taken out of the code some history goes wrong."""
+        """Some history goes wrong if any one kind of sync is taken out of the code."""
         sites: set[str] = set()
         for seed in range(60):
             history = TreeHistory(seed)

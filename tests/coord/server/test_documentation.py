@@ -73,7 +73,7 @@ class FilesTests(SynchronousTestCase):
             self.assertEqual((name, encode_change(change)), (name, self.vectors[name]))
             self.assertEqual(decode_change(change.zxid, self.vectors[name]), change)
 
-    def test_a_files_head_and_a_record_have_the_bytes_of_the_page(self) -> None:
+    def test_head_and_record_have_the_bytes_of_the_page(self) -> None:
         """The head is decoded too."""
         self.assertEqual(encode_head(ChangeFileHead(0, SALT)), self.vectors[HEAD])
         self.assertEqual(decode_head(self.vectors[HEAD]), ChangeFileHead(0, SALT))

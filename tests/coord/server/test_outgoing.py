@@ -27,7 +27,7 @@ class OutgoingTests(SynchronousTestCase):
         return data
 
     def test_answers_sent_while_held_leave_in_one_write(self) -> None:
-        """At the end of the hold; else each leaves at once."""
+        """They leave at the end of the hold; without one each leaves at once."""
         self.outgoing.send(self.make, b"1")
         self.outgoing.hold()
         self.outgoing.hold()
@@ -39,15 +39,15 @@ class OutgoingTests(SynchronousTestCase):
         self.assertEqual(self.written, [b"1", b"23"])
         self.assertEqual((self.counters.packets_sent, self.counters.bytes_sent), (3, 3))
 
-    def test_no_more_bytes_are_held_than_is_worth_it(self) -> None:
-        """Some twenty thousand make a write."""
+    def test_held_bytes_leave_once_they_fill_a_write(self) -> None:
+        """A write of some twenty thousand bytes is large enough."""
         self.outgoing.hold()
         for _ in range(10):
             self.outgoing.send(self.make, bytes(5_000))
         self.assertEqual([len(each) for each in self.written], [20_000, 20_000])
 
     def test_answers_are_encoded_when_they_are_taken(self) -> None:
-        """In order, behind those that waited before."""
+        """Their order is kept, and new ones stand behind those that wait."""
         self.outgoing.pause()
         for data in (b"1", b"2", b"3"):
             self.outgoing.send(self.make, data)
@@ -79,7 +79,7 @@ class TogetherTests(SynchronousTestCase):
     """A server's answers and events."""
 
     def test_one_sync_makes_one_write_per_connection(self) -> None:
-        """For all the answers and events that it releases."""
+        """The write has all the answers and events that the sync releases."""
         rig = Rig()
         one, other = rig.client(), rig.client()
         rig.ask(one, Opcode.CREATE, create("/a"))

@@ -71,7 +71,7 @@ class RequestTests(SynchronousTestCase):
     """The requests of clients."""
 
     def test_requests_of_kazoo_are_read_as_meant(self) -> None:
-        """Every request that kazoo can write."""
+        """The list has every request that kazoo can write."""
         world = acls(*OPEN_ACL)
         cases: list[tuple[Any, Any]] = [
             (kazoo.Create("/a", b"x", world, 0), Create("/a", b"x")),
@@ -124,7 +124,7 @@ class RequestTests(SynchronousTestCase):
         self.assertIsNot(getattr(read(kazoo.SetData("/a", b"", -1).serialize(), 5).asked, "data", None), NO_DATA)
 
     def test_a_malformed_body_is_a_protocol_violation(self) -> None:
-        """Cut short anywhere, with bytes behind it, or with lengths that lie."""
+        """It may be cut short anywhere, have bytes behind it, or lengths that lie."""
         whole = kazoo.Create("/a", b"data", acls(DIGEST), 0).serialize()
         for end in range(len(whole)):
             self.assertRaises(ProtocolViolation, read, whole[:end], Opcode.CREATE)
@@ -137,7 +137,7 @@ class RequestTests(SynchronousTestCase):
 
     @given(st.sampled_from(sorted(Opcode)), st.binary(max_size=60))
     def test_any_bytes_are_a_request_or_a_violation(self, opcode: int, body: bytes) -> None:
-        """Nothing else is raised."""
+        """A client's bytes must raise nothing else."""
         with contextlib.suppress(ProtocolViolation):
             read(body, opcode)
 
@@ -152,7 +152,7 @@ class AnswerTests(SynchronousTestCase):
         return frame[20:]
 
     def test_kazoo_reads_answers_as_meant(self) -> None:
-        """To creates, reads, changes and questions for access lists."""
+        """The answers are to creates, reads, changes and questions for access lists."""
         created = Created("/a1", STAT)
         self.assertEqual(kazoo.Create.deserialize(self.body(1, created), 0), "/a1")
         path, stat = kazoo.Create2.deserialize(self.body(15, created), 0)
@@ -187,7 +187,7 @@ class AnswerTests(SynchronousTestCase):
         self.assertEqual(frame, pack(">iiqi", 16, 7, 99, -103))
 
     def test_an_event_has_the_zxid_of_its_change(self) -> None:
-        """Its xid is -1."""
+        """Its xid is -1, which no request has."""
         frame = encode_event(99, WatchEvent(EventType.CHANGED, "/a"))
         self.assertEqual(frame[:20], pack(">iiqi", len(frame) - 4, -1, 99, 0))
         self.assertEqual(tuple(kazoo.Watch.deserialize(frame, 20)[0]), (3, 3, "/a"))
@@ -197,7 +197,7 @@ class HandshakeTests(SynchronousTestCase):
     """The first exchange of a connection."""
 
     def test_both_forms_of_a_connect_request_are_read(self) -> None:
-        """As they were written, and as kazoo writes the newer one."""
+        """They are read as they were written, the newer one also as kazoo writes it."""
         for asked in (ConnectRequest(5, 10_000, 3, b"secret", True), ConnectRequest(5, 10_000, has_read_only=False)):
             frame = encode_connect_request(asked)
             self.assertEqual(decode_connect_request(frame, 4, len(frame)), asked)
@@ -205,7 +205,7 @@ class HandshakeTests(SynchronousTestCase):
         self.assertEqual(decode_connect_request(theirs, 0, len(theirs)), ConnectRequest(9, 8000, 2, b"pw"))
 
     def test_a_connect_response_has_a_flag_for_newer_clients(self) -> None:
-        """For those that sent one; older clients do not know it."""
+        """Older clients, which sent none, do not know it."""
         response = ConnectResponse(4000, 3, b"secret")
         frame = encode_connect_response(response)
         self.assertEqual(encode_connect_response(response, False)[4:], frame[4:-1])
@@ -214,7 +214,7 @@ class HandshakeTests(SynchronousTestCase):
         self.assertEqual((theirs.time_out, theirs.session_id, theirs.passwd), (4000, 3, b"secret"))
 
     def test_a_malformed_connect_request_is_a_protocol_violation(self) -> None:
-        """Cut short, with a byte behind it, empty, or with a huge password."""
+        """It may be cut short, have a byte too many, be empty, or have a huge password."""
         frame = encode_connect_request(ConnectRequest(5, 10_000, 3, b"secret"))[4:]
         for wrong in (frame[:-2], frame + b"x", b"", frame[:24] + pack(">i", 1 << 20) + bytes(1 << 20)):
             self.assertRaises(ProtocolViolation, decode_connect_request, wrong, 0, len(wrong))

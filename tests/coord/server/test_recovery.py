@@ -16,7 +16,7 @@ from logd.coord.server.storage.snapshots import write_snapshot
 from logd.coord.tree.changes import Change, NodeMade
 from logd.errors import DataDirectoryError
 from logd.log.recovery.flush_mark import write_mark
-from tests.log.doubles import MemoryFiles
+from logd.testing.memory.files import MemoryFiles
 from tests.log.threads import Threads
 
 FOLDER = "/coordination"
@@ -82,14 +82,14 @@ class RecoveryTests(FolderCase):
         self.assertEqual((found.last, found.head), (3, ChangeFileHead(2, SALT)))
 
     def test_changes_of_the_snapshot_are_not_replayed(self) -> None:
-        """Only those behind it."""
+        """The changes behind it are."""
         self.put_changes(0, 1, 2, 3)
         write_snapshot(self.files, FOLDER, 2, [b"piece"])
         found = self.recover()
         self.assertEqual((found.pieces, found.changes), ([b"piece"], [(3, b"change 3")]))
 
     def test_a_torn_tail_is_cut_and_reported(self) -> None:
-        """At any byte: no client was told of that record."""
+        """No client was told of that record, at whatever byte it was torn."""
         whole = self.put_changes(0, 1, 2)
         for end in range(len(whole) - len(record(2, 1)) + 1, len(whole)):
             self.put(changes_name(0), whole[:end])
@@ -113,7 +113,7 @@ class RecoveryTests(FolderCase):
         self.assertEqual(self.recover().last, 1)
 
     def test_unfinished_files_are_removed(self) -> None:
-        """A snapshot that was never renamed."""
+        """A snapshot that was never renamed is such a file."""
         self.put("snapshot.0000000000000001.tmp", b"half")
         self.recover()
         self.assertEqual(self.files.list(FOLDER), [])
@@ -123,7 +123,7 @@ class DamageTests(FolderCase):
     """Acknowledged changes that cannot be read."""
 
     def test_a_changed_byte_is_an_error_with_its_remedy(self) -> None:
-        """At any place that later records, or the mark, vouch for."""
+        """Later records, or the mark, vouch for the place."""
         whole = self.put_changes(0, 1, 2, 3)
         write_mark(self.files, FOLDER, 3)
         for at in range(len(whole)):
@@ -141,7 +141,7 @@ class DamageTests(FolderCase):
             self.refused(changes_name(0), f"damaged at byte {first}", "--salvage")
 
     def test_a_missing_file_is_noticed(self) -> None:
-        """From the start, the middle or the end."""
+        """It may be the first, the middle or the last one."""
         for base, *zxids in ((0, 1, 2), (2, 3, 4), (4, 5, 6)):
             self.put_changes(base, *zxids)
         write_mark(self.files, FOLDER, 6)
@@ -213,7 +213,7 @@ class SnapshotTests(FolderCase):
                 self.refused(changes_name(0))
 
     def test_two_damaged_snapshots_are_an_error(self) -> None:
-        """It names the newest."""
+        """The error names the newest of them."""
         write_snapshot(self.files, FOLDER, 2, [b"two"])
         write_snapshot(self.files, FOLDER, 4, [b"four"])
         for zxid in (2, 4):
@@ -221,7 +221,7 @@ class SnapshotTests(FolderCase):
         self.refused(snapshot_name(4))
 
     def test_no_changed_byte_of_a_snapshot_passes(self) -> None:
-        """Nor does a missing piece."""
+        """A missing piece is noticed too."""
         write_snapshot(self.files, FOLDER, 2, [b"one", b"one", b"two"])
         path = f"{FOLDER}/{snapshot_name(2)}"
         content = self.files.open_for_reading(path).read_at(0, 1000)
@@ -324,8 +324,8 @@ class JournalTests(FolderCase):
         self.assertEqual((self.flushed, self.failures, told), ([1, 3], [], [True, False]))
         self.assertEqual([zxid for zxid, _ in self.recover().changes], [1, 2, 3])
 
-    def test_a_file_that_could_not_be_made_begins_with_its_head(self) -> None:
-        """Once there is room, whether it could not be made or not be filled."""
+    def test_a_file_made_late_begins_with_its_head(self) -> None:
+        """It is written once there is room, after a failed creation and a failed write."""
         self.files.errors["create"] = [OSError(28, "no space left on device")]
         self.append(1)
         self.turn()

@@ -106,8 +106,8 @@ class SalvageTests(SynchronousTestCase):
         self.data()
         self.assertGreater(self.rig.server.last_zxid, last)
 
-    def test_a_loss_of_power_leaves_the_damaged_tree_or_the_saved_one(self) -> None:
-        """At any moment of the salvage."""
+    def test_a_loss_of_power_loses_no_salvaged_change(self) -> None:
+        """Power is lost at any moment of the salvage; the damaged tree or the saved one is left."""
         for power in range(1, 12):
             for seed in range(10):
                 self.setUp()
@@ -126,13 +126,13 @@ class SalvageTests(SynchronousTestCase):
                 self.assertEqual(self.data(), self.before)
 
     def test_a_sound_folder_loses_nothing(self) -> None:
-        """And none is reported."""
+        """An operator who runs salvage by mistake reads of no loss."""
         found = survey(self.rig.files, FOLDER)
         self.assertEqual(found.losses, [])
         self.assertEqual({path: node.data for path, node in found.tree.nodes.items()}, self.before)
 
     def test_the_damaged_files_are_kept(self) -> None:
-        """Under other names, for a second attempt by hand."""
+        """They have other names, for a second attempt by hand."""
         self.flip(8)
         self.salvaged()
         names = self.rig.files.list(FOLDER)

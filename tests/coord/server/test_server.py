@@ -28,7 +28,7 @@ class SessionTests(SynchronousTestCase):
         self.rig = Rig()
 
     def test_a_client_gets_its_timeout_within_the_bounds(self) -> None:
-        """4 to 40 seconds here."""
+        """The bounds are 4 and 40 seconds here."""
         for asked, granted in ((10_000, 10_000), (1, 4_000), (1 << 30, 40_000)):
             session = self.rig.client(ConnectRequest(0, asked)).session
             assert session is not None
@@ -44,7 +44,7 @@ class SessionTests(SynchronousTestCase):
         self.assertNotEqual(client.transport.value(), b"")
 
     def test_a_client_comes_back_with_its_password(self) -> None:
-        """To its session and ephemeral nodes, also after a restart."""
+        """It finds its session and ephemeral nodes again, also after a restart."""
         first = self.rig.client()
         self.rig.ask(first, Opcode.CREATE, create("/e", flags=1))
         first.lose()
@@ -57,7 +57,7 @@ class SessionTests(SynchronousTestCase):
         self.assertEqual(self.rig.ask(again, Opcode.EXISTS, read("/e"))[2], 0)
 
     def test_a_wrong_password_gets_no_session(self) -> None:
-        """Nor does a session that is over; the connection is closed."""
+        """A session that is over is refused in the same way, and the connection is closed."""
         first = self.rig.client()
         wrong = self.rig.client(come_back(first, bytes(16)))
         self.assertEqual((wrong.session, wrong.closed), (ConnectResponse(), True))
@@ -73,12 +73,12 @@ class SessionTests(SynchronousTestCase):
         self.assertEqual(self.rig.ask(second, Opcode.SYNC, pack(">i1s", 1, b"/"))[2], 0)
 
     def test_a_client_that_has_seen_more_is_sent_away(self) -> None:
-        """On this server it would go back in time."""
+        """It would go back in time on this server."""
         client = self.rig.client(ConnectRequest(1 << 40, 10_000))
         self.assertEqual((client.session, client.closed), (None, True))
 
     def test_a_silent_session_expires_with_its_nodes(self) -> None:
-        """One that pings lives."""
+        """A session that pings lives on and is told of the end of those nodes."""
         silent, watcher = self.rig.client(ConnectRequest(0, 4_000)), self.rig.client(ConnectRequest(0, 4_000))
         self.rig.ask(silent, Opcode.CREATE, create("/e", flags=1))
         self.assertEqual(self.rig.ask(watcher, Opcode.EXISTS, read("/e", True))[2], 0)
@@ -90,7 +90,7 @@ class SessionTests(SynchronousTestCase):
         self.assertEqual(self.rig.ask(watcher, Opcode.EXISTS, read("/e"))[2], -101)
 
     def test_a_standstill_expires_no_session(self) -> None:
-        """After a minute in which the process did not run each client has its chance."""
+        """Each client has its chance after a minute in which the process did not run."""
         client = self.rig.client(ConnectRequest(0, 4_000))
         self.rig.clock.advance(60)
         self.rig.clock.advance(0)
@@ -123,7 +123,7 @@ class OrderTests(SynchronousTestCase):
         self.first, self.second = self.rig.client(), self.rig.client()
 
     def test_a_change_is_answered_once_it_is_on_the_disk(self) -> None:
-        """Nor is it shown to another client before."""
+        """It is not shown to another client before that either."""
         self.first.send(request(1, Opcode.CREATE, create("/a")))
         self.second.send(request(1, Opcode.EXISTS, read("/a")))
         self.rig.clock.advance(0)
@@ -132,7 +132,7 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual([self.first.receive()[0][2], self.second.receive()[0][2]], [0, 0])
 
     def test_an_event_comes_before_the_data(self) -> None:
-        """Before any answer that shows the change it tells of."""
+        """Any answer that shows the change comes behind the event."""
         self.rig.ask(self.first, Opcode.CREATE, create("/a", b"old"))
         self.rig.ask(self.second, Opcode.GET_DATA, read("/a", True))
         self.first.send(request(2, Opcode.SET_DATA, set_data("/a", b"new")))
@@ -142,14 +142,14 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual((event[:3], answer[0], answer[3][:7]), ((-1, 4, 0), 2, pack(">i3s", 3, b"new")))
 
     def test_answers_come_in_the_order_of_requests(self) -> None:
-        """Those that are refused too."""
+        """Requests that are refused are answered in their turn too."""
         frames = [request(1, Opcode.CREATE, create("/a")), request(2, 999), request(3, Opcode.EXISTS, read("/a"))]
         self.first.send(b"".join(frames))
         self.rig.settle()
         self.assertEqual([(xid, error) for xid, _, error, _ in self.first.receive()], [(1, 0), (2, -6), (3, 0)])
 
     def test_the_end_of_a_session_is_answered_last(self) -> None:
-        """Then the connection closes."""
+        """The connection closes behind it."""
         self.first.send(request(1, Opcode.CREATE, create("/a")) + request(2, Opcode.CLOSE_SESSION))
         self.rig.settle()
         self.assertEqual([answer[0] for answer in self.first.receive()], [1, 2])
@@ -160,7 +160,7 @@ class FailureTests(SynchronousTestCase):
     """A disk that fails."""
 
     def test_clients_wait_for_a_full_disk(self) -> None:
-        """Also for a new session; with room all are answered, in the same sessions."""
+        """New sessions wait too; with room all are answered, in the same sessions."""
         rig = Rig()
         client = rig.client()
         rig.files.room = 0
@@ -200,7 +200,7 @@ class FailureTests(SynchronousTestCase):
         self.assertEqual(rig.ask(again, Opcode.EXISTS, read("/e"))[2], 0)
 
     def test_a_tree_that_cannot_be_recovered_is_served_once_mended(self) -> None:
-        """Without a new start; until then the problem is reported."""
+        """It needs no new start, and the problem is reported until then."""
         rig = Rig()
         client = rig.client()
         rig.ask(client, Opcode.CREATE, create("/a"))
@@ -232,7 +232,7 @@ class FailureTests(SynchronousTestCase):
             self.assertEqual((rig.clock.getDelayedCalls(), rig.files.locks), ([], {}))
 
     def test_a_snapshot_without_room_is_tried_again(self) -> None:
-        """In a minute, and nothing is left behind meanwhile."""
+        """The next attempt comes in a minute, and nothing is left behind meanwhile."""
         rig = Rig(snapshot_bytes=300)
         client = rig.client()
         rig.files.errors["rename"] = [OSError(28, "no space left on device")]
@@ -250,7 +250,7 @@ class FailureTests(SynchronousTestCase):
         self.assertEqual([name for name in rig.files.list(FOLDER) if name.endswith(".tmp")], [])
 
     def test_a_stop_keeps_sessions_and_nodes(self) -> None:
-        """For the next start, and it lets go of the folder."""
+        """The next start finds them, and the folder is free for it."""
         rig = Rig()
         client = rig.client()
         rig.ask(client, Opcode.CREATE, create("/e", flags=1))

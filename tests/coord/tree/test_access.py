@@ -39,7 +39,7 @@ class DigestTests(SynchronousTestCase):
     """The scheme digest."""
 
     def test_a_digest_is_that_of_zookeepers_documentation(self) -> None:
-        """The example of its DigestAuthenticationProvider."""
+        """The vector is the example of its DigestAuthenticationProvider."""
         self.assertEqual(digest_identity(b"super:test"), Identity("digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="))
 
     def test_an_identity_does_not_show_itself_in_a_log(self) -> None:
@@ -64,7 +64,7 @@ class AccessTests(SynchronousTestCase):
         return self.ask(Create("/n", acl=acl), *who)
 
     def test_each_request_needs_its_permission(self) -> None:
-        """On the node, or on the parent for making and removing."""
+        """Making and removing need that of the parent, all else that of the node."""
         requests: dict[Request, Permission] = {
             GetData("/n"): Permission.READ,
             GetChildren("/n"): Permission.READ,
@@ -87,21 +87,21 @@ class AccessTests(SynchronousTestCase):
                 self.assertEqual(not isinstance(self.ask(request, BOB, ALICE), NoAuth), allowed, (request, granted))
 
     def test_auth_stands_for_every_identity_of_the_client(self) -> None:
-        """Not for its address; a client with nothing else is refused."""
+        """Its address does not count, and a client with nothing else is refused."""
         address = Identity("ip", "10.0.0.1")
         self.make(Acl(31, "auth", ""), who=(address, ALICE, BOB))
         self.assertEqual(self.tree.nodes["/n"].acl, (Acl(31, "digest", ALICE.id), Acl(31, "digest", BOB.id)))
         self.assertIsInstance(self.ask(Create("/m", acl=(Acl(31, "auth", ""),)), address), InvalidAcl)
 
     def test_an_address_list_allows_a_network(self) -> None:
-        """Of the scheme ip; other networks and the other family are shut out."""
+        """Addresses outside it, and those of the other family, are shut out."""
         self.make(Acl(31, "ip", "10.1.0.0/16"))
         self.assertIsInstance(self.ask(GetData("/n"), Identity("ip", "10.2.0.1")), NoAuth)
         self.assertIsInstance(self.ask(GetData("/n"), Identity("ip", "::1")), NoAuth)
         self.assertNotIsInstance(self.ask(GetData("/n"), Identity("ip", "10.1.200.1")), NoAuth)
 
     def test_a_list_that_names_no_one_is_refused(self) -> None:
-        """In making a node, and in changing its list."""
+        """It is refused in making a node and in changing its list."""
         self.make(*OPEN_ACL)
         for acl in (
             (),

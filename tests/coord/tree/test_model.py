@@ -238,7 +238,7 @@ class ModelTests(SynchronousTestCase):
     """The tree and the model under random requests."""
 
     def test_the_tree_agrees_with_the_model(self) -> None:
-        """Through requests of several sessions, roll-backs, lost connections and restarts."""
+        """The machine makes requests of several sessions, roll-backs, lost connections and restarts."""
         run_state_machine_as_test(
             TreeMachine, settings=settings(max_examples=100, stateful_step_count=50, deadline=None)
         )

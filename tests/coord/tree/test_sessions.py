@@ -30,8 +30,8 @@ class SessionTrackerTests(SynchronousTestCase):
         self.assertEqual(self.run_for(0.5), [2])
         self.assertEqual(self.run_for(2), [2, 1])
 
-    def test_a_session_that_is_heard_of_has_its_whole_timeout_again(self) -> None:
-        """From then on."""
+    def test_a_ping_gives_the_whole_timeout_again(self) -> None:
+        """The time before that does not count any more."""
         self.tracker.add(1, 3.0, self.now)
         self.run_for(2.5)
         self.tracker.heard(1, self.now)
@@ -47,7 +47,7 @@ class SessionTrackerTests(SynchronousTestCase):
         self.assertEqual(self.run_for(0.5), [1])
 
     def test_a_session_heard_of_after_a_pause_gets_its_timeout(self) -> None:
-        """No more than that, although it is heard of before anything looks."""
+        """It gets no more than that, although it is heard of before anything looks."""
         self.tracker.add(1, 3.0, self.now)
         self.now += 1_000
         self.tracker.heard(1, self.now)
@@ -55,7 +55,7 @@ class SessionTrackerTests(SynchronousTestCase):
         self.assertEqual(self.run_for(0.5), [1])
 
     def test_a_clock_that_is_set_back_counts_no_time(self) -> None:
-        """In the step in which it is set back."""
+        """The step in which it is set back counts as nothing."""
         self.tracker.add(1, 3.0, self.now)
         self.now -= 1_000
         self.assertEqual(self.run_for(3), [])

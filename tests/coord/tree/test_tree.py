@@ -62,24 +62,24 @@ class TreeTests(SynchronousTestCase):
         self.assertEqual((changed.acl_version, changed.children_version), (0, -1 << 31))
 
     def test_the_first_nodes_cannot_be_deleted(self) -> None:
-        """Clients rely on them."""
+        """ZooKeeper's clients rely on them."""
         for path in ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"):
             self.assertIsInstance(self.ask(Delete(path)), BadArguments)
 
     def test_a_path_with_a_null_character_is_refused(self) -> None:
-        """By exists, as in ZooKeeper, while reading it finds no node."""
+        """An exists of it is refused, as in ZooKeeper, while a read finds no node."""
         self.assertIsInstance(self.ask(Exists("/a\0")), BadArguments)
         self.assertIsInstance(self.ask(GetData("/a\0")), NoNode)
 
     def test_nothing_is_done_without_a_session(self) -> None:
-        """Neither a read nor a change; no watch is left."""
+        """Reads and changes are refused, and no watch is left."""
         for request in (GetData("/"), Create("/a"), Multi(()), Exists("/", watch=True), Sync("/")):
             self.assertIsInstance(self.ask(request, 99), SessionExpired)
         self.assertIsInstance(self.tree.close_session(99, 0).answer, SessionExpired)
         self.assertEqual((self.tree.zxid, len(self.tree.watches.data)), (1, 0))
 
     def test_a_change_has_the_path_with_its_number(self) -> None:
-        """And the time, so that a replay gives the same tree."""
+        """It has the time too, so that a replay gives the same tree."""
         outcome = self.tree.execute(self.session, (), Create("/a-", b"x", sequence=True, ephemeral=True), 7)
         assert isinstance(outcome.answer, Created)
         self.assertEqual(outcome.answer.path, "/a-0000000000")
@@ -104,7 +104,7 @@ class TreeTests(SynchronousTestCase):
             self.assertIsInstance(self.ask(SetData(path, b"")), BadArguments)
 
     def test_the_first_of_several_errors_is_that_of_zookeeper(self) -> None:
-        """As a real ZooKeeper 3.9 answers."""
+        """The expected errors are those of a real ZooKeeper 3.9."""
         self.ask(Create("/shut", acl=(Acl(Permission.READ, "world", "anyone"),)))
         nobody = (Acl(31, "nobody", ""),)
         for request, error in (
@@ -164,12 +164,12 @@ class PathnameTests(SynchronousTestCase):
     """The paths that a node may have."""
 
     def test_absolute_paths_of_nearly_any_characters_are_allowed(self) -> None:
-        """Names of dots alone are, if there are three of them."""
+        """A name of three dots is allowed, while names of one and two are not."""
         for path in ("/", "/a", "/a/b.c", "/...", "/.a/a./..b", "/ü/日本", "/a b", "/\uf900", "/\uffef"):
             self.assertEqual(check_path(path), path)
 
     def test_relative_paths_and_control_characters_are_refused(self) -> None:
-        """As are empty and relative names, and all else that ZooKeeper refuses."""
+        """Empty names, relative names and all else that ZooKeeper refuses are too."""
         names = ("\0", "\x01", "\x1f", "\x7f", "\x9f", "\ud800", "\ue000", "\uf8ff", "\ufff0", "\uffff", "\U0001f600")
         for path in (
             "",
@@ -186,7 +186,7 @@ class PathnameTests(SynchronousTestCase):
         ):
             self.assertRaises(BadArguments, check_path, path)
 
-    def test_a_path_is_its_parents_and_its_name(self) -> None:
+    def test_a_path_consists_of_parent_and_name(self) -> None:
         """The root is its own parent and has no name."""
         self.assertEqual((parent_of("/a"), name_of("/a")), ("/", "a"))
         self.assertEqual((parent_of("/a/b"), name_of("/a/b")), ("/a", "b"))

@@ -34,7 +34,7 @@ class HoldingBackTests(HostCase):
         self.assertEqual((one.take(), self.host.held_back), (["Created"], 0))
 
     def test_a_read_of_an_unflushed_change_waits(self) -> None:
-        """Another session's too: a crash could take back what it has seen."""
+        """Another session waits too, since a crash could take back what it has seen."""
         one, other = self.connect(), self.connect()
         one.ask(Create("/a"))
         other.ask(GetData("/a"))
@@ -43,13 +43,13 @@ class HoldingBackTests(HostCase):
         self.assertEqual(other.take(), ["NodeData"])
 
     def test_a_read_is_answered_at_once_while_all_is_flushed(self) -> None:
-        """Before the call returns."""
+        """The answer comes before the call returns."""
         one = self.connect()
         one.ask(GetData("/"))
         self.assertEqual(one.take(), ["NodeData"])
 
     def test_a_flush_releases_the_answers_up_to_it(self) -> None:
-        """And no others."""
+        """Later answers wait for the next flush."""
         one = self.connect()
         for request in (Create("/a"), GetData("/a"), Create("/b"), GetData("/b")):
             one.ask(request)
@@ -68,7 +68,7 @@ class HoldingBackTests(HostCase):
         self.assertEqual(other.take(), ["NodeExists"])
 
     def test_a_watch_fires_when_its_change_is_flushed(self) -> None:
-        """Before any answer that shows the change."""
+        """Any answer that shows the change comes behind the event."""
         one, other = self.connect(), self.connect()
         other.ask(Exists("/a", watch=True))
         other.take()
@@ -79,7 +79,7 @@ class HoldingBackTests(HostCase):
         self.assertEqual(other.take(), [(EventType.CREATED, "/a"), "NodeData"])
 
     def test_a_sessions_own_watch_fires_first(self) -> None:
-        """Before the answer to its change."""
+        """The answer to its change comes behind the event."""
         one = self.connect()
         one.ask(GetData("/", watch=True))
         one.ask(SetData("/", b""))
@@ -104,7 +104,7 @@ class HoldingBackTests(HostCase):
         self.assertEqual((asking.take()[-1:], self.host.held_back), (["Stat"], 0))
 
     def test_a_request_made_while_told_is_answered_afterwards(self) -> None:
-        """Behind everything that was due before."""
+        """Everything that was due before it comes first."""
         one, other = self.connect(), self.connect()
         for each in (one, other):
             each.ask(GetData("/", watch=True))
@@ -123,7 +123,7 @@ class HoldingBackTests(HostCase):
         self.assertEqual(order, ["one", "other", "answer"])
 
     def test_requests_made_in_answers_make_no_recursion(self) -> None:
-        """Five thousand of them, each in the answer to the one before."""
+        """Each of five thousand is made in the answer to the one before."""
         one = self.connect()
         assert one.attachment is not None
         attachment, answers = one.attachment, 0
@@ -194,7 +194,7 @@ class SessionTests(HostCase):
         self.assertEqual((listener.take(), old.take()), (["no session", "no session"], []))
 
     def test_a_closed_session_ends_behind_its_answers(self) -> None:
-        """Once that is flushed; it is told of its own nodes' end first."""
+        """It ends once that is flushed, and is told of its own nodes' end first."""
         one, other = self.connect(), self.connect()
         one.ask(Create("/e", ephemeral=True))
         self.journal.flush()
@@ -233,7 +233,7 @@ class SessionTests(HostCase):
         self.assertEqual(len(self.host.tree.watches.data), 0)
 
     def test_a_lost_connection_leaves_the_session(self) -> None:
-        """Its watches are forgotten."""
+        """The watches of the connection are forgotten."""
         one = self.connect()
         one.ask(Create("/e", ephemeral=True))
         one.ask(GetData("/", watch=True))
@@ -263,7 +263,7 @@ class SessionTests(HostCase):
         self.assertEqual((again.take(), other.take()), (["no session"], [(EventType.DELETED, "/e")]))
 
     def test_a_standstill_expires_no_session(self) -> None:
-        """Not even after three hours in which the process did not run."""
+        """The process did not run for three hours, which is no client's fault."""
         one = self.connect(2_000)
         for _ in range(3):
             self.clock.advance(3_600)
@@ -297,7 +297,7 @@ class SessionTests(HostCase):
         self.assertEqual(again.take(), [CutReason.EXPIRED])
 
     def test_watches_end_when_the_host_stops(self) -> None:
-        """Also where it serves the same tree again."""
+        """A client that comes back to the same tree has to leave them again."""
         one = self.connect()
         one.ask(Exists("/a", watch=True))
         self.host.stop()
@@ -309,7 +309,7 @@ class SessionTests(HostCase):
         self.assertEqual(again.take(), ["Created"])
 
     def test_a_session_whose_client_stays_away_expires(self) -> None:
-        """After a restart, with its timeout."""
+        """It ends with its timeout after a restart."""
         self.connect(2_000)
         self.host.stop()
         host = self.make_host(Tree.restore(TreeSnapshot(), self.journal.changes))

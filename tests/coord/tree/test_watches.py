@@ -21,7 +21,7 @@ class WatchesTests(SynchronousTestCase):
         self.watches = Watches()
 
     def test_a_session_is_told_once_of_a_nodes_end(self) -> None:
-        """Although it watches data and children."""
+        """It watches data and children, and would be told twice."""
         self.watches.data.add("/a", 1)
         self.watches.children.add("/a", 1)
         self.watches.children.add("/a", 2)
@@ -30,7 +30,7 @@ class WatchesTests(SynchronousTestCase):
         self.assertEqual(len(self.watches.data) + len(self.watches.children), 0)
 
     def test_the_nodes_event_comes_before_the_parents(self) -> None:
-        """For a node that is made, and for one that is removed."""
+        """The order is the same for a node that is made and for one that is removed."""
         for happened, type_ in ((self.watches.removed, EventType.DELETED), (self.watches.made, EventType.CREATED)):
             self.watches.children.add("/", 1)
             self.watches.data.add("/a", 1)
@@ -90,7 +90,7 @@ class SetWatchesTests(SynchronousTestCase):
         self.assertEqual(self.ask(Create("/same/a")), [(EventType.CHILDREN, "/same")])
         self.assertEqual(self.ask(Create("/no")), [(EventType.CREATED, "/no")])
 
-    def test_watches_without_room_leave_none_of_them(self) -> None:
+    def test_no_watch_is_left_unless_all_have_room(self) -> None:
         """No event of the others is then lost with the failure."""
         self.tree.watches.limit_bytes = 1_000
         paths = ("/changed", "/same", "/listed", "/gone")

@@ -23,7 +23,7 @@ class ConnectionStringTests(SynchronousTestCase):
     """Servers and a chroot in one text, as ZooKeeper's own clients read it."""
 
     def test_servers_and_a_chroot_are_read(self) -> None:
-        """With and without ports, spaces, IPv6 addresses and a chroot."""
+        """Ports, spaces, IPv6 addresses and the chroot may be there or not."""
         for text, servers, chroot in (
             ("zoo", [Server("zoo", 2181)], ""),
             ("a:1, b:2 ,c", [Server("a", 1), Server("b", 2), Server("c", 2181)], ""),
@@ -43,12 +43,12 @@ class ConnectionStringTests(SynchronousTestCase):
 
     @given(st.lists(_SERVERS, min_size=1, max_size=4), _CHROOTS)
     def test_a_written_string_is_read_back(self, servers: list[Server], chroot: str) -> None:
-        """With any servers and any chroot."""
+        """The servers and the chroot are arbitrary."""
         made = ConnectionString(tuple(servers), chroot)
         self.assertEqual(parse_connection_string(str(made)), made)
 
     @given(_CHROOTS, st.sampled_from(["/", "/a", "/a/b"]))
-    def test_a_path_is_under_the_chroot_and_comes_back_without_it(self, chroot: str, path: str) -> None:
+    def test_a_path_goes_under_the_chroot_and_back(self, chroot: str, path: str) -> None:
         """A program knows only its own part of the tree."""
         address = ConnectionString((Server("a"),), chroot)
         self.assertTrue(address.full(path).startswith(chroot or "/"))
@@ -64,7 +64,7 @@ class CoordinationSettingsTests(SynchronousTestCase):
         self.assertEqual(CoordinationSettings().address.hosts, "127.0.0.1:2181")
 
     def test_a_wrong_value_is_refused_by_its_name(self) -> None:
-        """Also one of the wrong type."""
+        """A value of the wrong type is refused too."""
         for name, value in (
             ("session_timeout", 0),
             ("session_timeout", "10"),
@@ -81,7 +81,7 @@ class CoordinationSettingsTests(SynchronousTestCase):
             self.assertIn(name, str(caught.exception))
 
     def test_passwords_are_not_shown(self) -> None:
-        """Neither in a settings object's text nor in a refusal."""
+        """A settings object's text has none, nor has a refusal."""
         self.assertNotIn("secret", repr(CoordinationSettings(digests=("user:secret",))))
         with self.assertRaises(ConfigurationError) as caught:
             CoordinationSettings(digests=(":secret",))

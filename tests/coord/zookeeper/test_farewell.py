@@ -18,24 +18,24 @@ class FarewellTests(SynchronousTestCase):
         self.waiting = self.farewell.wait()
         self.farewell.begin(5.0)
 
-    def test_said(self) -> None:
-        """Callers before and after are told, and no timer is left."""
+    def test_callers_are_told_when_the_farewell_is_said(self) -> None:
+        """Callers before and after it are told, and no timer is left."""
         self.assertNoResult(self.waiting)
         self.farewell.said()
         self.successResultOf(self.waiting)
         self.successResultOf(self.farewell.wait())
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_limit(self) -> None:
-        """Callers are told after the limit; a confirmation that comes later has no effect."""
+    def test_callers_are_told_after_the_limit(self) -> None:
+        """A confirmation that comes later has no effect."""
         self.clock.advance(4.9)
         self.assertNoResult(self.waiting)
         self.clock.advance(0.1)
         self.successResultOf(self.waiting)
         self.farewell.said()
 
-    def test_cancelled(self) -> None:
-        """A caller that gives up waiting gets no error, and the others wait on."""
+    def test_a_caller_that_gives_up_gets_no_error(self) -> None:
+        """The other callers wait on."""
         other = self.farewell.wait()
         self.waiting.cancel()
         self.assertIsNone(self.successResultOf(self.waiting))

@@ -32,7 +32,7 @@ class HeartbeatTests(SynchronousTestCase):
         self.given_up += 1
 
     def test_contact_counts_from_the_sending(self) -> None:
-        """Of the message that was answered, and never goes back."""
+        """The message that was answered counts from its sending, and time never goes back."""
         self.assertEqual(self.heartbeat.last, 99.5)
         self.heartbeat.heard(101.0)
         self.heartbeat.heard(100.5)
@@ -49,7 +49,7 @@ class HeartbeatTests(SynchronousTestCase):
         self.assertEqual(self.given_up, 0)
 
     def test_an_unanswered_probe_gives_the_connection_up(self) -> None:
-        """After two thirds of the timeout, and once."""
+        """It does so once, after two thirds of the timeout."""
         self.clock.advance(1.0)
         for _ in range(3):
             self.clock.advance(1.0)
@@ -60,7 +60,7 @@ class HeartbeatTests(SynchronousTestCase):
         self.assertEqual(self.given_up, 1)
 
     def test_a_standstill_gives_nothing_up(self) -> None:
-        """After an hour's pause the answers that wait in the socket are heard first."""
+        """The answers that wait in the socket after an hour's pause are heard first."""
         self.clock.advance(1.0)
         self.clock.advance(3600.0)
         self.assertEqual(self.given_up, 0)
@@ -68,7 +68,7 @@ class HeartbeatTests(SynchronousTestCase):
         self.clock.advance(1.0)
         self.assertEqual(self.given_up, 0)
 
-    def test_an_ended_contact_leaves_no_timer(self) -> None:
+    def test_an_ended_heartbeat_leaves_no_timer(self) -> None:
         """A probe of the old connection does not count for the new one."""
         self.clock.advance(1.0)
         self.heartbeat.end()

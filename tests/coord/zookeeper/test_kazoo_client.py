@@ -74,7 +74,7 @@ class KazooSessionTests(SynchronousTestCase):
         self.assertEqual(self.order, [("answer", None), ("event", "/a")])
 
     def test_a_request_is_sent_on_its_own_connection_only(self) -> None:
-        """Never on another, or on none, even if the change was not yet told."""
+        """It is never sent on another, or on none, even if the change was not yet told."""
         self.assertTrue(self.session.send(Exists("/1"), 1, self.done))
         self.change(KazooState.SUSPENDED)
         self.assertFalse(self.session.send(Exists("/none"), 1, self.done))
@@ -87,7 +87,7 @@ class KazooSessionTests(SynchronousTestCase):
         self.assertEqual(self.order, states)
 
     def test_a_create_is_answered_before_later_calls(self) -> None:
-        """For kazoo it is two results, of which the second comes a step later."""
+        """It is two results for kazoo, of which the second comes a step later."""
         self.session.send(Create("/made"), 1, self.done)
         self.session.send(Exists("/later"), 1, self.done)
         self.turns.turn()

@@ -110,7 +110,7 @@ class KeptSessionTests(SynchronousTestCase):
         self.assertEqual(self.turns.getDelayedCalls(), [])
 
     def test_refused_credentials_end_the_session(self) -> None:
-        """At the beginning, with AuthFailed."""
+        """The caller that opens it gets AuthFailed."""
         self.played[0].events.ended(None)
         self.failureResultOf(self.opened, AuthFailed)
         self.assertIs(self.kept.state, SessionState.CLOSED)

@@ -23,7 +23,7 @@ class ReactorQueueTests(SynchronousTestCase):
         self.done: list[str] = []
 
     def test_calls_run_in_order_and_in_a_later_turn(self) -> None:
-        """None runs inside put."""
+        """None of them runs inside put."""
         for name in "abc":
             self.queue.put(partial(self.done.append, name))
         self.assertEqual(self.done, [])
@@ -31,7 +31,7 @@ class ReactorQueueTests(SynchronousTestCase):
         self.assertEqual(self.done, ["a", "b", "c"])
 
     def test_a_call_put_by_a_call_runs_next(self) -> None:
-        """Before calls that were put earlier: it belongs to the same answer."""
+        """It belongs to the same answer, so it passes calls that were put earlier."""
         self.queue.put(lambda: self.queue.put(lambda: self.done.append("create")))
         self.queue.put(lambda: self.done.append("get"))
         self.turns.turn()
@@ -75,7 +75,7 @@ class WakeupTests(SynchronousTestCase):
         return bool(select.select([self.wakeup.waiting], [], [], 0)[0])
 
     def test_the_wakeup_is_readable_while_something_waits(self) -> None:
-        """Twice woken, it is readable until both are taken."""
+        """It is woken twice here, and readable until both are taken."""
         self.assertFalse(self.readable())
         self.wakeup.waker.send(b"\0")
         self.wakeup.waker.send(b"\0")

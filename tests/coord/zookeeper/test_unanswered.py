@@ -20,7 +20,7 @@ class UnansweredWarningTests(SynchronousTestCase):
         self.warning = UnansweredWarning(self.clock, "zk:2181", lambda: 0.0)
 
     def test_silence_is_warned_of_and_reminded(self) -> None:
-        """After three seconds, again after ten minutes; an answer is reported too."""
+        """Warnings come after three seconds and after ten minutes, and an answer is reported too."""
         self.warning.begin(10.0)
         self.clock.advance(2.9)
         self.assertEqual(self.lines, [])
@@ -33,7 +33,7 @@ class UnansweredWarningTests(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_an_answer_in_time_warns_of_nothing(self) -> None:
-        """Nor does an end; a short session warns earlier."""
+        """An end does not either, and a short session warns earlier."""
         self.warning.begin(10.0)
         self.warning.answered()
         self.warning.begin(1.0)

@@ -22,7 +22,7 @@ from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings, CoordinationTls
 from logd.testing.processes.broker import free_port
 from logd.testing.processes.coordination import CoordinationProcess
-from tests.broker.doubles import Events
+from tests.broker.rig import Events
 from tests.coord.session_states import SessionStates
 from tests.integration.broker.test_tls import make_certificate
 from tests.integration.coordination.coordination import (

@@ -19,7 +19,7 @@ from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
 from tests.log.crashes.shadow import Broken, Shadow, check
 from tests.log.entries import plain, timed, wrapped
-from tests.log.losing import Loss, adopt_gaps, everything, lose, repair
+from tests.log.losses import Loss, adopt_gaps, everything, lose, repair
 from tests.log.threads import Threads
 
 ROOT = "/data"

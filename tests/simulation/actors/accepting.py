@@ -1,4 +1,4 @@
-"""Losses for good: an operator accepts that a log is gone, or has gaps made in the place of a segment."""
+"""Losses for good: an operator accepts that a log is lost, or lets a repair replace a segment by gaps."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tests.simulation.retention import payloads_in
 from tests.simulation.violation import Violation, check
 from tests.simulation.world import World
 
-#: A log that begins again begins at a multiple of this.
+#: A log whose loss was accepted begins at a multiple of this.
 JUMP = 1 << 40
 
 
 @define(eq=False)
 class Accepting:
-    """An operator at a broker whose disk is gone: `logd repair --broker --accept-loss`, for each of its partitions."""
+    """An operator who runs `logd repair --broker --accept-loss` for each partition of a broker with a new disk."""
 
     world: World
     ledger: Ledger
     host: str = "acceptor"
     random: Random = field(init=False)
-    #: What he has begun and not ended yet.
+    #: Acceptances that have begun and not ended yet.
     under_way: int = field(default=0, init=False)
     accepted: int = field(default=0, init=False)
 
@@ -42,7 +42,7 @@ class Accepting:
         self.random = self.world.random(self.host)
 
     def accept(self, broker: MemoryBroker, lost: MemoryFiles, folders: dict[Place, str]) -> None:
-        """Give up what ``lost``, the former disk of ``broker``, has in ``folders``."""
+        """Accept the loss of ``folders`` on ``lost``, the former disk of ``broker``."""
         self.under_way += 1
         clock = ProcessClock(self.world.clock)
         doing = Deferred.fromCoroutine(self._accept(clock, broker, lost, folders))
@@ -61,7 +61,7 @@ class Accepting:
         self.under_way -= 1
 
     async def _accept_one(self, admin: Admin, place: Place, payloads: list[bytes]) -> bool:
-        """Return whether the log is served."""
+        """Try to accept the loss of one log; return True once it is served."""
         try:
             accept_at = None
             async for answer in admin.repair_log(*place):
@@ -86,7 +86,7 @@ class Accepting:
 
 
 def make_gaps(broker: MemoryBroker, log: PartitionLog, number: int, ledger: Ledger) -> None:
-    """Take the segment ``number`` of a broker that does not run, for good, and let a repair make gaps of it."""
+    """Remove segment ``number`` of a broker that does not run, and let a repair make gaps in its place."""
     starts = [each[0] for each in log.segments()]
     start, end = starts[number], starts[number + 1]
     everything = payloads_in(broker.files, log.folder)

@@ -1,4 +1,4 @@
-"""Applications that consume without a group: each reads some topics, and remembers itself how far it came."""
+"""Applications that consume without a group: each reads some topics, and keeps its positions itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.simulation.world import World
 
 @define(eq=False)
 class ConsumingApplication:
-    """Reads all of ``topics``; what it has handled lasts, as if it were written to a database with the positions."""
+    """A reader of ``topics`` whose handled positions last, as if they were in a database with the results."""
 
     world: World
     ledger: Ledger
@@ -38,7 +38,7 @@ class ConsumingApplication:
         self.random = self.world.random(self.host)
 
     def start(self) -> None:
-        """Begin a life, where the last one ended."""
+        """Begin a life at the positions where the last one ended."""
         random = self.random
         self.clock = clock = ProcessClock(self.world.clock)
         self._consumer = Consumer(
@@ -76,7 +76,7 @@ class ConsumingApplication:
 
     @property
     def losses(self) -> Losses:
-        """What its streams have told of messages that were not in the log any more, in all its lives."""
+        """The losses that its streams have counted, in all its lives."""
         return self._former_losses.with_those_of(self._streams)
 
     async def _read(self, stream: MessageStream, clock: ProcessClock) -> None:

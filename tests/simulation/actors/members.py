@@ -1,4 +1,4 @@
-"""Applications that consume in a group: each reads its share, takes its time, and is killed now and then."""
+"""Applications that consume in a group: each reads its share, at times slowly, and is killed now and then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FOR_EVER = 24 * 60 * 60.0
 
 @define(eq=False)
 class Member:
-    """A consumer of ``group``, on a host of its own. ``subscriptions``: topics and compiled patterns, with streams."""
+    """A consumer of ``group`` on a host of its own. ``subscriptions``: topics or patterns, with numbers of streams."""
 
     world: World
     ledger: Ledger
@@ -111,12 +111,12 @@ class Member:
 
     @property
     def losses(self) -> Losses:
-        """What its streams have told of messages that were not in the log any more, in all its lives."""
+        """The losses that its streams have counted, in all its lives."""
         return self._former_losses.with_those_of(self._streams)
 
     @property
     def leaving(self) -> bool:
-        """Whether it was told to stop."""
+        """True once it was told to stop."""
         return self._leaving
 
     async def _read(self, stream: GroupStream, clock: ProcessClock) -> None:
@@ -157,7 +157,7 @@ class Member:
     def _taken(self, message: Message) -> None:
         assert self.coordination is not None and self.clock is not None and message.topic is not None
         if self.clock.resumed_at == self.world.clock.seconds():
-            return  # it stood still until now, with a batch half read: its timers come after what was due before
+            return  # it was paused until now with a batch half read: its timers run after those that were due before
         self.overseer.taken(self.group, self.host, self.coordination.session_id, message.topic, message.partition)
 
     async def _busy(self, clock: ProcessClock) -> None:
@@ -170,7 +170,7 @@ class Member:
         if self._explicit and item is not None:
             stream.handled(item)
         if self.random.random() < 0.05 and self.consumer is not None and self.clock is not None:
-            # On demand, and in an application's own time: it may be paused or cut off in between.
+            # An explicit commit, some time later: the application may be paused or cut off in between.
             self.clock.callLater(3.0 * self.random.random() ** 2, self._commit, self.consumer)
 
     def _commit(self, consumer: Consumer) -> None:

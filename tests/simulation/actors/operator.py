@@ -1,4 +1,4 @@
-"""Somebody outside of the groups, who works on the tree with a client of his own while their members live."""
+"""An operator outside the groups, who changes the tree by a client of his own while their members live."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
 _FOR_EVER = 24 * 60 * 60.0
-#: How often he looks again when a group has changed between the look and the move.
+#: Attempts of a move whose group changes in between.
 _ATTEMPTS = 5
-#: Values of a position's node that are none.
+#: Values of a position's node that are no positions.
 NO_POSITIONS = (b"9" * 30, b"-1", b"12 ", b"[]", b"\xff")
-#: Seconds until every member has heard of what he did, and has begun to move.
+#: Seconds until every member has heard of his change and has begun to act.
 _HEARD = 3.0
 
 
 @define(eq=False)
 class Operator:
-    """What he does is begun by ``move``, ``take`` and ``remove_entry``, and goes on by itself."""
+    """An operator whose works are begun by ``move``, ``take``, ``remove_entry``, ``spoil`` and ``write``."""
 
     world: World
     ledger: Ledger
@@ -49,9 +49,9 @@ class Operator:
     random: Random = field(init=False)
     clock: ProcessClock | None = field(default=None, init=False)
     coordination: InProcessCoordination | None = field(default=None, init=False)
-    #: What he has begun and not ended yet.
+    #: Works that have begun and not ended yet.
     under_way: int = field(default=0, init=False)
-    #: Whether he only brings to an end what he has begun.
+    #: True when he only finishes works that have begun.
     over: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -74,15 +74,15 @@ class Operator:
 
     @property
     def connected(self) -> bool:
-        """Whether he can begin something."""
+        """True when he can begin a work."""
         return self.coordination is not None and self.coordination.state is SessionState.CONNECTED
 
     def move(self, group: str, places: Sequence[TopicPartition]) -> None:
-        """Move positions of a group, each to one where it has been before."""
+        """Move positions of a group, each to one where the group has been before."""
         self._begin(self._move(group, places))
 
     def take(self, group: str, places: Sequence[TopicPartition]) -> None:
-        """Remove who owns these, claim them as another consumer does, and give them back after a while."""
+        """Remove the owners of ``places``, claim them as a consumer does, and release them after a while."""
         self._begin(self._take(group, places))
 
     def remove_entry(self, group: str, consumer: str) -> None:
@@ -90,11 +90,11 @@ class Operator:
         self._begin(self._remove_entry(group, consumer))
 
     def spoil(self, group: str, where: TopicPartition) -> None:
-        """Write what is no position over that of a partition, and a position after a while."""
+        """Overwrite a partition's position by a value that is none, and repair it after a while."""
         self._begin(self._spoil(group, where))
 
     def write(self, path: str, value: bytes) -> None:
-        """Make a node, unless it is there."""
+        """Make a node unless it exists."""
         self._begin(self._write(path, value))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -131,7 +131,7 @@ class Operator:
         try:
             await tree.set(registry.path(where), self.random.choice(NO_POSITIONS))
         except CoordinationError:
-            pass  # perhaps it is written all the same
+            pass  # it may have been written all the same
         else:
             await self._sleep(12.0)
         while True:
@@ -175,7 +175,7 @@ class Operator:
         while True:
             try:
                 await holdings.release()
-                await tree.set(paths.group(group), b"")  # nobody else would tell them that they have lost something
+                await tree.set(paths.group(group), b"")  # nothing else would tell the members that they lost something
             except CoordinationError:
                 await self._sleep(1.0)
             else:

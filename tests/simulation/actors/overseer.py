@@ -1,4 +1,4 @@
-"""Sees every change of the tree, and who is given messages: commits and deliveries are their owners' alone."""
+"""Checks of every change of the tree and every delivery: only a partition's owner may commit and get messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GroupPlace = tuple[str, str, int]
 
 @frozen
 class Turn:
-    """A tenure of a partition began by ``session``'s claim; or (0) its position was moved from outside."""
+    """The beginning of a partition's tenure by a claim of ``session``; 0 for a position moved by an operator."""
 
     zxid: int
     session: int
@@ -27,27 +27,27 @@ class Turn:
 
 @define(eq=False)
 class Overseer:
-    """Knows the tree from inside."""
+    """An observer inside the tree's server."""
 
     world: World
     tree: MemoryTree
     ledger: Ledger
-    #: Sessions that were ended although their clients were heard of: those cannot know.
+    #: Sessions that were ended while their clients were in contact: the clients cannot know it yet.
     ended: set[int] = field(factory=set, init=False)
-    #: The sessions of who works on the tree from outside of the groups.
+    #: The sessions of operators.
     operators: set[int] = field(factory=set, init=False)
     changes: int = field(default=0, init=False)
     #: Called once, at the next change, before it is journalled.
     at_next_change: Callable[[], None] | None = field(default=None, init=False)
     _turns: dict[GroupPlace, list[Turn]] = field(factory=dict, init=False)
-    #: Owners whose nodes an operator has removed: they cannot know either, until they claim again.
+    #: Owners whose nodes an operator has removed: they cannot know it either, until they claim again.
     _robbed: set[tuple[int, GroupPlace]] = field(factory=set, init=False)
 
     #: Places whose node holds no position.
     _spoiled: set[GroupPlace] = field(factory=set, init=False)
 
     def watch(self) -> None:
-        """See the changes of the tree that has just been started, and forget those that it has lost."""
+        """Observe the tree that has just been started, and forget the changes that it has lost."""
         server = self.tree.server
         assert server is not None
         storage = server.storage
@@ -57,7 +57,7 @@ class Overseer:
             self._changed(change)
             append(change)
 
-        storage.append = seen  # type: ignore[method-assign]  # what journals a change is told of it first
+        storage.append = seen  # type: ignore[method-assign]  # sees a change before it is journalled
         for place, turns in self._turns.items():
             progress = self.ledger.progress(*place)
             progress.committed = self._position(place)
@@ -73,7 +73,7 @@ class Overseer:
         }
 
     def owner(self, group: str, topic: str, partition: int) -> int:
-        """The session that owns a partition, 0 for none; -1 while nobody can tell."""
+        """Return the session that owns a partition, 0 for none; -1 while the tree does not run."""
         server = self.tree.server
         if server is None:
             return -1
@@ -81,13 +81,13 @@ class Overseer:
         return 0 if node is None else node.ephemeral_owner
 
     def _position(self, place: GroupPlace) -> int:
-        """What is stored, 0 for nothing yet."""
+        """Return the stored position, 0 for none yet."""
         assert self.tree.server is not None
         node = self.tree.server.tree.nodes.get(paths.group_offset(*place))
         return 0 if node is None else _number(node.data) or 0
 
     def taken(self, group: str, who: str, session: int, topic: str, partition: int) -> None:
-        """An application is given a message."""
+        """Check that the session of an application that gets a message owns its partition."""
         owner = self.owner(group, topic, partition)
         if owner > 0 and owner != session and session not in self.ended:
             robbed = (session, (group, topic, partition)) in self._robbed
@@ -125,7 +125,7 @@ class Overseer:
                     self._committed(change, place, data)
 
     def _claimed(self, change: Change, place: GroupPlace) -> None:
-        """A tenure begins, where the former one or an operator has left the position."""
+        """Begin a tenure, which must begin at the position left by the former one or by an operator."""
         check(place not in self._spoiled, "claimed without a position to begin at", place, change.session_id)
         self._turns.setdefault(place, []).append(Turn(change.zxid, change.session_id))
         progress = self.ledger.progress(*place)
@@ -137,7 +137,7 @@ class Overseer:
         progress.unknown = node is None or not node.data
 
     def _moved(self, change: Change, place: GroupPlace, position: int | None) -> None:
-        """It is None where what was written is no position: then nobody may claim the place, before there is one."""
+        """Note a position written by an operator; with None, no position, the place must not be claimed meanwhile."""
         self._turns.setdefault(place, []).append(Turn(change.zxid, 0))
         if position is None:
             self._spoiled.add(place)
@@ -150,7 +150,7 @@ class Overseer:
         session = turns[-1].session if turns else -1
         check(session != 0, "a commit by who claimed before the position was moved", place, change.session_id, data)
         owner = self.owner(*place)
-        # Who was robbed and not followed by anybody may commit: nothing is lost by it.
+        # An owner whose node was removed, and that has no successor, may commit: nothing is lost by it.
         followed = (change.session_id, place) not in self._robbed or session != change.session_id
         check(
             owner == change.session_id or (owner == 0 and not followed),
@@ -163,5 +163,5 @@ class Overseer:
 
 
 def _number(data: bytes) -> int | None:
-    """Return the position that a node holds; None where it holds none, which an operator has done."""
+    """Return the position in a node; None for a value that is none, written by an operator."""
     return int(data) if data.isdigit() and len(data) < 20 else None

@@ -20,21 +20,21 @@ from tests.simulation.world import World
 
 @define(eq=False)
 class ProducingApplication:
-    """Sends ``messages`` to ``topics`` one set after the other, for as long as it lives."""
+    """A producer that sends ``messages`` to ``topics``, one set after the other, for as long as it lives."""
 
     world: World
     ledger: Ledger
     host: str
     brokers: list[tuple[str, int]]
     topics: list[str]
-    #: A topic that is produced to after half of the messages.
+    #: A topic that gets messages after half of all are sent.
     late_topic: str
     messages: int
-    #: Sent at least in each life.
+    #: The least messages of each life.
     least: int
     #: Seconds between two sets, about.
     pace: float
-    #: With 0 nobody knows what has arrived.
+    #: With 0 no message is acknowledged, so that any may be missing.
     acks: int = -1
     random: Random = field(init=False)
     clock: ProcessClock | None = field(default=None, init=False)
@@ -48,13 +48,13 @@ class ProducingApplication:
 
     @property
     def finished(self) -> bool:
-        """Whether everything was sent and answered."""
+        """True when every message was sent and answered."""
         return self.sent >= self.messages and self.unanswered == 0
 
     def start(self) -> None:
         """Begin a life."""
         self._lives += 1
-        self.messages = max(self.messages, self.sent + self.least)  # so that each life has something to say
+        self.messages = max(self.messages, self.sent + self.least)  # so that each life has messages to send
         self.unanswered = 0
         world = self.world
         self.clock = clock = ProcessClock(world.clock)
@@ -78,7 +78,7 @@ class ProducingApplication:
         clock.callLater(self.pace * self.random.random(), self._send)
 
     def kill(self) -> None:
-        """End at once. What was not acknowledged may be anywhere."""
+        """End at once. Messages that were not acknowledged may be stored or not."""
         if self.clock is not None:
             self.clock.kill()
             self.world.network.graveyard.append((self.clock, self._producer))
@@ -86,7 +86,7 @@ class ProducingApplication:
             self.world.network.end_host(self.host)
 
     def close(self) -> None:
-        """Send nothing more, and close the producer, which takes as much time as it likes."""
+        """Send nothing more, and close the producer, without waiting for its end."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.close()

@@ -1,4 +1,4 @@
-"""What readers of every kind share: their bounds on compressed wrappers, and the way on behind one above them."""
+"""The bounds of all readers on compressed wrappers, and the way on behind a wrapper above them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logd.errors import WrapperTooLarge, WrongPartition
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import check
 
-#: What a wrapper may become in bytes and in messages; what producers send is far below.
+#: Bounds of an expanded wrapper in bytes and in messages; those of producers are far below.
 MOST_BYTES = 50_000
 MOST_MESSAGES = 300
 BOUNDS = {"max_decompressed": MOST_BYTES, "max_decompressed_messages": MOST_MESSAGES}
@@ -23,13 +23,13 @@ _PLACE = re.compile(r"topic '([^']+)', partition (\d+): ")
 
 @define
 class Losses:
-    """What streams have counted of messages that were not in the log any more."""
+    """Counts of a reader's streams: jumps over removed messages, and gaps."""
 
     jumps: int = 0
     gaps: int = 0
 
     def with_those_of(self, streams: Iterable[MessageStream]) -> Losses:
-        """The sum."""
+        """Return the sum of these and of the streams' own counts."""
         streams = list(streams)
         jumps, gaps = sum(stream.jumps for stream in streams), sum(stream.gaps for stream in streams)
         return Losses(self.jumps + jumps, self.gaps + gaps)
@@ -38,7 +38,7 @@ class Losses:
 def go_on_behind(
     error: WrapperTooLarge, ledger: Ledger, seek: Callable[[int, int, str], None]
 ) -> tuple[str, int, int, int]:
-    """Do what the error says: go on behind the wrapper, unless the partition was taken away meanwhile."""
+    """Follow the error's advice: go on behind the wrapper, unless the partition was taken away meanwhile."""
     setting = BOUNDS.get(error.setting)
     check(error.limit == setting and error.setting in str(error), "the error does not name the setting", str(error))
     found = _PLACE.match(str(error))

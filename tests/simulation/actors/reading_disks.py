@@ -1,4 +1,4 @@
-"""Every read that a transfer makes is looked at: the disks of a simulation can be read, so none may fail."""
+"""A check of every read of a transfer: the disks of a simulation can be read, so none may fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.violation import Violation
 
 @contextmanager
 def transfers_watched() -> Iterator[None]:
-    """Have a transfer that calls a place unreadable break a promise."""
+    """Raise Violation in a transfer that calls a place unreadable."""
 
     def unreadable(transfer: _Transfer, position: int, error: BaseException) -> None:
         raise Violation("a sound place is called unreadable", transfer._file.path, position, error)

@@ -1,4 +1,4 @@
-"""Producers of 0.7: nothing answers them, so they never wait, send again nothing, and some of what they send is bad."""
+"""Producers of 0.7: they get no answers, so they never wait or send again; some of their sets are bad."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tests.simulation.actors.reading import MOST_BYTES, MOST_MESSAGES
 from tests.simulation.ledger import BOMB, Ledger
 from tests.simulation.world import World
 
-#: Messages of a wrapper that has fewer bytes than messages.
+#: Messages of a wrapper with fewer bytes than messages.
 MANY = 200
-#: Requests that one of them sends in all its lives; a burst is that long.
+#: Requests of one producer in all its lives, which is also the length of a burst.
 REQUESTS = 40
 
 
 @define(eq=False)
 class LegacyProducer:
-    """Sends sets to a broker for as long as it lives; a connection that breaks is followed by another.
+    """A producer that sends sets to brokers for as long as it lives; it replaces a connection that breaks.
 
-    Sets that a broker has to refuse hold payloads which the ledger does not know, so nobody may ever be given them; so
-    do wrappers that brokers take, and readers do not open since they would become too much.
+    Sets that a broker must refuse hold payloads that the ledger does not know, so that no reader may ever get them. So
+    do wrappers that brokers store and readers refuse, since they would expand to too much.
     """
 
     world: World

@@ -1,1 +1,1 @@
-"""Tests of the importer without Spark: offsets, chains, plans, targets."""
+"""Tests of logd.spark.importer without Spark: offsets, chains, plans, targets."""

@@ -1,4 +1,4 @@
-"""Runs of a made-up import, for tests."""
+"""Runs of an import, made for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_of(
     lost: Sequence[Lost] = (),
     uuid: str = "",
 ) -> RunOffsets:
-    """Run ``number`` that loaded ``ranges`` behind ``before``, of messages of ten bytes."""
+    """Return run ``number``, which loaded ``ranges`` behind ``before``, of messages of ten bytes."""
     loaded = tuple(
         Loaded(lineage, start, end, (end - start) // 10, (end - start) // 10 * 10)
         for lineage, (start, end) in ranges.items()

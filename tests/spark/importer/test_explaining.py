@@ -1,4 +1,4 @@
-"""Tests of what is made of Spark's stack traces."""
+"""Tests of logd.spark.importer.explaining: a stack trace of Spark becomes a sentence."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ Permission denied: user=ada
 """
 
 
-class Gone(Exception):
-    """Asks a Java that has ended."""
+class GoneError(Exception):
+    """An error of py4j whose text would have to come from a JVM that has ended."""
 
     def __str__(self) -> str:
         raise ConnectionRefusedError("refused")
 
 
 class ExplainedTests(SynchronousTestCase):
-    """One sentence, whichever language said it."""
+    """``explained``."""
 
-    def test_ours(self) -> None:
-        """An error of ours keeps its kind, where it has one that a command knows, and its words."""
+    def test_an_error_of_logd_keeps_its_kind(self) -> None:
+        """A command gives the status of that kind, with the error's own words."""
         for name, kind in (
             ("errors.BrokerUnavailable", BrokerUnavailable),
             ("errors.CannotConnect", CannotConnect),
@@ -68,13 +68,13 @@ class ExplainedTests(SynchronousTestCase):
         error = explained(Exception("logd.errors.CorruptMessage: damaged"), "it failed")
         self.assertEqual((type(error), str(error)), (ImportFailed, "it failed: damaged"))
 
-    def test_permission(self) -> None:
-        """What HDFS refuses while files are written is told as it is before."""
+    def test_a_refusal_of_hdfs_is_told_with_its_remedy(self) -> None:
+        """The words are those of a refusal before files are written."""
         said = str(explained(Exception(JAVA.format(DENIED)), "loading failed"))
         self.assertTrue(said.startswith("loading failed: Permission denied: user=ada: give that user the right"), said)
 
-    def test_theirs(self) -> None:
-        """Of Python's errors the last line, of Java's the first cause; of a query that is wrong the first line."""
+    def test_another_error_becomes_its_cause(self) -> None:
+        """The cause is the last line of Python's traceback, the first cause of Java's, or the query's first line."""
         for text, reason in (
             (
                 JAVA.format(PYTHON.format("ModuleNotFoundError: No module named 'logd'")),
@@ -94,33 +94,33 @@ class ExplainedTests(SynchronousTestCase):
             error = explained(Exception(text), "loading failed")
             self.assertEqual((type(error), str(error)), (ImportFailed, f"loading failed in Spark: {reason}"))
 
-    def test_nobody_to_ask(self) -> None:
-        """Where the Java has ended, which would have the words, that is said."""
+    def test_an_ended_jvm_is_said_to_have_ended(self) -> None:
+        """The error's text cannot be read any more."""
         self.assertEqual(
-            str(explained(Gone(), "loading failed")), "loading failed in Spark: its JVM has ended (refused)"
+            str(explained(GoneError(), "loading failed")), "loading failed in Spark: its JVM has ended (refused)"
         )
 
 
 class RemediedTests(SynchronousTestCase):
-    """An error of a read, in the words of the command."""
+    """``remedied``, which puts errors of a read in the words of the command."""
 
-    def test_loss(self) -> None:
-        """Of messages that went during a load, the one remedy is the import's."""
+    def test_a_loss_during_a_load_has_the_imports_remedy(self) -> None:
+        """An option of the data source does not exist in the command."""
         lost = "loading failed: messages from 5 to 9 are lost; with failOnDataLoss=false they are left out"
         said = remedied(DataLost(lost))
         self.assertIsInstance(said, DataLost)
         self.assertIn("messages from 5 to 9 are lost; run the import again", str(said))
         self.assertNotIn("failOnDataLoss", str(said))
 
-    def test_wrapper(self) -> None:
-        """A wrapper that is too large names the command's option, and no way that an import does not have."""
+    def test_a_wrapper_too_large_names_the_commands_option(self) -> None:
+        """An import cannot continue after a wrapper, so that advice is left out."""
         wrong = WrapperTooLarge("maxDecompressedMessages", 9, 5, 50, "topic 't', partition 0: ")
         said = str(remedied(ImportFailed(f"loading failed: {wrong}")))
         self.assertIn("raise --max-decompressed-messages", said)
         self.assertNotIn("maxDecompressed", said)
         self.assertNotIn("continue after", said)
 
-    def test_others(self) -> None:
-        """Others stay as they are."""
+    def test_another_error_stays_as_it_is(self) -> None:
+        """Its text names no option of the data source."""
         error = ImportFailed("no")
         self.assertIs(remedied(error), error)

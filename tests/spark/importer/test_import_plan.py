@@ -1,4 +1,4 @@
-"""Tests of what a run is going to load."""
+"""Tests of logd.spark.importer.import_plan: the ranges that a run loads."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.offsets import Lineage, RunOffsets
 from tests.spark.importer.runs import A0, A1, AGAIN0, run_of
 
-#: Where a log begins anew that was lost: at a multiple of 2^40.
+#: The position at which a lost log begins anew, a multiple of 2^40.
 ANEW = 1 << 40
 
 
 def ranges_of(planned: Plan) -> dict[Lineage, tuple[int, int]]:
-    """What is to be loaded."""
+    """Return the ranges to be loaded, by partition."""
     return {each.lineage: (each.start, each.end) for each in planned.ranges}
 
 
 class PlanTests(SynchronousTestCase):
-    """From the target's positions to the visible ends."""
+    """``plan``, from the target's positions to the visible ends."""
 
-    def test_goes_on(self) -> None:
-        """A known partition goes on; a new one begins where it is told to; what has nothing new is left out."""
+    def test_a_run_goes_on_where_the_target_ends(self) -> None:
+        """A new partition begins where it is told to, and one with nothing new is left out."""
         states = [LogState(A1, 0, 70, 30), LogState(A0, 5, 90, 0), LogState(Lineage("b", "u", 0), 0, 40, 0)]
         planned = plan(states, {A0: 50, Lineage("b", "u", 0): 40}, False)
         self.assertEqual(ranges_of(planned), {A0: (50, 90), A1: (30, 70)})
@@ -37,14 +37,14 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual((planned.bytes, planned.lost, planned.notices), (80, (), ()))
         self.assertEqual(planned.reached, {("a", 0): 90, ("a", 1): 70, ("b", 0): 40})
 
-    def test_positions_of_others_stay(self) -> None:
-        """Topics that are not imported now keep their positions."""
+    def test_positions_of_other_topics_stay(self) -> None:
+        """Those topics are not imported now, and may be later."""
         self.assertEqual(plan([LogState(A0, 0, 10, 0)], {A1: 5}, False).positions, {A0: 10, A1: 5})
 
-    def test_log_that_begins_behind(self) -> None:
-        """A position before the log's start is an error, or the messages up to there are told of as lost.
+    def test_a_position_before_the_log_is_a_loss(self) -> None:
+        """The loss is an error, or is accepted and recorded with both positions.
 
-        The log's start may be where retention came to, or where a log begins anew that was lost: far above every id.
+        The log's start may have been moved by retention, or be that of a lost log that begins anew, far above all ids.
         """
         for start in (60, ANEW):
             states = [LogState(A0, start, start + 30, 0)]
@@ -56,16 +56,16 @@ class PlanTests(SynchronousTestCase):
             self.assertEqual([(each.start, each.end) for each in planned.lost], [(50, start)])
             self.assertIn(f"from 50 to {start}", planned.notices[0])
 
-    def test_log_that_begins_behind_with_nothing_in_it(self) -> None:
-        """The loss is told of at once, not only when there is something to load, and the position moves behind it."""
+    def test_a_loss_is_told_without_new_messages(self) -> None:
+        """The position moves behind it, so that it is not told again."""
         states = [LogState(A0, ANEW, ANEW, 0)]
         self.assertRaises(DataLost, plan, states, {A0: 50}, False)
         planned = plan(states, {A0: 50}, True)
         self.assertEqual((ranges_of(planned), planned.positions), ({}, {A0: ANEW}))
         self.assertEqual([(each.start, each.end) for each in planned.lost], [(50, ANEW)])
 
-    def test_made_again(self) -> None:
-        """A topic under another uuid is an error, or begins anew; the next plan says nothing more about it."""
+    def test_a_topic_created_again_is_a_loss_once(self) -> None:
+        """The topic begins anew, and the next plan says nothing more about it."""
         states = [LogState(AGAIN0, 0, 20, 0)]
         with self.assertRaisesRegex(DataLost, "the topic was created again, as uuid-of-another-a"):
             plan(states, {A0: 50, A1: 7}, False)
@@ -74,14 +74,14 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual([(each.lineage, each.start, each.end) for each in planned.lost], [(A0, 50, -1)])
         self.assertEqual(plan([LogState(AGAIN0, 0, 30, 0)], planned.positions, False).lost, ())
 
-    def test_more_partitions(self) -> None:
-        """A partition that was added to a known topic is none that was created again."""
+    def test_an_added_partition_is_no_topic_created_again(self) -> None:
+        """Its uuid is the topic's."""
         self.assertEqual(ranges_of(plan([LogState(A1, 0, 20, 0)], {A0: 50}, False)), {A1: (0, 20)})
 
-    def test_shorter_than_loaded(self) -> None:
-        """A log that ends before what was loaded is an error, or a loss behind which what comes next is loaded.
+    def test_a_log_shorter_than_loaded_is_a_loss(self) -> None:
+        """The loss is an error, or is accepted; then loading goes on at the log's new end.
 
-        To leave the partition out would pass over, without a word, what the log gets until it has grown to there.
+        Leaving the partition out would silently pass over all messages until the log has grown to its former end.
         """
         states = [LogState(A0, 0, 40, 0), LogState(A1, 0, 10, 0)]
         with self.assertRaisesRegex(DataLost, "unknown number of messages between 40 and 50.*ends at 40"):
@@ -93,16 +93,15 @@ class PlanTests(SynchronousTestCase):
         after = plan([LogState(A0, 0, 70, 0)], planned.positions, False)
         self.assertEqual(ranges_of(after), {A0: (40, 70)})
 
-    def test_first_out_of_range(self) -> None:
-        """A new partition cannot begin behind its end."""
+    def test_a_first_position_behind_the_end_is_refused(self) -> None:
+        """No message would be loaded until the log has grown to there."""
         with self.assertRaisesRegex(OffsetOutOfRange, "cannot begin at 41"):
             plan([LogState(A0, 0, 40, 41)], {}, True)
 
     @settings(deadline=None)
     @given(st.data())
-    def test_runs_follow_one_another(self, data: st.DataObject) -> None:
-        """Whatever logs do (grow, lose their start, begin anew far behind, are created again), what is planned makes a
-        chain without a gap, and every id that is neither lost nor behind the end is loaded once."""
+    def test_runs_make_a_chain_without_a_gap(self, data: st.DataObject) -> None:
+        """Logs grow, lose their start, begin anew or are created again, and no range is loaded twice."""
         uuids = {0: 1, 1: 1}
         logs = {0: (0, 0), 1: (0, 0)}
         runs: list[RunOffsets] = []

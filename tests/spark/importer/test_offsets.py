@@ -1,4 +1,4 @@
-"""Tests of ``_offsets.json`` and of what holds one run to the next."""
+"""Tests of ``_offsets.json``, and of the chain from one run to the next."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ _LINEAGES = st.builds(Lineage, st.sampled_from("abc"), st.sampled_from(["u", "v"
 _RANGES = st.tuples(st.integers(0, 1 << 62), st.integers(0, 1 << 62)).map(lambda pair: (min(pair), max(pair)))
 
 
-class FileTests(SynchronousTestCase):
-    """The file."""
+class OffsetsFileTests(SynchronousTestCase):
+    """``RunOffsets`` as a file."""
 
     @settings(deadline=None)
     @given(st.dictionaries(_LINEAGES, _RANGES), st.dictionaries(_LINEAGES, st.integers(0, 1 << 62)))
-    def test_round_trip(self, ranges: dict[Lineage, tuple[int, int]], others: dict[Lineage, int]) -> None:
-        """What is written is what is read."""
+    def test_offsets_are_read_as_they_were_written(
+        self, ranges: dict[Lineage, tuple[int, int]], others: dict[Lineage, int]
+    ) -> None:
+        """Positions of partitions that were not loaded are among them."""
         offsets = run_of(7, ranges, evolve(run_of(6, {}), positions=others), lost=[Lost(A0, 1, -1, "why")])
         self.assertEqual(RunOffsets.from_bytes(offsets.to_bytes(), "there"), offsets)
 
-    def test_damaged(self) -> None:
-        """Whatever is no such file is refused, with the place named; so are counts that do not add up."""
+    def test_a_damaged_offsets_file_is_refused(self) -> None:
+        """The place is named, also where counts do not add up."""
         good = json.loads(run_of(1, {A0: (0, 100)}).to_bytes())
         values: tuple[Any, ...] = (
             [],
@@ -50,17 +52,17 @@ class FileTests(SynchronousTestCase):
             with self.assertRaises(TargetError):
                 RunOffsets.from_bytes(whole[:cut], "there")
 
-    def test_gaps(self) -> None:
-        """What no message takes of a range is a gap."""
+    def test_bytes_without_messages_count_as_gaps(self) -> None:
+        """The gaps are the difference between a range and its messages."""
         (loaded,) = run_of(1, {A0: (0, 107)}).loaded
         self.assertEqual((loaded.messages, loaded.bytes, loaded.gap_bytes), (10, 100, 7))
 
 
 class ChainTests(SynchronousTestCase):
-    """Each run goes on where the one before it ended."""
+    """``check_chain`` and ``check_run``: each run goes on where the one before it ended."""
 
-    def test_sound(self) -> None:
-        """Runs that load some partitions, then others; new topics; a topic created again; ids lost to retention."""
+    def test_a_sound_chain_is_accepted(self) -> None:
+        """Runs may load other partitions, new topics, topics created again, and lose ids to retention."""
         one = run_of(1, {A0: (0, 100)})
         two = run_of(2, {A1: (50, 80)}, one)
         three = run_of(3, {A0: (150, 170)}, two, lost=[Lost(A0, 100, 150, "retention")])
@@ -69,12 +71,12 @@ class ChainTests(SynchronousTestCase):
         check_chain([three, four])
 
     def assert_broken(self, words: str, *runs: RunOffsets) -> None:
-        """The chain is refused; the text names the files."""
+        """Assert that the chain is refused with words that name the files."""
         with self.assertRaisesRegex(TargetError, words):
             check_chain(runs)
 
-    def test_broken(self) -> None:
-        """Gaps, overlaps, positions that moved by themselves, and runs of other targets are found and named."""
+    def test_a_broken_chain_is_named_with_its_files(self) -> None:
+        """A gap or an overlap would make readers miss messages or count them twice."""
         one = run_of(1, {A0: (0, 100)})
         files = "run=2/_offsets.json does not go on where run=1/_offsets.json ended"
         self.assert_broken(
@@ -89,8 +91,8 @@ class ChainTests(SynchronousTestCase):
         lost = run_of(2, {A0: (150, 170)}, one, lost=[Lost(A0, 120, 150, "retention")])
         self.assert_broken("ended at 100, and is lost from 120", one, lost)
 
-    def test_one_run(self) -> None:
-        """A run that does not agree with itself is refused."""
+    def test_a_run_must_agree_with_itself(self) -> None:
+        """Its counts and positions are redundant, so that a slip in either shows."""
         one = run_of(1, {A0: (0, 100)})
         for broken, words in (
             (evolve(one, positions={A0: 90}), "its position is 90"),

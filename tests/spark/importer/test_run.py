@@ -1,4 +1,4 @@
-"""Tests of a whole import over a made-up broker and a loader that is no Spark."""
+"""Tests of logd.spark.importer.run: a whole import, over a broker in memory and a loader without Spark."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from logd.spark.importer.targets.target import Target
 from logd.spark.importer.targets.verifying import verify
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
-#: Ten messages of ten bytes each, with what is around them.
+#: Ten messages, each an entry of ten bytes.
 TEN = encode_set([Message(b"x")] * 10)
 
 
 @define
 class FakeLoader:
-    """Writes a file for each range; ``meanwhile`` happens once the files are there."""
+    """A loader that writes a file for each range, and then calls ``meanwhile``."""
 
     meanwhile: Callable[[], object] = lambda: None
     loads: int = 0
@@ -44,10 +44,10 @@ class FakeLoader:
     columns: PlaceColumns | None = None
 
     def start(self, size: int) -> None:
-        """See Loader."""
+        """Do nothing, in place of starting Spark."""
 
     def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
-        """See Loader."""
+        """Write a file for each range, and return the counts of a log of ten-byte entries."""
         self.loads += 1
         self.columns = columns
         path = Path(folder.removeprefix("file://"))
@@ -59,7 +59,7 @@ class FakeLoader:
         return [Loaded(each.lineage, each.start, each.end, size // 10, size) for each, size in sizes]
 
     def target(self, location: str) -> Target:
-        """See Loader."""
+        """Fail, since these imports are into local folders."""
         raise NotImplementedError
 
 
@@ -67,7 +67,7 @@ class ImportTestCase(SynchronousTestCase):
     """Topic a with two partitions, topic b with one."""
 
     def setUp(self) -> None:
-        """The broker, and settings for topic a."""
+        """Make the broker, and settings for topic a."""
         self.a = FakeTopic("uuid-a", [FakeLog(TEN), FakeLog(TEN + TEN)])
         self.broker = FakeBroker({"a": self.a, "b": FakeTopic("uuid-b")})
         self.loader = FakeLoader()
@@ -75,13 +75,13 @@ class ImportTestCase(SynchronousTestCase):
         self.settings = ImportSettings(subscription=SourceSubscription(topics=("a",)), to=str(self.to), format="json")
 
     def run_import(self, **changes: Any) -> ImportReport:
-        """Import what is new."""
+        """Import new messages, with these settings changed."""
         settings = evolve(self.settings, **changes)
         connect = lambda cluster: self.broker.cluster(retry_timeout=5.0)  # noqa: E731
         return Importer(settings, self.loader, connect, clock=lambda: 1_320_969_600.0).run()
 
     def fails(self, kind: type[LogdError], words: str, **changes: Any) -> None:
-        """The import fails so; nothing is visible and nothing staged."""
+        """Assert that the import fails so, and leaves nothing visible and nothing staged."""
         visible = self.visible()
         with self.assertRaisesRegex(kind, words):
             self.run_import(**changes)
@@ -90,15 +90,15 @@ class ImportTestCase(SynchronousTestCase):
             self.assertEqual(list((self.to / "_staging").glob("*")), [])
 
     def visible(self) -> list[str]:
-        """The runs."""
+        """Return the names of the runs."""
         return sorted(each.name for each in self.to.glob("run=*"))
 
 
 class RunTests(ImportTestCase):
-    """All goes well."""
+    """Imports without trouble."""
 
-    def test_incremental(self) -> None:
-        """Each run loads what is new; nothing new makes no run, and touches no Spark."""
+    def test_each_run_loads_new_messages(self) -> None:
+        """Without any there is no run, and Spark is not started."""
         report = self.run_import()
         self.assertEqual((report.run, report.messages, report.bytes), (1, 30, 300))
         self.assertIn("loaded 30 messages (300 bytes of log) from 2 partitions", report.sentence())
@@ -112,8 +112,8 @@ class RunTests(ImportTestCase):
         self.assertEqual(verify(str(self.to)).messages, 50)
         self.assertEqual(self.loader.columns, PLACE_COLUMNS[FORMAT])
 
-    def test_target_of_an_earlier_release(self) -> None:
-        """A target goes on with the columns that it was begun with, run after run."""
+    def test_a_target_keeps_its_columns(self) -> None:
+        """An earlier release began it, and its readers know the columns of that release."""
         self.run_import()
         offsets = self.to / "run=1" / "_offsets.json"
         offsets.write_text(offsets.read_text().replace(f'"format": {FORMAT}', '"format": 1'))
@@ -123,8 +123,8 @@ class RunTests(ImportTestCase):
             self.assertEqual(self.loader.columns, PlaceColumns("offset", "next_offset"))
             self.assertEqual(json.loads((self.to / run / "_offsets.json").read_text())["format"], 1)
 
-    def test_other_topics(self) -> None:
-        """One target may hold several imports' topics; a pattern takes what it matches, also without messages."""
+    def test_one_target_takes_several_topics(self) -> None:
+        """A pattern takes what it matches, also topics without messages."""
         self.run_import()
         self.broker.topics["b"].logs[0].data = TEN
         report = self.run_import(subscription=SourceSubscription(pattern="[ab]"))
@@ -134,16 +134,16 @@ class RunTests(ImportTestCase):
         self.assertEqual((report.plan.ranges, report.run), ((), None))
         self.assertIn("matches 'c.*'", report.notices[0])
 
-    def test_dry_run(self) -> None:
-        """A plan and nothing else; from another place than the start."""
+    def test_a_dry_run_only_plans(self) -> None:
+        """The plan may begin elsewhere than at the start."""
         starting = parse_offsets(json.dumps({"a": {"0": 50, "1": -1}}), "earliest")
         report = self.run_import(dry_run=True, starting=starting)
         self.assertEqual((report.rows(), report.run), ([("a", 0, 50, 100, 50, None, None)], None))
         self.assertEqual((self.to.exists(), self.loader.loads), (False, 0))
         self.assertIsNone(report.to_json()["messages"])
 
-    def test_report(self) -> None:
-        """What scripts get."""
+    def test_the_report_is_json_for_scripts(self) -> None:
+        """Each partition has its range and counts."""
         value = self.run_import().to_json()
         self.assertEqual((value["run"], value["messages"], value["gap_bytes"]), (1, 30, 0))
         self.assertEqual(
@@ -154,10 +154,10 @@ class RunTests(ImportTestCase):
 
 
 class TroubleTests(ImportTestCase):
-    """What goes wrong shows nothing."""
+    """Imports that fail, of which nothing is visible."""
 
-    def test_no_topic_no_broker(self) -> None:
-        """Nothing is made for a topic that does not exist, or when no broker answers for as long as was allowed."""
+    def test_an_import_without_topic_or_broker_makes_nothing(self) -> None:
+        """The target's folder is not made, either."""
         words = r"there is no topic 'nine' at fake:1; 'logd topics list' names those"
         self.fails(UnknownTopic, words, subscription=SourceSubscription(topics=("nine",)))
 
@@ -168,8 +168,8 @@ class TroubleTests(ImportTestCase):
         self.fails(BrokerUnavailable, "gone")
         self.assertFalse(self.to.exists())
 
-    def test_another_meanwhile(self) -> None:
-        """An import that waited while another one ended goes by what is there now, and takes nothing for lost."""
+    def test_an_import_that_waited_plans_anew(self) -> None:
+        """Another one ended meanwhile, and its messages are neither loaded again nor taken for lost."""
         outer = self
 
         class Late(Importer):
@@ -183,14 +183,14 @@ class TroubleTests(ImportTestCase):
         self.assertEqual((report.run, report.notices, self.visible()), (None, (), ["run=1"]))
         self.assertEqual(report.plan.reached["a", 1], 300)
 
-    def test_inside_a_message(self) -> None:
-        """A place to begin that lies inside a message means that message, as everywhere."""
+    def test_a_start_inside_a_message_means_that_message(self) -> None:
+        """Every other reader takes it so, too."""
         starting = parse_offsets(json.dumps({"a": {"0": 55, "1": 40}}), "earliest")
         report = self.run_import(starting=starting)
         self.assertEqual([(each.start, each.end) for each in report.loaded], [(50, 100), (40, 200)])
 
-    def test_discarding_fails(self) -> None:
-        """What went wrong first is what is told."""
+    def test_the_first_error_is_the_one_told(self) -> None:
+        """Discarding the staged files fails after it."""
 
         def fail() -> None:
             raise ImportFailed("the first")
@@ -205,8 +205,8 @@ class TroubleTests(ImportTestCase):
         with self.assertRaisesRegex(ImportFailed, "the first"):
             importer.run()
 
-    def test_load_fails(self) -> None:
-        """A load that fails, or is interrupted, leaves nothing; the next one loads the same."""
+    def test_a_failed_load_leaves_nothing(self) -> None:
+        """The next import loads the same, also after an interruption."""
         for error in (ImportFailed("no"), KeyboardInterrupt()):
 
             def fail(error: BaseException = error) -> None:
@@ -219,13 +219,13 @@ class TroubleTests(ImportTestCase):
         self.loader.meanwhile = lambda: None
         self.assertEqual(self.run_import().messages, 30)
 
-    def test_made_again_meanwhile(self) -> None:
-        """A topic that is another one after the load makes the run fail: its ids are not those that were planned."""
+    def test_a_topic_created_again_during_a_load_fails_the_run(self) -> None:
+        """Its ids are not those that were planned."""
         self.loader.meanwhile = lambda: setattr(self.a, "uuid", "uuid-of-another")
         self.fails(ImportFailed, "created again while it was loaded")
 
-    def test_data_lost(self) -> None:
-        """Retention, and a topic that was created again, between two runs."""
+    def test_a_loss_between_two_runs_has_to_be_accepted(self) -> None:
+        """Retention may be the reason, or a topic that was created again."""
         self.run_import()
         self.a.logs[0] = FakeLog(TEN, start=150)
         self.fails(DataLost, "unknown number of messages from 100 to 150")
@@ -239,8 +239,8 @@ class TroubleTests(ImportTestCase):
         self.assertEqual(found, [("uuid-a", 250, -1), ("uuid-a", 200, -1)])
         self.assertEqual(verify(str(self.to)).runs, 3)
 
-    def test_log_lost(self) -> None:
-        """A log that begins anew is a loss that is accepted once, and kept, also when there is nothing to load yet."""
+    def test_a_log_that_begins_anew_is_accepted_once(self) -> None:
+        """The loss is kept in the target, also with nothing to load yet."""
         self.run_import()
         self.a.logs[0] = FakeLog(b"", start=1 << 40)
         self.fails(DataLost, f"unknown number of messages from 100 to {1 << 40}")
@@ -257,8 +257,8 @@ class TroubleTests(ImportTestCase):
         self.assertEqual((found.runs, found.messages, len(found.lost)), (3, 40, 1))
         self.assertIn(f"from 100 to {1 << 40}", found.to_json()["lost"][0]["reason"])
 
-    def test_log_cut(self) -> None:
-        """Of a log that ends before what was loaded nothing is passed over while it grows to there again."""
+    def test_a_log_cut_short_is_loaded_from_its_new_end(self) -> None:
+        """Messages up to the former end would be passed over otherwise."""
         self.run_import()
         self.a.logs[0].data = TEN[:50]
         self.fails(DataLost, "ends at 50")
@@ -268,16 +268,16 @@ class TroubleTests(ImportTestCase):
         self.assertEqual([(each.start, each.end) for each in report.loaded], [(50, 200)])
         self.assertEqual(verify(str(self.to)).runs, 3)
 
-    def test_gaps(self) -> None:
-        """Gaps that a load has come across are told of, since somebody's messages were there."""
+    def test_gaps_in_a_load_are_told(self) -> None:
+        """Messages were there once."""
         self.loader.gaps = 50
         report = self.run_import()
         self.assertEqual([each.gap_bytes for each in report.loaded], [50, 50])
         self.assertIn("partition 0: 50 bytes of log from 0 to 100 are gaps", report.notices[0])
         self.assertEqual(len(report.notices), 2)
 
-    def test_two_at_once(self) -> None:
-        """A second import into the target is told at once; the first goes on."""
+    def test_a_second_import_is_refused_at_once(self) -> None:
+        """The first one goes on."""
 
         def second() -> None:
             with self.assertRaisesRegex(RunLost, "at work"):
@@ -286,8 +286,8 @@ class TroubleTests(ImportTestCase):
         self.loader.meanwhile = second
         self.assertEqual((self.run_import().run, self.loader.loads), (1, 1))
 
-    def test_dead_import(self) -> None:
-        """What a dead import staged is removed by the next one, also when there is nothing new."""
+    def test_a_dead_imports_files_are_removed(self) -> None:
+        """The next import does so, also with nothing new."""
         self.run_import()
         dead = LocalTarget(str(self.to)).staging("dead").removeprefix("file://")
         Path(dead, "topic=a").mkdir(parents=True)

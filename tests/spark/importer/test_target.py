@@ -1,4 +1,4 @@
-"""Tests of targets: what becomes visible, who wins, what is cleaned up."""
+"""Tests of logd.spark.importer.targets: visible runs, rival imports, and cleaning up."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent
 
 
 class RenamesBadly(LocalFiles):
-    """A rename is answered with an error, done or not."""
+    """A file system whose rename fails, after it was done or before."""
 
     def __init__(self, done: bool) -> None:
         self._done = done
 
     def rename(self, source: str, target: str) -> None:
-        """Fail."""
+        """Rename or not, and raise."""
         if self._done:
             super().rename(source, target)
         raise OSError(110, "Connection timed out")
 
 
 class WithoutLocks(LocalFiles):
-    """As some network mounts are."""
+    """A file system without locks, as some network mounts are."""
 
     def lock(self, path: str) -> IFile:
-        """Fail."""
+        """Raise."""
         raise OSError(95, "Operation not supported")
 
 
 class Watched(LocalFiles):
-    """Notes what is synced, and the renames in between."""
+    """A file system that notes what is synced, and the renames in between."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
 
     def rename(self, source: str, target: str) -> None:
-        """Note it."""
+        """Note the rename, and do it."""
         self.done.append("rename")
         super().rename(source, target)
 
     def sync_directory(self, path: str) -> None:
-        """Note it."""
+        """Note the folder, and sync it."""
         self.done.append(path)
         super().sync_directory(path)
 
     def open_for_reading(self, path: str) -> IFile:
-        """Files are opened here only to be synced."""
+        """Note the file, which is opened here only to be synced."""
         self.done.append(path)
         return super().open_for_reading(path)
 
@@ -69,43 +69,43 @@ class TargetTestCase(SynchronousTestCase):
     """A target in a folder of its own."""
 
     def setUp(self) -> None:
-        """Nothing is there yet."""
+        """Choose a folder that does not exist yet."""
         self.root = Path(os.path.abspath(self.mktemp()))
         self.target = self.another()
 
     def another(self, files: LocalFiles | None = None) -> LocalTarget:
-        """An import's view of the same folder."""
+        """Return a target for the same folder, as another import has it."""
         target = LocalTarget(str(self.root), files)
         self.addCleanup(target.close)
         return target
 
     def stage(self, offsets: RunOffsets, target: LocalTarget | None = None) -> None:
-        """Data of a run."""
+        """Write the data of a run into its staging folder."""
         target = target or self.target
         folder = Path(target.staging(offsets.uuid).removeprefix("file://"))
         (folder / "topic=a").mkdir(parents=True)
         (folder / "topic=a" / "part-0.parquet").write_text(offsets.uuid)
 
     def names(self) -> list[str]:
-        """What readers see."""
+        """Return the names that readers see."""
         return sorted(name for name in os.listdir(self.root) if name[0] not in "_.")
 
 
 class LayoutTests(SynchronousTestCase):
-    """Names."""
+    """Names in a target."""
 
-    def test_runs(self) -> None:
-        """Only what an import calls a run is one."""
+    def test_only_an_imports_names_are_runs(self) -> None:
+        """A folder that a person renamed or copied is none."""
         self.assertEqual([run_number(name) for name in ("run=1", "run=1234567")], [1, 1234567])
         for name in ("run=0", "run=01", "run=-1", "run=", "run=1x", "runs", "run=1.bak", "_staging", "run=\u0661"):
             self.assertIsNone(run_number(name), name)
 
 
 class PublishTests(TargetTestCase):
-    """One rename decides."""
+    """``publish``, where one rename decides."""
 
-    def test_published(self) -> None:
-        """A run is visible with data and offsets; before, nothing is; a second one follows."""
+    def test_a_run_becomes_visible_whole(self) -> None:
+        """Its data and offsets appear together, and a second run follows."""
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.stage(one)
@@ -119,8 +119,8 @@ class PublishTests(TargetTestCase):
         self.assertEqual((self.target.runs(), last_run(self.target)), ([1, 2], two))
         self.assertEqual(os.listdir(self.root / "_staging"), [])
 
-    def test_lost(self) -> None:
-        """Who comes second, where no lock keeps imports apart, loses: what is there stays, and who won is named."""
+    def test_the_later_of_two_imports_loses(self) -> None:
+        """Without a lock both get as far as that; the first one's run stays, and is named."""
         self.target.acquire()
         ours, theirs = run_of(1, {A0: (0, 100)}, uuid="ours"), run_of(1, {A0: (0, 90)}, uuid="theirs")
         self.stage(theirs)
@@ -132,16 +132,16 @@ class PublishTests(TargetTestCase):
         self.target.discard("ours")
         self.assertEqual(os.listdir(self.root / "_staging"), [])
 
-    def test_lost_answer(self) -> None:
-        """A rename that was done and answered with an error is a success."""
+    def test_a_rename_done_despite_an_error_is_a_success(self) -> None:
+        """A network mount may lose the answer."""
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.stage(one)
         publish(self.another(RenamesBadly(done=True)), one)
         self.assertEqual(last_run(self.target), one)
 
-    def test_failed(self) -> None:
-        """A rename that was not done is an error, and nothing is visible."""
+    def test_a_failed_rename_publishes_nothing(self) -> None:
+        """The error is the rename's."""
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.stage(one)
@@ -149,8 +149,8 @@ class PublishTests(TargetTestCase):
             publish(self.another(RenamesBadly(done=False)), one)
         self.assertEqual(self.names(), [])
 
-    def test_synced_before_renamed(self) -> None:
-        """Every file and folder of the run is synced before the rename, and the folder of the runs behind it."""
+    def test_a_run_is_synced_before_its_rename(self) -> None:
+        """The folder of the runs is synced after it, so that a loss of power leaves a whole run or none."""
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.stage(one)
@@ -166,10 +166,10 @@ class PublishTests(TargetTestCase):
 
 
 class OneAtATimeTests(TargetTestCase):
-    """The lock, and what the dead leave."""
+    """The lock of a target, and the files that dead imports leave."""
 
-    def test_two(self) -> None:
-        """The second import on a machine is told at once; when the first has ended it gets in."""
+    def test_a_second_import_is_kept_out_by_the_lock(self) -> None:
+        """The attempt fails at once, and succeeds when the first import has ended."""
         self.target.acquire()
         other = self.another()
         with self.assertRaisesRegex(RunLost, "another import into .* is running"):
@@ -177,8 +177,8 @@ class OneAtATimeTests(TargetTestCase):
         self.target.close()
         other.acquire()
 
-    def test_clean(self) -> None:
-        """With the lock, everything that is staged belongs to the dead, and goes; runs stay."""
+    def test_staged_files_of_dead_imports_are_removed(self) -> None:
+        """With the lock no other import is alive; runs stay."""
         self.target.acquire()
         one, two = run_of(1, {A0: (0, 100)}), run_of(2, {A0: (100, 110)})
         for each in (one, two):
@@ -187,8 +187,8 @@ class OneAtATimeTests(TargetTestCase):
         self.assertEqual(len(self.target.clean()), 1)
         self.assertEqual((os.listdir(self.root / "_staging"), self.names()), ([], ["run=1"]))
 
-    def test_no_locks(self) -> None:
-        """On a file system without locks only what has not changed for a day goes."""
+    def test_only_old_staged_files_are_removed_without_locks(self) -> None:
+        """Another import may be alive, and changes its files within a day."""
         target = self.another(WithoutLocks())
         target.acquire()
         one, two = run_of(1, {A0: (0, 100)}), run_of(2, {A0: (100, 110)})
@@ -199,8 +199,8 @@ class OneAtATimeTests(TargetTestCase):
         os.utime(self.root / "_staging" / "run-2", (0, 0))
         self.assertEqual([path[-6:] for path in target.clean()], ["/run-1"])
 
-    def test_dead_holder(self) -> None:
-        """The lock of an import that was killed is free."""
+    def test_a_killed_imports_lock_is_free(self) -> None:
+        """The kernel releases it with the process."""
         program = (
             "import os, sys; from logd.spark.importer.targets.local import LocalTarget\n"
             "t = LocalTarget(sys.argv[1]); t.acquire(); os.kill(os.getpid(), 9)"
@@ -212,15 +212,15 @@ class OneAtATimeTests(TargetTestCase):
 
 
 class ReadingTests(TargetTestCase):
-    """What is in the way."""
+    """Targets that hold something unexpected."""
 
     def publish(self, offsets: RunOffsets) -> None:
         """Make a run visible."""
         self.stage(offsets)
         publish(self.target, offsets)
 
-    def test_foreign(self) -> None:
-        """A run without offsets, with another run's, or behind a missing one is named with what to do."""
+    def test_a_foreign_run_is_named_with_the_remedy(self) -> None:
+        """The run may have no offsets or another run's, or stand behind a missing one."""
         self.target.acquire()
         (self.root / "run=1").mkdir()
         with self.assertRaisesRegex(TargetError, "run=1 has no _offsets.json.*move it away"):
@@ -238,8 +238,8 @@ class ReadingTests(TargetTestCase):
         with self.assertRaisesRegex(TargetError, "run=2 is missing"):
             last_run(self.target)
 
-    def test_overlap(self) -> None:
-        """The last run is held to the one before it."""
+    def test_the_last_run_is_checked_against_the_one_before(self) -> None:
+        """An overlap would be imported on top of."""
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.publish(one)
@@ -247,8 +247,8 @@ class ReadingTests(TargetTestCase):
         with self.assertRaisesRegex(TargetError, "overlap"):
             last_run(self.target)
 
-    def test_staging_elsewhere(self) -> None:
-        """A staging folder on another file system is refused before anything is loaded into it."""
+    def test_a_staging_folder_elsewhere_is_refused(self) -> None:
+        """A rename from another file system would fail after everything is loaded."""
         if os.stat("/dev/shm").st_dev == os.stat(os.path.dirname(self.root)).st_dev:
             self.skipTest("/dev/shm is on the same file system")
         elsewhere = tempfile.mkdtemp(dir="/dev/shm")
@@ -258,15 +258,15 @@ class ReadingTests(TargetTestCase):
         with self.assertRaisesRegex(TargetError, "_staging is on another file system than .*make it a plain folder"):
             self.target.acquire()
 
-    def test_staging_in_the_way(self) -> None:
-        """So is one that is none."""
+    def test_a_file_named_as_the_staging_folder_is_refused(self) -> None:
+        """The error names it."""
         self.root.mkdir()
         (self.root / "_staging").write_text("")
         with self.assertRaisesRegex(TargetError, "cannot write into .*: _staging: File exists"):
             self.target.acquire()
 
-    def test_no_directory(self) -> None:
-        """A target that is a file is refused; one that does not exist has no runs, and is not made by looking."""
+    def test_a_target_that_is_a_file_is_refused(self) -> None:
+        """One that does not exist has no runs, and is not made by looking."""
         path = self.mktemp()
         Path(path).write_text("")
         with self.assertRaisesRegex(TargetError, "not a directory"):

@@ -6,7 +6,7 @@ import random
 
 from logd.protocol.loops import check_set
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 SETS = 40

@@ -1,4 +1,4 @@
-"""Tests of what is made of the exceptions of Hadoop's file systems."""
+"""Tests of logd.spark.importer.targets.hadoop_errors."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ CALL = (
 
 
 class SentenceTests(SynchronousTestCase):
-    """One sentence, which names the place and the remedy."""
+    """``in_one_sentence``."""
 
     def sentence(self, location: str, kind: str, message: str) -> str:
-        """It has one line."""
+        """Return the sentence, which has one line."""
         said = in_one_sentence(location, kind, message, "3.5.0")
         self.assertNotIn("\n", said)
         return said
 
-    def test_permission(self) -> None:
-        """Who may not do what, without the name node's stack trace."""
+    def test_a_refusal_names_user_and_access(self) -> None:
+        """The name node's stack trace is left out."""
         said = self.sentence("hdfs:///logs", "org.apache.hadoop.security.AccessControlException", DENIED)
         self.assertIn("hdfs:///logs: Permission denied: user=ada, access=WRITE", said)
         self.assertIn("give that user the right there", said)
         self.assertNotIn("FSPermissionChecker", said)
 
-    def test_missing_jars(self) -> None:
-        """Which package has the file system, of the version that fits."""
+    def test_a_missing_file_system_names_its_package(self) -> None:
+        """The version is the one of the Hadoop that runs."""
         for kind, message in (
             ("org.apache.hadoop.fs.UnsupportedFileSystemException", 'No FileSystem for scheme "abfss"'),
             ("java.lang.NoClassDefFoundError", "org/apache/hadoop/fs/azurebfs/AzureBlobFileSystem"),
@@ -45,8 +45,8 @@ class SentenceTests(SynchronousTestCase):
             self.assertIn("--conf spark.jars.packages=org.apache.hadoop:hadoop-azure:3.5.0", said)
         self.assertIn("GROUP:NAME:VERSION", self.sentence("viewfs://x/y", "java.lang.ClassNotFoundException", "x"))
 
-    def test_others(self) -> None:
-        """The reason, without what Hadoop's manual says of it."""
+    def test_another_error_keeps_its_reason(self) -> None:
+        """The reference to Hadoop's manual is left out."""
         said = self.sentence("hdfs://namenode:8020/logs", "java.net.ConnectException", CALL)
         self.assertTrue(said.startswith("hdfs://namenode:8020/logs: ConnectException: Call From here"))
         self.assertTrue(said.endswith("Connection refused"))

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from attrs import define, field
-from twisted.internet.address import IPv4Address
-from twisted.internet.interfaces import IPushProducer
 from twisted.internet.task import Clock
-from twisted.internet.testing import StringTransport
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
@@ -29,38 +26,12 @@ from logd.testing.memory.clocks import ProcessCall, ProcessClock
 from logd.testing.memory.files import MemoryFiles
 from tests.broker.resources import TestedTree, tested_resources
 from tests.log.threads import Threads
+from tests.net.doubles import PeerTransport
 
 R = TypeVar("R")
 
-#: Buffered by a transport before it tells a producer to pause, as Twisted's.
-TRANSPORT_BYTES = 64 << 10
-
-
 #: Brokers that were killed, kept from the garbage collector: it would close their coroutines during another test.
 DEAD: list[BrokerAssembly] = []
-
-
-class PeerTransport(StringTransport):
-    """The broker's end of a connection: it pauses a producer while the peer takes nothing, then asks it for more."""
-
-    def __init__(self, host: str) -> None:
-        address = IPv4Address("TCP", host, 40_000)
-        super().__init__(peerAddress=address, lenient=True)  # type: ignore[no-untyped-call]  # Twisted's
-        self.taking = True
-        self.untaken = 0
-
-    def write(self, data: bytes) -> None:
-        """See ITransport."""
-        super().write(data)  # type: ignore[no-untyped-call]  # as above
-        self.untaken += len(data)
-        if not self.taking and self.untaken > TRANSPORT_BYTES and IPushProducer.providedBy(self.producer):
-            self.producer.pauseProducing()
-
-    def take(self) -> None:
-        """Take what has been written, so that the producer goes on."""
-        self.untaken = 0
-        if self.producer is not None:
-            self.producer.resumeProducing()
 
 
 @implementer(ILogObserver)
@@ -123,9 +94,7 @@ class Peer:
 
     def received(self) -> bytes:
         """Take the bytes that have come back."""
-        data = bytes(self.transport.value())
-        self.transport.clear()
-        return data
+        return self.transport.received()
 
     def answers(self) -> list[Any]:
         """Take the responses that have come back."""
@@ -198,7 +167,7 @@ class BrokerTestCase(SynchronousTestCase):
     def join(self) -> None:
         """Reach the tree, and let the topics be compared with it."""
         self.assembly.join()
-        # The registry is not told what is stored here: that would leave a timer.
+        # The registry does not learn of stored partitions: its write would leave a timer.
         self.membership.reconciler.on_change = lambda: None
         self.settle()
         self.assertTrue(self.broker.ready)
@@ -242,7 +211,7 @@ class BrokerTestCase(SynchronousTestCase):
     def connect(self, host: str = "10.0.0.7") -> Peer:
         """Connect a client."""
         connection = self.factory.buildProtocol(None)
-        peer = Peer(connection, PeerTransport(host))
+        peer = Peer(connection, PeerTransport(host=host))
         self.peers.append(peer)
         connection.makeConnection(peer.transport)
         peer.pump()

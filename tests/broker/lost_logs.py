@@ -12,7 +12,7 @@ from logd.coord.registries.stored_ends import StoredEnds
 from logd.protocol.requests.repair import SERVED_AGAIN, Repair, RepairResponse
 from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicEntry
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 HELLO = plain(b"hello")
