@@ -17,7 +17,7 @@ from logd.coord.groups import registry_view as view
 from logd.coord.groups.assignment import share_of
 from logd.coord.groups.claims import Claim, Claims, Conflict
 from logd.coord.groups.liveness import LivenessTimer
-from logd.coord.groups.rebalance import GroupMembership
+from logd.coord.groups.rebalance import GroupShare
 from logd.coord.records import ANY_VERSION, Check, SetData
 from logd.coord.registries.offsets import OffsetRegistry, encode_position
 from logd.coord.server.storage.journal import Journal
@@ -172,22 +172,20 @@ def deaf_to_members() -> AbstractContextManager[Any]:
 
 def stay_removed() -> AbstractContextManager[Any]:
     """A member whose entry somebody has removed does not register again."""
-    return mock.patch.object(
-        GroupMembership, "_look", lambda membership, subscription: membership._view.read(subscription)
-    )
+    return mock.patch.object(GroupShare, "_look", lambda share, subscription: share._view.read(subscription))
 
 
 def believe_in_a_lost_session() -> AbstractContextManager[Any]:
     """A consumer in a new session believes that it still has what it had in the former one."""
-    rebalance = GroupMembership._rebalance
+    rebalance = GroupShare.rebalance
 
-    async def believing(membership: GroupMembership) -> None:
-        if membership._session:
-            membership._session = membership._coordination.session_id
-        await rebalance(membership)
+    async def believing(share: GroupShare) -> None:
+        if share._session:
+            share._session = share._coordination.session_id
+        await rebalance(share)
 
     # Who looks whether its entry is there finds out, too.
-    return _both(mock.patch.object(GroupMembership, "_rebalance", believing), stay_removed())
+    return _both(mock.patch.object(GroupShare, "rebalance", believing), stay_removed())
 
 
 def skip_what_is_left() -> AbstractContextManager[Any]:

@@ -14,7 +14,7 @@ SLICE_BYTES = 1 << 20
 class EntryDecoder:
     """The bytes held of one partition, and the place in them from which messages are wanted."""
 
-    __slots__ = ("_begin_at", "_partition", "_settings", "_topic", "_wrapper", "held")
+    __slots__ = ("_begin_at", "_opened", "_partition", "_settings", "_topic", "held")
 
     def __init__(self, topic: str, partition: int, settings: ConsumerSettings) -> None:
         self.held = HeldBytes()
