@@ -15,6 +15,7 @@ from tests.simulation.actors.reading_disks import transfers_watched
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.faults import Faults
 from tests.simulation.flushing import flushes_watched
+from tests.simulation.formats import formats_watched
 from tests.simulation.ledger import Place
 from tests.simulation.retention import payloads_of, told_of_retention
 from tests.simulation.violation import check
@@ -76,7 +77,8 @@ class Simulation:
         """See ``simulate``."""
         cluster, world = self.cluster, self.cluster.world
         self.faults = Faults(world, cluster)
-        with told_of_retention(cluster.brokers, cluster.ledger), flushes_watched(), transfers_watched():
+        watched = flushes_watched(), transfers_watched(), formats_watched()
+        with told_of_retention(cluster.brokers, cluster.ledger), watched[0], watched[1], watched[2]:
             return self._live()
 
     def _live(self) -> Report:

@@ -33,6 +33,7 @@ BEGINNINGS = {
     "open_whatever_it_becomes": 8,
     "more_messages_than_bytes_are_damage": 6,
     "store_wrappers_of_no_codec": 6,
+    "append_batches_before_their_format": 6,
     "pass_gaps_silently": 4,
     "stop_without_a_deadline": 3,
 }

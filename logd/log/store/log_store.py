@@ -24,6 +24,7 @@ from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext
 from logd.log.recovery.lost_log_replacement import JUMP, begin_folder_again
 from logd.log.recovery.lost_segments import highest_end
+from logd.log.store.batch_format import BatchFormat
 from logd.log.store.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.store.deletion import FolderDeletion
 from logd.log.store.locked_directory import LockedDirectory
@@ -96,6 +97,8 @@ class LogStore:
             lambda log: self.on_flushed(log),
         )
         self._directory = LockedDirectory(files, path, broker_id, new_instance, other_names, report)
+        #: Batches may be appended once it is ready.
+        self.batch_format = BatchFormat(self._directory, threads)
         self._opener = FolderOpener(self._around)
         self._reopener = Reopener(threads, upkeep, self._opener, self._store, self._is_stored)
         self._truncator = Truncator(files, threads, self._around.open_files, self._reopener)
@@ -139,6 +142,7 @@ class LogStore:
         """
         try:
             self._directory.lock()
+            self.batch_format.opened()
             self._opener.leadership = PartitionLeadership.alone(self.broker_id)
             for topic, partition, folder in self._directory.partitions():
                 self._open_found(topic, partition, folder, settings_for(topic), known_end(topic, partition))

@@ -11,14 +11,15 @@ from twisted.internet.task import Clock
 
 from logd.config import LogSettings
 from logd.errors import PartitionOffline, StorageFull, UnknownError
-from logd.log.disk.names import folder_name, join, segment_name
+from logd.log.disk.names import META, META_COPY, folder_name, join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
+from logd.log.store.meta import BATCH_FORMAT, Meta
 from logd.log.store.topics_file import TopicsFile
 from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
 from tests.log.crashes.shadow import Broken, Shadow, check
-from tests.log.entries import plain, timed, wrapped
+from tests.log.entries import batch, plain, record, timed, wrapped
 from tests.log.losses import Loss, adopt_gaps, everything, lose, repair
 from tests.log.threads import Threads
 
@@ -46,6 +47,8 @@ class History:
     #: Partitions that are being deleted.
     leaving: set[tuple[str, int]] = field(factory=set)
     crashes: int = 0
+    #: True once a batch was appended.
+    batches: bool = False
     #: The segment that is lost between two lives, and the number of losses so far.
     loss: Loss | None = None
     losses: int = 0
@@ -124,12 +127,16 @@ class History:
         newest = -1
         for _ in range(self.random.randint(1, 3)):
             payload = self.random.randbytes(self.random.randint(0, 40))
-            kind = self.random.randrange(8)
+            kind = self.random.randrange(9)
             if kind == 0:
                 newest = max(newest, int(self.clock.seconds() * 1000))
                 entry = timed(payload, int(self.clock.seconds() * 1000))
             elif kind == 1:
                 entry = wrapped(payload)
+            elif kind == 2 and self._may_append_batches():
+                newest = max(newest, int(self.clock.seconds() * 1000))
+                entry = batch(record(payload), record(b"", 1), time=int(self.clock.seconds() * 1000))
+                self.batches = True
             else:
                 entry = plain(payload)
             sets.append(entry)
@@ -153,6 +160,13 @@ class History:
         shadow.entries += ends[:-1]
         if self.random.random() < 0.2:
             self.store.flusher.due_now(log)
+
+    def _may_append_batches(self) -> bool:
+        """Return whether the directory has the format for batches; begin to raise it otherwise, as a broker does."""
+        batch_format = self.store.batch_format
+        if not batch_format.ready:
+            batch_format.make_ready(lambda error: None)
+        return batch_format.ready
 
     def _work(self) -> None:
         if self.threads.works:
@@ -351,9 +365,16 @@ class History:
             if log.visible_end > shadow.durable:
                 self._check_durable(log, max(shadow.durable, log.start), log.visible_end, shadow)
                 shadow.durable = log.visible_end
+        self._check_format()
         check(self.store.unflushed_bytes >= 0, "unflushed bytes are miscounted", self.store.unflushed_bytes)
         wrong = [text for text in self.reports if "damaged" in text or "lost:" in text or "bytes are lost" in text]
         check(not wrong, "harm is reported", wrong)
+
+    def _check_format(self) -> None:
+        """Check that an older release would refuse the directory if it has batches, whatever is lost now."""
+        for name in (META, META_COPY) if self.batches else ():
+            content = self.files.durable(join(ROOT, name))
+            check(content is not None and Meta.decode(content).format == BATCH_FORMAT, "the format may be lost", name)
 
     def _check_durable(self, log: PartitionLog, low: int, high: int, shadow: Shadow) -> None:
         for start, count, _ in log.segments():

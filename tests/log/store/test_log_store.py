@@ -71,8 +71,8 @@ class DirectoryTests(SynchronousTestCase):
         store(files).open()
         files.restart(False)
         data = files._inode("/data/meta").data
-        data[:] = data.replace(b'"format": 1', b'"format": 2').replace(b'"check"', b'"other"')
-        with self.assertRaisesRegex(DataDirectoryError, "/data/meta: it says format 2"):
+        data[:] = data.replace(b'"format": 1', b'"format": 3').replace(b'"check"', b'"other"')
+        with self.assertRaisesRegex(DataDirectoryError, "/data/meta: it says format 3"):
             store(files).open()
 
     def test_a_damaged_meta_is_mended_by_its_copy(self) -> None:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from logd.broker.requests.produce import ProduceRequests
 from logd.broker.topics import comparison
 from logd.broker.topics import ends_recorder as storedends
 from logd.broker.topics import stored_topics as storedtopics
@@ -51,6 +52,16 @@ def more_messages_than_bytes_are_damage() -> AbstractContextManager[Any]:
 def store_wrappers_of_no_codec() -> AbstractContextManager[Any]:
     """A wrapper whose bytes are none of its codec is stored."""
     return mock.patch.object(checking, "may_be_wrapper", lambda attributes, payload: True)
+
+
+def append_batches_before_their_format() -> AbstractContextManager[Any]:
+    """The format for batches is raised, and the first batch is appended meanwhile."""
+
+    def goes_on(producing: ProduceRequests) -> bool:
+        producing._batch_format.make_ready(lambda error: None)
+        return False
+
+    return mock.patch.object(ProduceRequests, "waits_for_format", goes_on)
 
 
 def believe_names_in_the_tree() -> AbstractContextManager[Any]:
@@ -101,6 +112,7 @@ BROKER_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         flush_each_append,
         more_messages_than_bytes_are_damage,
         store_wrappers_of_no_codec,
+        append_batches_before_their_format,
         believe_names_in_the_tree,
         believe_json_in_the_tree,
         believe_brokers_in_the_tree,
