@@ -119,12 +119,14 @@ class Producer:
         Raises TypeError for a value that is no message.
         """
         codec = "none"
-        if isinstance(messages, MessageSet):
+        if type(messages) is bytes:  # the most common form first: isinstance with "|" takes five times as long
+            listed: Sequence[Message] = (Message(messages, key=key),)
+        elif isinstance(messages, MessageSet):
             codec = messages.compression
-            listed: Sequence[Message] = messages.messages
+            listed = messages.messages
         elif isinstance(messages, Message):
             listed = (messages,)
-        elif isinstance(messages, bytes | bytearray | memoryview):
+        elif isinstance(messages, bytes | bytearray | memoryview):  # a class derived from bytes, or a buffer
             listed = (Message(bytes(messages), key=key),)
         else:
             listed = tuple([each if isinstance(each, Message) else Message(each, key=key) for each in messages])
