@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
-    from logd.topic import TopicEntry
+    pass
 
 T = TypeVar("T")
 
@@ -172,16 +172,3 @@ class IFlushListener(Interface):
 
     def failed(error: BaseException) -> None:
         """Called when the partition went offline; its visible end will not move."""
-
-
-class ITopics(Interface):
-    """The topics as known at this moment. No method waits."""
-
-    def names() -> list[str]:
-        """Return all topics, sorted."""
-
-    def get(topic: str) -> TopicEntry | None:
-        """Return a topic's entry, None for an unknown topic."""
-
-    def problem(topic: str) -> str | None:
-        """Return the reason why a known topic cannot be used; None if it can."""

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from attrs import define, field
 
 from logd.broker.counters import Counters
-from logd.broker.reading import Logs, find_log
+from logd.broker.reading import find_log
+from logd.broker.topics.directory import TopicDirectory
 from logd.errors import PartitionOffline, WrongPartition
-from logd.interfaces import Clock, ITopics
+from logd.interfaces import Clock
 from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 
 
@@ -18,8 +20,8 @@ from logd.topic import TopicEntry
 class Routing:
     """The part of producing that all connections of a broker share: above all, the choice of a set's log."""
 
-    logs: Logs
-    topics: ITopics
+    logs: LogStore
+    topics: TopicDirectory
     counters: Counters
     clock: Clock
     create_topics: bool

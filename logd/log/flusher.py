@@ -85,7 +85,7 @@ class FlushState:
 
 
 class Flushable(Protocol):
-    """The part of a partition log that the flusher needs. Owner thread only."""
+    """The part of PartitionLog that the flusher needs; tests flush stand-ins. Owner thread only."""
 
     flush_state: FlushState
 

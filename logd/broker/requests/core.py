@@ -12,13 +12,14 @@ from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.requests.waiting_fetch import AnswerTurns
 from logd.broker.routing import Routing
+from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import TopicExists
-from logd.interfaces import Clock, IThreads, ITopics
+from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 
@@ -30,7 +31,7 @@ class BrokerCore:
     settings: BrokerSettings
     store: LogStore
     #: The topics as clients are told of them, and the administration that creates and deletes topics.
-    topics: ITopics
+    topics: TopicDirectory
     administration: TopicAdministration
     #: Threads for blocking reads.
     threads: IThreads

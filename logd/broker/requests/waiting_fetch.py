@@ -9,10 +9,12 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from logd.broker.reading import Logs, find_log, read_range
+from logd.broker.reading import find_log, read_range
+from logd.broker.topics.directory import TopicDirectory
 from logd.errors import UnknownError, WireError
-from logd.interfaces import Clock, IFlushListener, ITopics, Timer
+from logd.interfaces import Clock, IFlushListener, Timer
 from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
 from logd.log.waiters import Wait
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 
@@ -115,8 +117,8 @@ class WaitingFetch:
 
     _request: FetchWait
     _starts: list[Start]
-    _logs: Logs
-    _topics: ITopics
+    _logs: LogStore
+    _topics: TopicDirectory
     _clock: Clock
     _turns: AnswerTurns
     _max_bytes: int

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from logd.protocol.message import Message
+
+if TYPE_CHECKING:  # makes sends
+    from logd.client.producer.producer import Producer
 
 
 class Sent(NamedTuple):
@@ -33,18 +36,10 @@ class Sent(NamedTuple):
 
 
 class Holder(Protocol):
-    """A holder of sends that wait."""
+    """A holder of sends that wait: the router, a partition's queue, or a wait for memory."""
 
     def withdraw(self, send: PendingSend) -> None:
         """Take out a cancelled send, as far as that is still possible, and end it."""
-        ...
-
-
-class SendOwner(Protocol):
-    """The maker of a send."""
-
-    def finished(self, send: PendingSend) -> None:
-        """Take note that the send has ended."""
         ...
 
 
@@ -79,8 +74,8 @@ class PendingSend:
         #: The present holders of the set or of its parts. No closures: hundreds of thousands of sends may wait, and
         #: each live object costs the garbage collector.
         self.holders: Sequence[Holder] = ()
-        #: Told once when the send has finished.
-        self.owner: SendOwner | None = None
+        #: Called back once when the send has finished.
+        self.owner: Producer | None = None
         #: True when a flush waits for the send, which then must not linger.
         self.hurry = False
         #: The number of the send in the order of all sends.
