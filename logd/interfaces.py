@@ -153,12 +153,12 @@ class IFileOperations(Interface):
 class IFileRange(Interface):
     """A range of a segment's bytes to send. Keeps the file open, even if retention removes its name."""
 
-    position: int = Attribute("The position of the first byte in the file.")
+    file_position: int = Attribute("The file position of the first byte.")
     count: int = Attribute("The number of bytes.")
     file: Any = Attribute("The IFile.")
 
-    def unreadable(position: int, error: OSError) -> None:
-        """Report a failed read at ``position``, so that later answers stop short of it."""
+    def unreadable(file_position: int, error: OSError) -> None:
+        """Report a failed read at ``file_position``, so that later answers stop short of it."""
 
     def close() -> None:
         """Release the file. Call it exactly once, when the bytes are sent or will not be sent."""

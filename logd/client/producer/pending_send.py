@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # makes sends
 class Sent(NamedTuple):
     """The place of a stored set: the result of the Deferred of ``send``.
 
-    ``first_id`` is the id of its first message and ``next_id`` the position after its last, in bytes; both are -1 for
-    acks=0, where the broker does not answer. A set that was compressed into one wrapper with others has the wrapper's.
+    ``first_id`` is the id of its first message and ``next_position`` the position after its last; both are -1 for acks=0,
+    where the broker does not answer. A set that was compressed into one wrapper with others has the wrapper's.
     When a set was split over several partitions or batches, ``parts`` names each; the other fields are those of the
     first part that is stored.
 
@@ -29,7 +29,7 @@ class Sent(NamedTuple):
     topic: str
     partition: int
     first_id: int = -1
-    next_id: int = -1
+    next_position: int = -1
     parts: tuple[Sent, ...] = ()
     skipped: int = 0
     skipped_bytes: int = 0

@@ -37,20 +37,20 @@ class SharedFile:
 class FileRange:
     """A range of one segment's bytes that is to be sent. ``close`` releases the file, once. Owner thread only."""
 
-    __slots__ = ("_base", "_log", "_shared", "count", "file", "position")
+    __slots__ = ("_base", "_log", "_shared", "count", "file", "file_position")
 
-    def __init__(self, shared: SharedFile, position: int, count: int, log: PartitionLog, base: int) -> None:
+    def __init__(self, shared: SharedFile, file_position: int, count: int, log: PartitionLog, base: int) -> None:
         """Take over the caller's hold on ``shared``; ``base`` is the log position of the file's first byte."""
         self.file = shared.file
         self._shared = shared
-        self.position = position
+        self.file_position = file_position
         self.count = count
         self._log = log
         self._base = base
 
-    def unreadable(self, position: int, error: OSError) -> None:
+    def unreadable(self, file_position: int, error: OSError) -> None:
         """See IFileRange."""
-        self._log.cannot_read(self._base + position, error)
+        self._log.cannot_read(self._base + file_position, error)
 
     def close(self) -> None:
         """Release the file."""
