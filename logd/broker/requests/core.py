@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.requests.waiting_fetch import AnswerTurns
+from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
@@ -44,7 +44,7 @@ class BrokerCore:
     ends: EndsRecorder
     counters: Counters = field(factory=Counters, init=False)
     routing: Routing = field(init=False)
-    answer_turns: AnswerTurns = field(init=False)
+    large_fetches: LargeFetchQueue = field(init=False)
     #: Partitions that are being repaired.
     repairs: set[tuple[str, int]] = field(factory=set, init=False)
     stopping: bool = field(default=False, init=False)
@@ -55,7 +55,7 @@ class BrokerCore:
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.answer_turns = AnswerTurns(self.clock)
+        self.large_fetches = LargeFetchQueue(self.clock)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # makes sends
 class Sent(NamedTuple):
     """The place of a stored set: the result of the Deferred of ``send``.
 
-    ``first_id`` is the id of its first message and ``next_position`` the position after its last; both are -1 for acks=0,
-    where the broker does not answer. A set that was compressed into one wrapper with others has the wrapper's.
+    ``first_id`` is the id of its first message and ``next_position`` the position after its last; both are -1 for
+    acks=0, where the broker does not answer. A set that was compressed into one wrapper with others has the wrapper's.
     When a set was split over several partitions or batches, ``parts`` names each; the other fields are those of the
     first part that is stored.
 
