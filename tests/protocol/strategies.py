@@ -1,4 +1,4 @@
-"""What hypothesis draws for these tests: messages, sets, and requests of every kind."""
+"""Strategies of hypothesis: messages, sets, and requests of every kind."""
 
 from __future__ import annotations
 
