@@ -8,7 +8,7 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-#: What Spark insists on and the wheel's runtime lacks; Spark works without it.
+#: An option that Spark sets and the wheel's runtime does not know; Spark works without it.
 _LACKING = "--add-modules=jdk.incubator.vector"
 
 _WRAPPER = f"""\

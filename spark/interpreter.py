@@ -1,7 +1,7 @@
 """The Python of a local session's workers: the driver's own, with the installed pyspark.
 
-Spark has its workers import pyspark from a zip of sources, which Python compiles anew in each process that begins:
-0.6 s of each of the four that a first read needs. A script in between takes the zip from their path.
+Spark lets its workers import pyspark from a zip of sources, which Python compiles again in each new process: 0.6 s in
+each of the four processes of a first read. A script in between removes the zip from their path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 _SCRIPT = """\
 #!/bin/sh
-# Begins a worker of Spark's: with the installed pyspark, which is compiled, in place of a zip of its sources.
+# Starts a Spark worker with the installed pyspark, which is compiled, instead of a zip of its sources.
 PYTHONPATH={path} exec {python} "$@"
 """
 
@@ -22,8 +22,8 @@ PYTHONPATH={path} exec {python} "$@"
 def worker_python(path: str, folder: str | None = None) -> str:
     """Return a program that is this interpreter with the PYTHONPATH ``path``, whatever path it is given.
 
-    It is made in ``folder``, by default one in the user's cache; where that cannot be written, it is the interpreter
-    itself, which works and begins later.
+    The program is written into ``folder``, by default in the user's cache. If that is impossible, the interpreter
+    itself is returned, which starts later.
     """
     text = _SCRIPT.format(path=shlex.quote(path), python=shlex.quote(sys.executable))
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -31,7 +31,7 @@ def worker_python(path: str, folder: str | None = None) -> str:
     try:
         if not program.exists() or program.read_text(encoding="utf-8") != text:
             program.parent.mkdir(parents=True, exist_ok=True)
-            # Two programs may do this at once: each writes a file of its own, and the last rename stands.
+            # Two programs may do this at once: each writes its own file, and the last rename wins.
             made = program.with_name(f"{program.name}.{os.getpid()}")
             made.write_text(text, encoding="utf-8")
             made.chmod(0o755)

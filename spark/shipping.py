@@ -1,9 +1,9 @@
-"""Packs logd for executors that do not have it: one zip for ``--py-files``, with attrs, which logd cannot do without.
+"""Packs logd for executors that do not have it: one zip for ``--py-files``, with attrs, which logd always needs.
 
     python -m logd.spark.shipping logd.zip
     spark-submit --py-files logd.zip ...
 
-What is in it is Python alone, so that it fits every machine. What has to be installed there is what is compiled:
+The zip contains no compiled code, so it fits every machine. Compiled packages have to be installed on the executors:
 pyarrow; cramjam for compressed messages; fastavro for the option avroSchema.
 """
 
@@ -19,7 +19,7 @@ import attrs
 
 import logd.errors
 
-#: Parts of logd that are of no use to an executor.
+#: Parts of logd that executors do not need.
 _LEFT_OUT = ("bench", "cli", "collect", "testing", "web")
 
 
@@ -31,7 +31,7 @@ def pack(path: str) -> None:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """Each name in the zip, and the file that it is of."""
+    """Yield each name in the zip, and its file."""
     beside = Path(attrs.__file__).parent
     for folder in (Path(logd.errors.__file__).parent, beside, beside.with_name("attr")):  # attrs has two packages
         for place, folders, names in os.walk(folder, followlinks=True):  # logd/spark is a link in a checkout

@@ -6,9 +6,11 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import dedent
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.class_attributes import LARGE_CLASSES, attribute_problems, large_classes
 from tests.layering import LONG_FILE, ROOMS, Module, Room, large_folders, problems, read_tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +38,11 @@ class LayeringTests(SynchronousTestCase):
         """The checker holds the package's files to it; the tests belong to no room."""
         tests = (ROOT / "tests").rglob("*.py")
         self.assertEqual([str(path) for path in tests if path.read_text().count("\n") > LONG_FILE], [])
+
+    def test_classes_are_small(self) -> None:
+        """No class has more attributes than one subject needs, but for those that have a reason."""
+        found = attribute_problems(large_classes(read_tree(ROOT)), LARGE_CLASSES)
+        self.assertEqual(found, [], "\n" + "\n".join(found))
 
     def test_class_names_are_unique_in_the_package(self) -> None:
         """A name alone then says which class is meant."""
@@ -239,3 +246,52 @@ class CheckerTests(SynchronousTestCase):
             [(module.name, module.is_package) for module in modules],
             [("logd", True), ("logd.log", True), ("logd.log.a", False), ("logd.spark", True), ("logd.spark.b", False)],
         )
+
+
+class ClassAttributesTests(SynchronousTestCase):
+    """The counting of attributes, on made-up classes."""
+
+    def found(self, **sources: str) -> dict[str, int]:
+        """The number of attributes of each class that has any."""
+        return large_classes([Module(name.replace("__", "."), text) for name, text in sources.items()], most=0)
+
+    def test_assigned(self) -> None:
+        """What any method assigns to self counts once, however it is written; what is only read does not."""
+        text = """
+        class A:
+            log = 1
+            def f(self):
+                self.a: int = 1
+                self.b, (self.c, other.d) = self.e, 2
+                self.a += 1
+                for self.f in (): pass
+        """
+        self.assertEqual(self.found(logd__m=dedent(text)), {"logd.m.A": 4})
+
+    def test_fields(self) -> None:
+        """The fields of a record count, class variables and the annotations of a protocol do not."""
+        text = """
+        @attrs.frozen(kw_only=True)
+        class A:
+            a: int
+            b: int = field(default=1)
+            c: ClassVar[int] = 2
+        class B(Protocol):
+            a: int
+        """
+        self.assertEqual(self.found(logd__m=dedent(text)), {"logd.m.A": 2})
+
+    def test_bases(self) -> None:
+        """Attributes of bases count, those of a base in another module by its import, and a name alone is no base."""
+        base = "class Base:\n def f(self): self.a = 1"
+        derived = "from logd.m import Base\nclass A(Base[int]):\n def f(self): self.b = self.a = 1"
+        other = "import other\nclass C(other.Base):\n def f(self): self.b = 1"
+        self.assertEqual(
+            self.found(logd__m=base, logd__n=derived, logd__o=other), {"logd.m.Base": 1, "logd.n.A": 2, "logd.o.C": 1}
+        )
+
+    def test_problems(self) -> None:
+        """A class that is large without a reason, has grown, or is smaller than the table says, is a problem."""
+        found = attribute_problems({"new": 16, "grown": 18, "shrunk": 16}, dict.fromkeys(["grown", "shrunk"], (17, "")))
+        self.assertEqual([problem.split()[0] for problem in found], ["grown", "new", "shrunk"])
+        self.assertEqual(len(attribute_problems({}, {"small": (16, "")})), 1)

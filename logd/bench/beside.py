@@ -32,9 +32,9 @@ COUNTS = {
     "slow-disk": 1,
     "segments": 10_000,
 }
-#: Messages sent one by one beside a disk that takes a second for each.
+#: Messages sent one by one if the disk takes a second for each.
 FEW = 10
-#: Seconds that a broker has to start: it makes the indexes of the old segments then.
+#: Seconds allowed for a broker's start, in which it builds the indexes of the old segments.
 PATIENCE_SECONDS = 600.0
 #: The topic of the ordinary load.
 ORDINARY = "bench-ordinary"
@@ -59,7 +59,7 @@ class Beside:
 
 @define
 class Comparison:
-    """``seconds`` is how long the rates are measured each time, ``old_bytes`` the size of the old log."""
+    """Measures a disturbance: rates for ``seconds`` each time, with an old log of ``old_bytes``."""
 
     folder: str
     what: str
@@ -100,7 +100,7 @@ class Comparison:
         return self._result(alone, beside, done)
 
     async def _segments(self, reactor: Any, folder: str) -> Beside:
-        """Two brokers in turn: one has old segments in the very partition that is used, the other none."""
+        """Measure two brokers in turn: one has old segments in the partition that is used, the other has none."""
         none, old = (BrokerProcess(f"{folder}/{name}", patience=PATIENCE_SECONDS) for name in ("none", "old"))
         await _with(none, lambda: _create(reactor, none, TOPIC))
         await _with(old, lambda: _create(reactor, old, TOPIC))
@@ -114,7 +114,7 @@ class Comparison:
                 beside.append(await self._pace(reactor, old, TOPIC, f"round {number + 1}: {self.count:,} old segments"))
             return self._result(alone, beside, [f"started in {seconds:.1f} seconds"])
 
-        await _with(old, _nothing)  # makes the indexes
+        await _with(old, _nothing)  # builds the indexes
         begin = time.perf_counter()
         await deferToThread(old.start)
         seconds = time.perf_counter() - begin
@@ -138,7 +138,7 @@ class Comparison:
 
 
 def _middle(paces: list[Pace]) -> Pace:
-    """The median of each figure."""
+    """Return the median of each figure."""
     return Pace(
         **{field.name: statistics.median(getattr(each, field.name) for each in paces) for field in fields(Pace)}
     )

@@ -9,10 +9,10 @@ from logd.client.consumer.consumer import Consumer
 
 
 async def consume(reactor: Any, address: str, topic: str, raw: bool) -> tuple[float, int, int]:
-    """Read partition 0 from its beginning to where it ends now; return seconds, messages and bytes of log.
+    """Read partition 0 from its beginning to its present end; return seconds, messages and bytes of log.
 
-    As objects every checksum is verified, and each message is looked at by an ``async for``; ``raw`` does neither (and
-    counts no messages).
+    Messages are read as objects by an ``async for``, with every checksum verified; ``raw`` reads the bytes unchecked
+    and counts no messages.
     """
     consumer = Consumer(address, start="earliest", reactor=reactor)
     (stream,) = consumer.create_message_streams(topic, 1, partitions=[0])

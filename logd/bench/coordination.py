@@ -31,26 +31,26 @@ from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 Server = CoordinationProcess | ZooKeeperProcess
 
 _LOAD = "logd.bench.peers.coordination_load"
-#: How many clients of ours, in the row that tells of them.
+#: The number of logd's clients in the row for them.
 OWN_CLIENTS = 10
-#: How many clients, and what they do.
+#: The kind of each load, and its number of clients.
 LOADS = tuple((what, clients) for what in ("reads", "writes") for clients in (1, 10))
 
 
 @frozen
 class Figures:
-    """One server's: operations a second by load, seconds from its start to its first answer, megabytes resident."""
+    """One server's operations a second by load, seconds from start to first answer, and resident megabytes."""
 
     rates: dict[str, float]
     start_seconds: float
     resident_megabytes: float
-    #: Microseconds of the server's processor time for each request, by load: what a busy machine disturbs least.
+    #: Microseconds of the server's processor time for each request, by load: the figure that other work disturbs least.
     processor: dict[str, float] = field(factory=dict)
 
 
 @frozen
 class Compared:
-    """Both servers' figures, each the middle of its rounds; ``real`` is None, with the reason, where there is none."""
+    """The figures of both servers, each the middle of its rounds; ``missing`` says why ``real`` is None."""
 
     bench: str
     embedded: Figures
@@ -59,7 +59,7 @@ class Compared:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """Embedded to real: of rates above 1 is faster, of time and memory below 1 is less."""
+        """Embedded server / real one: above 1 is faster for rates, below 1 is less for times and memory."""
         if self.real is None:
             return {}
         rates = {name: rate / self.real.rates[name] for name, rate in self.embedded.rates.items()}
@@ -74,7 +74,7 @@ class Compared:
         }
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name, and the ratios."""
+        """Return every field by its name, and the ratios."""
         return {**asdict(self), "ratios": {name: round(ratio, 3) for name, ratio in self.ratios.items()}}
 
 
@@ -113,7 +113,7 @@ class CoordinationRun:
                 before = _processor_seconds(pid)
                 done, seconds = await deferToThread(_run_load, server.port, what, count, self.seconds)
                 rates[name] = round(done / seconds, 1)
-                # The warming up is in both: as much of it as of the time that counts.
+                # The processor time includes the warm-up, so only the share of the measured time counts.
                 share = seconds / (seconds + WARM_SECONDS)
                 processor[name] = round((_processor_seconds(pid) - before) * share / done * 1e6, 2)
             for what in ("reads", "writes"):
@@ -153,7 +153,7 @@ def _run_load(port: int, what: str, count: int, seconds: float) -> tuple[int, fl
 
 
 def _load(reactor: Any, client: ICoordination, path: str, writes: bool, seconds: float) -> Deferred[int]:
-    """Keep requests in flight for so many seconds; fires with how many were answered, at least one for each line."""
+    """Keep requests in flight for ``seconds``; fires with the number of answers, at least one for each request line."""
     until = reactor.seconds() + seconds
     data = bytes(DATA_BYTES)
 
@@ -169,7 +169,7 @@ def _load(reactor: Any, client: ICoordination, path: str, writes: bool, seconds:
 
 
 def _processor_seconds(pid: int) -> float:
-    """User and system time of a process so far; the 14th and 15th word of its stat, behind its name in brackets."""
+    """Return a process's user and system time so far: words 14 and 15 of its stat, after the name in brackets."""
     words = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""Disturbances that can be switched on and off, each as the bench sees it."""
+"""Disturbances of a broker that a bench can begin and end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from logd.log.disk.names import folder_name
 
 
 class Disturbance(Protocol):
-    """Off at first. ``begin`` and ``end`` block."""
+    """A disturbance, which has not begun yet. ``begin`` and ``end`` block."""
 
     def begin(self, port: int) -> None:
-        """Disturb the broker at this port of loopback; return once that is under way."""
+        """Disturb the broker at this port of loopback; return once the disturbance has begun."""
         ...
 
     def end(self) -> str:
-        """Stop; return what was done, for people, or nothing."""
+        """Stop; return a description of the work done, or an empty text."""
         ...
 
 
@@ -55,7 +55,7 @@ class Peers:
             raise LogdError(f"the peers of {self.kind!r} have failed")
 
     def end(self) -> str:
-        """See Disturbance. Raises LogdError when the peers have ended before: then nothing was disturbed."""
+        """See Disturbance. Raises LogdError if the peers ended earlier, since then nothing was disturbed."""
         process, self._process = self._process, None
         if process is None:
             return ""
@@ -70,7 +70,7 @@ class Peers:
 
 @define(eq=False)
 class Flag:
-    """Something that the broker does while a file is there; see ``logd.bench.peers.slow_disk``."""
+    """A broker's behaviour that lasts while a file exists; see ``logd.bench.peers.slow_disk``."""
 
     path: str
 

@@ -36,7 +36,7 @@ class Settling:
     consumers: int
     partitions: int
     rounds: int
-    #: After this silence the tree ends a killed member's session: a part of what a kill takes.
+    #: The tree ends a killed member's session after this time without contact; it is part of the time of a kill.
     session_ms: float
     join_ms_median: float
     join_ms_max: float
@@ -44,17 +44,17 @@ class Settling:
     leave_ms_max: float
     kill_ms_median: float
     kill_ms_max: float
-    #: What a kill took beyond the session timeout (below 0: the last sign of life came before the kill).
+    #: The time of a kill beyond the session timeout (below 0: the last contact was before the kill).
     kill_beyond_session_ms_median: float
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name."""
+        """Return every field by its name."""
         return asdict(self)
 
 
 @define(eq=False)
 class _Member:
-    """One process, and the last that it said."""
+    """One process, and its last report."""
 
     process: subprocess.Popen[bytes]
     joined: bool = False
@@ -104,7 +104,7 @@ class _Group:
         return round((last - begin) * 1000, 1)
 
     def join(self, *members: _Member) -> None:
-        """These join."""
+        """Let these members join."""
         for each in members:
             each.joined = True
             each.order(b"join")
@@ -195,7 +195,7 @@ async def settle_times(
 
 
 def _rounds(group: _Group, consumers: int, rounds: int, tell: Callable[[str], None]) -> dict[str, list[float]]:
-    """All but one are in between rounds; that one joins, leaves, joins and is killed."""
+    """In each round one member joins, leaves, joins again and is killed; the others stay in the group."""
     times: dict[str, list[float]] = {"join": [], "leave": [], "kill": []}
     tell(f"starting {consumers} members")
     group.start(consumers)

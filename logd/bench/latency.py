@@ -1,4 +1,4 @@
-"""Measures the time from ``send`` until a consumer has the message, one message at a time."""
+"""Measures the time from ``send`` to the consumer, one message at a time."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Latency:
     delivered_ms_99: float
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name."""
+        """Return every field by its name."""
         return asdict(self)
 
 
 async def latency(reactor: Any, address: str, topic: str, workload: Workload) -> Latency:
-    """Send the workload's messages one by one, each when the one before has arrived."""
+    """Send the workload's messages one by one, each after the previous one has arrived."""
     producer = Producer(address, acks=workload.acks, linger=0.0, reactor=reactor)
     consumer = Consumer(address, start="latest", reactor=reactor)
     (stream,) = consumer.create_message_streams(topic, 1, partitions=[0])

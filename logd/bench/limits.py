@@ -1,4 +1,4 @@
-"""Measures the limits of the machine with the same bytes: the yardsticks of the bench.
+"""Measures the limits of the machine for the same bytes, to which the bench compares logd.
 
 Producing cannot be faster than reading bytes from a socket and writing them to a file (``recv_into`` of 1 MiB, no
 fsync); consuming cannot be faster than ``sendfile`` of a file in the page cache to a process that reads.
@@ -47,7 +47,7 @@ def consume_limit(folder: str, total_bytes: int, file_bytes: int = 256 << 20) ->
                 at = (total_bytes - left) % file_bytes
                 left -= os.sendfile(connection.fileno(), file.fileno(), at, min(left, file_bytes - at, 1 << 30))
             connection.shutdown(socket.SHUT_WR)
-            connection.recv(1)  # the peer answers with its end of file when it has read all
+            connection.recv(1)  # the peer closes the connection when it has read everything
             return total_bytes / (time.perf_counter() - begin)
 
 
@@ -83,7 +83,7 @@ def _drain(connection: socket.socket, total_bytes: int) -> None:
 
 
 def main(part: str, port: str, total_bytes: str) -> None:
-    """The second process."""
+    """Run the second process."""
     parts: dict[str, Callable[[socket.socket, int], None]] = {"feed": _feed, "drain": _drain}
     with socket.create_connection(("127.0.0.1", int(port))) as connection:
         parts[part](connection, int(total_bytes))

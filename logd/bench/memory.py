@@ -17,7 +17,7 @@ from logd.client.admin.admin import Admin
 from logd.testing.processes.broker import BrokerProcess
 
 TOPIC = "bench-memory"
-#: Small, so that the disk does not have to hold everything that passes.
+#: Small, so that the disk need not have room for all the data.
 SEGMENT_BYTES = 64 << 20
 KEPT_BYTES = 512 << 20
 ROUND_SECONDS = 2.0
@@ -25,7 +25,7 @@ ROUND_SECONDS = 2.0
 
 @frozen
 class Memory:
-    """Megabytes (millions of bytes): what passed, in and out, and the broker's resident set before and at its peak."""
+    """Megabytes (millions of bytes): the data passed in and out; the broker's resident set before and at its peak."""
 
     what: str
     passed_megabytes: float
@@ -34,13 +34,13 @@ class Memory:
     megabytes_peak: float
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name."""
+        """Return every field by its name."""
         return asdict(self)
 
 
 @define
 class MemoryRun:
-    """``total_bytes`` are produced and consumed at full speed."""
+    """Measures memory while ``total_bytes`` are produced and consumed at full speed."""
 
     folder: str
     total_bytes: int
@@ -80,7 +80,7 @@ class MemoryRun:
 
 
 def _resident(broker: BrokerProcess, name: str) -> int:
-    """Bytes, as Linux counts them."""
+    """Return a figure of the process in bytes, as Linux counts it."""
     assert broker.process is not None
     for line in Path(f"/proc/{broker.process.pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith(f"{name}:"):

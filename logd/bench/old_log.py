@@ -1,4 +1,4 @@
-"""Old logs for a bench to find: one filled through a broker, one of many small segments made before it starts."""
+"""Old logs for a bench: one filled through a broker, and one of many small segments made before the broker starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_SECONDS = 24 * 60 * 60
 
 
 async def fill(reactor: Any, address: str, topic: str, total_bytes: int) -> None:
-    """Make ``topic`` with about so many bytes in partition 0, all of them on the disk."""
+    """Create ``topic`` with about ``total_bytes`` in partition 0, all of them on the disk."""
     admin = Admin(address, reactor=reactor)
     await admin.create(topic)
     await admin.close()
@@ -35,7 +35,7 @@ async def fill(reactor: Any, address: str, topic: str, total_bytes: int) -> None
 
 
 def make_segments(data: str, topic: str, count: int) -> None:
-    """Put ``count`` closed segments, of yesterday, in partition 0 of ``topic``, which is there and empty."""
+    """Put ``count`` closed segments, with yesterday's time, into the empty partition 0 of ``topic``."""
     folder = os.path.join(data, folder_name(topic, 0))
     os.makedirs(folder, exist_ok=True)
     content = MessageSet([Message(bytes(200))] * SEGMENT_MESSAGES).encode()

@@ -1,4 +1,4 @@
-"""The pace of an ordinary producer and consumer, in rate and in latency: what a disturbance is measured by."""
+"""The rate and latency of an ordinary producer and consumer, by which a bench measures a disturbance."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from logd.errors import LogdError
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 
-#: The load: sets of this many messages of this size, up to this many bytes of them under way.
+#: The load: sets of BATCH messages of SIZE bytes, up to BUFFER_BYTES of them in flight.
 BATCH = 50
 SIZE = 200
 BUFFER_BYTES = 8 << 20
-#: Messages sent one by one for the latency, each when the one before has arrived.
+#: Messages sent one by one for the latency, each after the previous one has arrived.
 ONE_BY_ONE = 200
-#: Nothing at all for this long, and the bench gives up.
+#: Seconds without any message after which the bench gives up.
 PATIENCE_SECONDS = 60.0
 
 
 @frozen
 class Pace:
-    """Messages a second, produced (acks=1) and delivered while that goes on; milliseconds, one message at a time."""
+    """Messages a second, produced (acks=1) and delivered at the same time; milliseconds for one message at a time."""
 
     produced_per_second: float
     consumed_per_second: float
@@ -39,12 +39,12 @@ class Pace:
     delivered_ms_99: float
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name."""
+        """Return every field by its name."""
         return asdict(self)
 
 
 async def pace(reactor: Any, address: str, topic: str, seconds: float, one_by_one: int = ONE_BY_ONE) -> Pace:
-    """Produce and consume as fast as both go for ``seconds``, then measure the latency."""
+    """Produce and consume at full speed for ``seconds``, then measure the latency."""
     produced, consumed = await rates(reactor, address, topic, seconds)
     slow = await latency(reactor, address, topic, Workload(one_by_one, SIZE, 1, acks=1))
     return Pace(
@@ -53,9 +53,9 @@ async def pace(reactor: Any, address: str, topic: str, seconds: float, one_by_on
 
 
 async def rates(reactor: Any, address: str, topic: str, seconds: float) -> tuple[float, float]:
-    """Produce for ``seconds`` and read all of it back meanwhile; return messages a second, produced and delivered.
+    """Produce for ``seconds`` and read everything back at the same time; return messages a second, sent and delivered.
 
-    Raises LogdError when not exactly what was sent has arrived.
+    Raises LogdError unless exactly the sent messages have arrived.
     """
     producer = Producer(address, acks=1, buffer_bytes=BUFFER_BYTES, reactor=reactor)
     consumer = Consumer(address, start="latest", reactor=reactor)

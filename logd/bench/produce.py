@@ -12,17 +12,17 @@ from logd.deferreds.sleeping import sleep
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 
-#: Small, so that the loop that sends gives the reactor a turn in time: encoding and writing then overlap.
+#: Small, so that the sending loop yields to the reactor often, and encoding and writing overlap.
 BUFFER_BYTES = 8 << 20
-#: Where each small set is a request of its own, more of them have to be under way for the same bytes.
+#: If each small set is a request of its own, more of them have to be in flight for the same bytes.
 ALONE_IN_FLIGHT = 64
 
 
 async def produce(reactor: Any, address: str, topic: str, workload: Workload) -> float:
     """Publish the workload to partition 0 of a topic that exists; return the seconds until the broker had it all.
 
-    Message objects are made beforehand: what is measured is logd, from ``send`` on. With acks 0 nothing says when the
-    broker has taken a message, so the clock stops when its log is as long as it should be.
+    Message objects are made beforehand, so only logd is measured, from ``send`` on. With acks 0 the broker does not
+    answer, so the clock stops when its log has the expected length.
     """
     alone: dict[str, Any] = (
         {} if workload.merge else {"batch_messages": workload.batch, "max_in_flight": ALONE_IN_FLIGHT}

@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from logd.coord import paths
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.rebalance import GroupMembership
+from logd.coord.groups.membership import GroupMembership
 from logd.coord.groups.records import Timing
 from logd.coord.records import Children, Multi, Request
 from logd.coord.registries.consumers import Subscription
@@ -30,7 +30,7 @@ from logd.testing.inprocess.client import InProcessCoordination
 from logd.testing.memory.event_clock import EventClock
 from logd.topic import TopicEntry, TopicPartition
 
-#: Seconds that a message between a client and the tree is under way.
+#: Seconds that a message takes between a client and the tree.
 DELAY = 0.0005
 #: Simulated seconds in which a group has to settle, and for which it is watched afterwards.
 PATIENCE = 300.0
@@ -49,22 +49,22 @@ class RebalanceCost:
     seconds: float
     #: Requests of all clients; a transaction is one.
     requests: int
-    #: The same by kind, and the operations inside of transactions.
+    #: The requests by kind, and the operations inside transactions.
     kinds: Mapping[str, int]
     watches_fired: int
     #: Names in all lists of children that were read.
     names: int
-    #: Over all members: how often one gave back and claimed, and met a partition that was still another's.
+    #: Over all members: rebalances, and claims of a partition that another member still owned.
     rebalances: int
     conflicts: int
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name."""
+        """Return every field by its name."""
         return asdict(self)
 
 
 class CountingHost(TreeHost):
-    """A tree's host that counts what it is asked, and what it tells."""
+    """A tree's host that counts the requests, and the watches that fire."""
 
     def __init__(self, clock: EventClock) -> None:
         super().__init__(Tree(), NoJournal(), clock, lambda count: b"p" * count)
@@ -72,7 +72,7 @@ class CountingHost(TreeHost):
         self.requests = self.watches_fired = self.names = 0
 
     def execute(self, attachment: Attachment, request: Request, answered: Callable[[Outcome], None]) -> None:
-        """Count it."""
+        """Count the request."""
         self.requests += 1
         self.kinds[type(request).__name__] += 1
         if isinstance(request, Multi):
@@ -90,7 +90,7 @@ class CountingHost(TreeHost):
 @implementer(IGroupReader)
 @define(eq=False)
 class _Reader:
-    """Reads nothing, and says how many partitions it has."""
+    """Reads nothing, and reports its number of partitions."""
 
     changed: Callable[[int, int], None]
     count: int = 0
@@ -130,7 +130,7 @@ class _RebalancedGroup:
     clock: EventClock = field(factory=EventClock)
     members: list[GroupMembership] = field(factory=list)
     clients: list[InProcessCoordination] = field(factory=list)
-    #: How many members have so many partitions.
+    #: The number of members by their number of partitions.
     having: Counter[int] = field(factory=Counter)
     host: CountingHost = field(init=False)
 
@@ -145,7 +145,7 @@ class _RebalancedGroup:
         self._until(lambda: paths.topic(TOPIC) in self.host.tree.nodes)
 
     def join(self) -> None:
-        """One more."""
+        """Add one member."""
         client = InProcessCoordination(self.host, self.clock, 40.0, delay=lambda: DELAY)
         name = f"consumer-{len(self.members):05d}"
         membership = GroupMembership(
@@ -158,20 +158,20 @@ class _RebalancedGroup:
         self.having[0] += 1
 
     def leave(self) -> None:
-        """The one in the middle goes."""
+        """Remove the member in the middle."""
         middle = len(self.members) // 2
         membership = self.members.pop(middle)
         client = self.clients.pop(middle)
         membership.leave().addCallback(lambda _: client.close()).addCallback(lambda _: self._gone())
 
     def settle(self) -> float:
-        """Turn the clock until every partition is somebody's, evenly; return the simulated seconds."""
+        """Advance the clock until the partitions are shared evenly; return the simulated seconds."""
         start = self.clock.seconds()
         self._until(self._even)
         return self.clock.seconds() - start
 
     def run_for(self, seconds: float) -> None:
-        """Turn the clock."""
+        """Advance the clock."""
         end = self.clock.seconds() + seconds
         self._until(lambda: self.clock.seconds() >= end)
 
@@ -194,7 +194,7 @@ class _RebalancedGroup:
 
 
 def rebalance_costs(consumers: int, partitions: int) -> list[RebalanceCost]:
-    """A group of so many, to which one more comes, and from which one goes. Takes a processor's time, no other."""
+    """Return the costs of a join and of a leave in a group of ``consumers``. Uses only processor time."""
     group = _RebalancedGroup(partitions)
     for _ in range(consumers):
         group.join()

@@ -1,4 +1,4 @@
-"""A bench from beginning to end: a broker of its own, rounds of yardstick and run in turn, the middle one as result."""
+"""A whole bench: a broker of its own, rounds of limit and run in turn, and the middle round as the result."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ T = TypeVar("T")
 #: Something to do with an address or a topic.
 Work = Callable[[str], Coroutine[Any, Any, T]]
 
-#: Bytes that a yardstick moves: enough for a second or so, whatever the workload.
+#: Bytes that the measurement of a limit moves, enough for about a second with any workload.
 LIMIT_BYTES = 1 << 30
-#: The sets of the messages that a consumer is to read.
+#: Messages in each set that is published for a consumer.
 FILL_BATCH = 500
 
 
 @frozen
 class Where:
-    """``folder`` is on the disk that is measured; ``broker`` is the address of one that runs, or None to start one."""
+    """``folder`` is on the measured disk; ``broker`` is the address of a running broker, or None to start one."""
 
     folder: str
     broker: str | None = None
@@ -39,7 +39,7 @@ class Where:
 
 @define
 class Bench:
-    """Runs rounds against one broker; ``tell`` is called with a word about what is done now."""
+    """Runs rounds against one broker; ``tell`` is called with a text about each step."""
 
     where: Where
     rounds: int = 3
@@ -121,5 +121,5 @@ class Bench:
 
 
 def middle(results: Sequence[T], key: Callable[[T], float]) -> T:
-    """The result whose ``key`` is the median (the lower one of two)."""
+    """Return the result whose ``key`` is the median (the lower one of two)."""
     return sorted(results, key=key)[(len(results) - 1) // 2]

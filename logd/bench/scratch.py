@@ -1,4 +1,4 @@
-"""A folder that is there while a bench runs."""
+"""A folder that exists while a bench runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def scratch(folder: str) -> Iterator[str]:
-    """A new folder in ``folder``, removed with all that is in it."""
+    """Make a new folder in ``folder``, and remove it with its contents at the end."""
     path = tempfile.mkdtemp(prefix="logd-bench-", dir=os.path.abspath(folder))
     try:
         yield path

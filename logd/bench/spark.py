@@ -19,7 +19,7 @@ from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.producing import ExecutorProducer
 from logd.testing.processes.broker import BrokerProcess
 
-#: Reads of either kind before the first that counts: Java compiles what is busy, Python workers start.
+#: Reads of each kind before the first measured one: Java compiles its busy code, and Python workers start.
 WARM_UP = 2
 
 
@@ -35,17 +35,17 @@ class SparkResult:
     rows_per_second: float
     parquet_rows_per_second: float
     ratio_to_parquet: float
-    #: Rows a second of one process that makes the same Arrow batches and no Spark: what the reader itself can do.
+    #: Rows a second of one process that makes the same Arrow batches without Spark: the limit of the reader itself.
     reader_rows_per_second: float
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name."""
+        """Return every field by its name."""
         return asdict(self)
 
 
 @frozen
 class SparkBench:
-    """``rounds`` times both, in turn, in one session over one broker; what is made in ``folder`` is removed."""
+    """Measures both ``rounds`` times, in turn, in one session with one broker; removes its files in ``folder``."""
 
     folder: str
     messages: int
@@ -101,7 +101,7 @@ class SparkBench:
         return time.perf_counter() - begin
 
     def _reader(self, address: str) -> float:
-        # A process of its own, as a worker is one.
+        # In a process of its own, like a worker.
         command = [sys.executable, "-m", "logd.bench.peers.spark_reader", address, "bench"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -6,7 +6,7 @@ from attrs import asdict, frozen
 
 from logd.errors import ConfigurationError
 
-#: Bytes that a plain message takes more than its payload.
+#: Bytes of a plain message beside its payload.
 OVERHEAD_BYTES = 9
 
 
@@ -14,8 +14,8 @@ OVERHEAD_BYTES = 9
 class Workload:
     """``messages`` of ``size`` bytes of payload each, from or to one partition.
 
-    ``batch`` of them are handed to ``send`` at a time; ``merge`` lets the producer put sets that wait into one request,
-    as it does by default, while without it each set is a request of its own.
+    ``send`` gets ``batch`` of them at a time. With ``merge``, the default of producers, waiting sets share a request;
+    without it each set is a request of its own.
     """
 
     messages: int
@@ -42,7 +42,7 @@ class Workload:
 
 @frozen
 class Result:
-    """A rate, beside what the machine could do with the same bytes in the same run."""
+    """A rate, and the limit of the machine for the same bytes in the same run."""
 
     bench: str
     messages: int
@@ -59,7 +59,7 @@ class Result:
 
     @classmethod
     def of(cls, bench: str, workload: Workload, seconds: float, limit: float) -> Result:
-        """``limit`` is in bytes a second; a megabyte is a million bytes."""
+        """Return the result of a run; ``limit`` is in bytes a second, and a megabyte is a million bytes."""
         rate = workload.messages / seconds
         return cls(
             bench,
@@ -77,5 +77,5 @@ class Result:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name."""
+        """Return every field by its name."""
         return asdict(self)

@@ -28,7 +28,7 @@ from logd.collect.rotation.siblings import RotatedFiles, Sibling
 from logd.collect.source import SourceFile
 from logd.collect.state import State
 
-#: How far to look for the beginning of a line.
+#: Bytes in which the beginning of a line is searched for.
 LOOK_BACK_BYTES = 1 << 20
 
 

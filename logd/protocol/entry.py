@@ -53,7 +53,7 @@ KEY_AT = KEYED_HEAD.size
 _KEYED_BEHIND = HEAD_BYTES - LENGTH_BYTES
 _pack_head = HEAD.pack
 _pack_fields = KEYED_FIELDS.pack
-#: Of the attributes of magic 2: the message has no value.
+#: The bit in the attributes of magic 2 for a message without a value.
 NO_VALUE = 0x08
 
 #: The place of the checksum in HEAD.
@@ -87,7 +87,7 @@ class Layout:
     own_size: Callable[[Buffer, int], int] | None = None
     #: The name of the checksum in Checksums.
     checksum: str = CRC32
-    #: Whether the entry holds no message. Producers may not send such entries, and readers skip them.
+    #: True: the entry contains no message. Producers may not send such entries, and readers skip them.
     is_gap: bool = False
     #: The index of the newest time of the messages, an int64 in ms (-1: none); 0 if there is no such field.
     time_at: int = 0

@@ -84,8 +84,10 @@ class BlockingConnection:
             raise CannotConnect(f"cannot connect to the broker at {name}: {error}") from None
 
     def send(self, request: NativeRequest, timeout: float) -> None:
-        """Write a request, within ``timeout`` seconds. Raises BrokerUnavailable, or MessageTooLarge and
-        InvalidRequest for one that cannot be sent."""
+        """Write a request, within ``timeout`` seconds.
+
+        Raises BrokerUnavailable, or MessageTooLarge and InvalidRequest for a request that cannot be sent.
+        """
         pieces = self._conversation.send(request)
         try:
             self._stream.settimeout(timeout)

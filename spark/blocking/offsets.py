@@ -23,7 +23,7 @@ class At:
 
 @frozen
 class OffsetLimits:
-    """The limit of each partition, where reading begins or ends: ``rest``, but for those of ``places``.
+    """The limit of each partition, where reading begins or ends: that of ``places``, or else ``rest``.
 
     ``places`` has a topic, then a partition, then its limit.
     """
@@ -57,9 +57,9 @@ def resolve(at: At, log: DescribeLogResponse) -> int:
 
 
 def parse_offsets(text: str, rest: str) -> OffsetLimits:
-    """Read ``earliest``, ``latest``, JSON with positions, or a time as ISO text; raise ValueError that says so.
+    """Read ``earliest``, ``latest``, JSON with positions, or a time as ISO text; raise ValueError.
 
-    In JSON -2 is earliest and -1 latest; partitions that it leaves out have the place that ``rest`` names.
+    In JSON -2 is earliest and -1 latest; partitions that it leaves out have the limit ``rest``.
     """
     if text in ("earliest", "latest"):
         return OffsetLimits.of(text)

@@ -27,7 +27,7 @@ from logd.spark.blocking.connection import BlockingConnection
 
 _log = logging.getLogger("logd.spark")
 
-#: Bytes of batches that one request carries, in multiples of one batch: the producer holds no more than that.
+#: Bytes of one request, as a multiple of the bytes of a batch; the producer holds no more than that.
 BATCHES_HELD = 4
 #: The largest batch, so that a request stays below the brokers' frame limit of 16 MiB with a large message on top.
 LARGEST_BATCH = 3 << 20
@@ -48,7 +48,7 @@ class _Batch:
     messages: list[Message] = field(factory=list)
     size: int = 0
     encoded: bytes = b""
-    #: It was refused once, so that the broker wants to be told that this is where the producer goes on.
+    #: True: it was refused, so the next attempt has to be marked as a restart.
     restart: bool = False
 
 
@@ -63,7 +63,7 @@ class ExecutorProducer:
     compression: str = "none"
     batch_bytes: int = defaults.BATCH_BYTES
     choose: Callable[[Sequence[int]], int] = random.choice
-    #: Messages acknowledged so far, and bytes of log that they take.
+    #: Messages acknowledged so far, and their bytes of log.
     messages: int = field(default=0, init=False)
     bytes: int = field(default=0, init=False)
     _waiting: dict[Place, _Batch] = field(factory=dict, init=False)
@@ -95,7 +95,7 @@ class ExecutorProducer:
         """Wait until everything is acknowledged.
 
         Raises DeliveryFailed, whose cause is the last error, when ``retry_timeout`` has passed without progress, or at
-        once for an error that will not pass (a message that is too large).
+        once for a permanent error (a message that is too large).
         """
         attempts = self.cluster.attempts()
         for batch in self._waiting.values():
@@ -125,8 +125,10 @@ class ExecutorProducer:
             self.cluster.forget(place[0])
 
     def _send_once(self) -> _Failure | None:
-        """Send what waits, to each leader in one request, and take off what is acknowledged; return what failed last,
-        or will not pass."""
+        """Send the waiting batches, in one request to each leader, and remove the acknowledged ones.
+
+        Return the last error, or a permanent one, or None.
+        """
         failures: list[_Failure] = []
         asked: list[tuple[BlockingConnection, ProduceAck]] = []
         timeout = self.cluster.settings.request_timeout

@@ -2,9 +2,9 @@
 
     {"version": 1, "topics": {TOPIC: {"uuid": UUID, "partitions": {NUMBER: POSITION}, "began": {NUMBER: POSITION}}}}
 
-Positions are entry boundaries. The uuid identifies a topic among those of one name. ``began`` is where the stream
-first met a partition that came later, if that was above 0, or went on in a log that began behind its position: a batch
-that is run again begins where it did before.
+Positions are entry boundaries. The uuid identifies a topic among those of one name. ``began`` is the
+first position that the stream read of a later partition, if that was above 0, or the position at which it continued in
+a log that began after its position: a repeated batch begins at the same position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 1
 
 @frozen
 class Progress:
-    """A position for each partition; ``began`` where the stream met it, of those that it did not meet at 0."""
+    """A position for each partition; ``began`` is the first position of partitions that did not begin at 0."""
 
     positions: Mapping[PartitionName, int] = field(factory=dict)
     began: Mapping[PartitionName, int] = field(factory=dict)
@@ -39,7 +39,7 @@ class Progress:
 
     @classmethod
     def from_json(cls, value: Any) -> Progress:
-        """Read stored offsets. Raises ConfigurationError when they are not ours, or of a later release."""
+        """Read stored offsets. Raises ConfigurationError if they are not logd's, or of a later release."""
         try:
             if value["version"] != VERSION:
                 raise ConfigurationError(
@@ -57,7 +57,7 @@ class Progress:
 
 
 class Places(Protocol):
-    """The questions of admission to the brokers."""
+    """The queries that ``admit`` sends to the brokers."""
 
     def boundary(self, name: PartitionName, position: int) -> int:
         """Return the entry boundary at or before a position."""

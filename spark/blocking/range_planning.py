@@ -73,12 +73,12 @@ def plan_ranges(
     ending: OffsetLimits,
     fail_on_data_loss: bool,
 ) -> list[IdRange]:
-    """Return one range for each partition, empty ones too, all within what is there.
+    """Return one range for each partition, empty ones too, all within the logs.
 
-    Raises DataLost for a start that the log has no more, or an end that it does not have; without
+    Raises DataLost for a start or an end that is not in the log; without
     ``fail_on_data_loss`` these are moved into the log with a warning. Raises ConfigurationError for places in
-    partitions that are not read, for partitions that they leave out, and for an end before the start, and what
-    find_partitions and Cluster.describe raise.
+    partitions that are not read, for partitions that they leave out, and for an end before the start, and the errors
+    of find_partitions and BlockingCluster.describe.
     """
     partitions = find_partitions(cluster, subscription)
     _check_places(partitions, starting, "starting")

@@ -105,8 +105,8 @@ class RangeReader:
     def _rows(self) -> Iterator[Rows]:
         end = self.range.end
         pending = Rows()
-        kept = b""  # the beginning of an entry that the last piece cut off, or nothing
-        needed = 0  # how long that entry is
+        kept = b""  # the beginning of an entry that the previous piece cut off, if any
+        needed = 0  # the size of that entry
         damaged = 0
         settings = self.settings
         while self.position < end:
@@ -142,7 +142,7 @@ class RangeReader:
                 if damaged > settings.corrupt_retries:
                     raise CorruptMessage(
                         f"topic {self.range.topic!r}, partition {self.range.partition}: {cursor.error.reason}; "
-                        "'logd repair' can make a gap of it",
+                        "'logd repair' can replace it by a gap",
                         cursor.position,
                     )
                 kept, needed = b"", 0
@@ -154,7 +154,7 @@ class RangeReader:
                     damaged = 0
         yield from self._hand_over(pending)
         if self.report.messages:
-            self.cluster.retry(self._is_same_topic)  # or what came last may have come from another
+            self.cluster.retry(self._is_same_topic)  # otherwise the last messages may be those of another topic
 
     def _hand_over(self, rows: Rows) -> Iterator[Rows]:
         first, last = self.range.start, self.range.end
@@ -219,7 +219,7 @@ class RangeReader:
         return piece
 
     def _request(self, offset: int, exact: bool, least: int) -> FetchWait:
-        # An entry that lies across the end is needed whole where it is a wrapper, so ask for it; and never for nothing.
+        # A wrapper across the end is needed whole, so request all of it; and never request 0 bytes.
         count = min(self.settings.fetch_bytes, max(self.range.end - offset, least, 64))
         part = FetchPart(self.range.topic, self.range.partition, 0, offset, count, exact)
         return FetchWait(max_wait_ms=500, min_bytes=1, max_bytes=count, parts=(part,))

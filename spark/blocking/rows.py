@@ -56,7 +56,7 @@ class Rows:
         times: Sequence[int | None] | None,
         headers: Sequence[Headers] | None,
     ) -> None:
-        """Append these to their columns, before the values that they belong to; None where none of those has any."""
+        """Append to the columns, before the values are appended; None for a column without any value."""
         count = len(self.values)
         if keys is not None:
             self.keys += [None] * (count - len(self.keys))
@@ -165,7 +165,7 @@ class Cursor:
                 headers if any(headers) else None,
             )
             inside = sum(len(value) for value in values if value is not None)
-            # Of what was compressed what counts is what it was decompressed to, with some room for the objects.
+            # Compressed messages count by their decompressed size, with some room for the objects.
             rows.size += max(inside + len(values) * LEAST_BYTES - taken, 0)
             rows.values += values
             rows.ids += ids

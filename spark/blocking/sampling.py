@@ -17,10 +17,10 @@ SAMPLED_BYTES = 64 << 10
 
 
 def average_bytes(cluster: BlockingCluster, ranges: Iterable[IdRange], settings: ReadSettings) -> float:
-    """Return the bytes of log that a message takes, on the average of the first of each range; 1.0 where none is.
+    """Return the average bytes of log of a message, over the first messages of each range; 1.0 if there are none.
 
-    Gaps count as nothing, and a wrapper by its compressed size. Raises what RangeReader.rows raises, but for DataLost:
-    the task that reads the range reports that, by its settings.
+    Gaps are not counted, and a wrapper counts by its compressed size. Raises the errors of RangeReader.rows except
+    DataLost, which the task that reads the range reports according to its settings.
     """
     messages = size = 0
     for each in ranges:

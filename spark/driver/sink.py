@@ -50,7 +50,7 @@ def check(options: SinkOptions, schema: StructType) -> None:
 
 
 def send_all(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Send every row. Raises as BlockingProducer, which fails the task and the job."""
+    """Send every row. Raises the errors of ExecutorProducer, which fail the task and the job."""
     with BlockingCluster(options.cluster) as cluster:
         producer = ExecutorProducer(cluster, options.compression, options.batch_bytes)
         for batch in batches:

@@ -70,5 +70,5 @@ class LogdDataSource(DataSource):
         if schema.simpleString() != ours:
             raise ConfigurationError(
                 f"schema(...) cannot change the columns of logd, which are {ours}: set the option avroSchema to have "
-                "the fields of values, or select what you want"
+                "the fields of values, or select columns"
             )

@@ -87,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _budget(
         self, limit: ReadLimit, starts: Mapping[PartitionName, int], ends: Mapping[PartitionName, int]
     ) -> int | None:
-        """The bytes of log that a batch may take; None for all."""
+        """Return the bytes of log that a batch may take; None for no limit."""
         if isinstance(limit, ReadMaxBytes):
             return limit.max_bytes
         if not isinstance(limit, ReadMaxRows):
@@ -145,7 +145,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name in begun:
             if name in ends:
                 continue
-            text = f"{name}: it was deleted, or created again; what was not read of it is lost"
+            text = f"{name}: the topic was deleted or created again, and its unread messages are lost"
             if self._options.reading.fail_on_data_loss:
                 raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with the remaining messages")
             _log.warning("%s", text)
@@ -155,7 +155,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if position is None:
             # A partition new to the stream is read from the beginning of its log, so that nothing is lost.
             if log.log_start:
-                _log.warning("%s: it is new to the stream, and begins at %d", name, log.log_start)
+                _log.warning("%s is new to the stream; its log begins at %d", name, log.log_start)
             return log.log_start
         if position < log.log_start:
             return self._lost(
@@ -166,7 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if position > log.visible_end:
             return self._lost(
                 f"{name}: an unknown number of messages between {log.visible_end} and {position} is lost: the log ends "
-                f"at {log.visible_end} now, before {position}, up to where the stream has read it",
+                f"at {log.visible_end} now, before {position}, the position of the stream",
                 log.visible_end,
             )
         return position
@@ -179,7 +179,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Asking:
-    """Answers the questions of admission by asking the brokers."""
+    """Answers the queries of ``admit`` by asking the brokers."""
 
     def __init__(self, cluster: BlockingCluster) -> None:
         self._cluster = cluster

@@ -1,7 +1,7 @@
 """Topics in SQL: finds ``topic('name')`` and names of topics in a query, and makes views of these topics.
 
-Spark has no table function of ours to call, so ``topic('access')`` is rewritten into the name of a view before Spark
-sees the query. Strings, quoted names and comments are left as they are.
+Spark cannot call a table function of ours, so ``topic('access')`` is replaced by the name of a view before Spark sees
+the query. Strings, quoted names and comments are not changed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Token(NamedTuple):
 
 
 class TopicQuery(NamedTuple):
-    """A query for Spark, the topics that it names by ``topic('...')``, and words in it that may be topics' names."""
+    """A query for Spark, the topics that it names by ``topic('...')``, and its words that may be names of topics."""
 
     text: str
     topics: frozenset[str]
@@ -132,7 +132,7 @@ def quoted(name: str) -> str:
 
 
 def named_topics(query: TopicQuery, known: frozenset[str]) -> list[str]:
-    """The topics that the query needs, of those that are ``known``. Raises UnknownTopic for one in ``topic('...')``."""
+    """Return the ``known`` topics that the query needs. Raises UnknownTopic for an unknown one in ``topic('...')``."""
     for name in sorted(query.topics - known):
         raise UnknownTopic(f"there is no topic {name!r}; 'logd topics list' shows the existing ones")
     return sorted((query.topics | query.words) & known)
@@ -141,7 +141,7 @@ def named_topics(query: TopicQuery, known: frozenset[str]) -> list[str]:
 def make_views(session: SparkSession, topics: Iterable[str], options: Mapping[str, str]) -> None:
     """Make a view, under its own name, of each topic; ``options`` are those of the source.
 
-    A view has the source's columns, and ``text``: the value as UTF-8, with what is none replaced.
+    A view has the source's columns, and ``text``: the value as UTF-8, with invalid bytes replaced.
     """
     for name in topics:
         messages = session.read.format("logd").options(**options).option("subscribe", name).load()

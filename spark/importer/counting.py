@@ -12,7 +12,7 @@ from logd.spark.importer.import_plan import PlannedRange
 from logd.spark.importer.loading import Read
 from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
 
-#: The columns that counting reads; of Parquet, which is stored by columns, that is little of the data.
+#: The columns that counting reads, a small part of the data in Parquet, which is stored by columns.
 _COLUMNS = "topic STRING, partition INT, `{}` BIGINT, `{}` BIGINT"
 
 

@@ -10,8 +10,8 @@ class ImportFailed(LogdError):
 
 
 class TargetError(LogdError):
-    """The target directory is damaged, not of an import, or unusable; the message names the file."""
+    """The target directory is damaged, unusable, or not written by imports; the message names the file."""
 
 
 class RunLost(LogdError):
-    """Another import made the run first, or is running in the target; this one left nothing behind."""
+    """Another import made the run first, or is running in the target; this import left nothing behind."""

@@ -19,7 +19,7 @@ _CALL = re.compile(r"\AAn error occurred while calling \S+\n: ")
 
 
 def explained(error: Exception, what: str) -> LogdError:
-    """Return the logd error that failed a task, or the reason that Spark, Java or Python give; ``what`` failed."""
+    """Return the logd error that failed a task, or the reason of Spark, Java or Python. ``what`` names the failure."""
     text = _text(error)
     ours = _OURS.findall(text)
     if ours:

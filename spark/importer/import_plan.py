@@ -63,8 +63,8 @@ def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_lo
 
     Raises DataLost, unless ``accept_loss``, for messages that were lost before they were loaded, and OffsetOutOfRange
     when a new partition is to begin after its end.
-    With ``accept_loss`` these are passed over and told of in ``lost`` and ``notices``, and ``positions`` are behind
-    them: of a log that begins behind the target's position at its start, of one that ends before it at its end.
+    With ``accept_loss`` lost messages are skipped and recorded in ``lost`` and ``notices``, and ``positions`` are after
+    them: at the log's start if that is above the target's position, at the log's end if that is below it.
     """
     ranges: list[PlannedRange] = []
     lost: list[Lost] = []
@@ -95,7 +95,7 @@ def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_lo
 
 
 def _begins_behind(position: int, state: LogState) -> str:
-    """Why ids from the target's position on are not to be had. The distance says nothing of how many there were."""
+    """Return the reason why ids from the target's position on are lost. Their number is unknown."""
     return (
         f"an unknown number of messages from {position} to {state.log_start} is lost before it was imported: the log "
         f"begins at {state.log_start} now, because retention removed what was before or the log was lost"
@@ -103,7 +103,7 @@ def _begins_behind(position: int, state: LogState) -> str:
 
 
 def _ends_before(position: int, state: LogState) -> str:
-    """Why the log does not reach the target's position. Ids from its end on may come a second time."""
+    """Return the reason why a log ends before the target's position. Ids from its end on may be given again."""
     return (
         f"an unknown number of messages between {state.visible_end} and {position} is lost: the log ends at "
         f"{state.visible_end} now, before the position up to which it was imported, and may give these ids again"
@@ -111,7 +111,7 @@ def _ends_before(position: int, state: LogState) -> str:
 
 
 def _forgotten_lineages(lineage: Lineage, positions: Mapping[Lineage, int]) -> list[Lost]:
-    """The same partition of topics of the same name that are no more, if this lineage is the first news of it."""
+    """Return the lineages of the partition in former topics of its name, if this lineage is new to the target."""
     others = [
         (other, position)
         for other, position in positions.items()
@@ -124,7 +124,7 @@ def _forgotten_lineages(lineage: Lineage, positions: Mapping[Lineage, int]) -> l
             other,
             position,
             -1,
-            f"the topic was created again, as {lineage.uuid}: what the old one had behind {position} is gone",
+            f"the topic was created again, as {lineage.uuid}: the messages of the old one after {position} are lost",
         )
         for other, position in sorted(others)
     ]

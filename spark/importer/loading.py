@@ -15,8 +15,8 @@ from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.targets.offsets import PlaceColumns
 from logd.spark.worker.options import cluster_options
 
-#: What Spark writes beside the data, and how its tasks' files become the job's: version 1 moves the files of a task
-#: when the task has been committed and once, so that a task that failed or was too slow leaves nothing.
+#: Settings of Spark's output. Version 1 of the commit moves the files of a task into the job once, after the task's
+#: commit, so that a task that failed or was too slow leaves nothing.
 _COMMIT = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
@@ -87,10 +87,10 @@ def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[Pl
 
 
 def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) -> DataFrame:
-    """Add the columns that become folders: UTC date and hour of the message, or of the import where it has no time."""
+    """Add the columns that become folders: UTC date and hour of the message, or of the import if it has no time."""
     began = f.lit(datetime.fromtimestamp(began_ms / 1000, UTC))
     time: Column = f.coalesce(f.col("timestamp"), began)
-    # Not with date_format, which takes a tenth of the time of a load.
+    # Without date_format, which would take a tenth of a load's time.
     for name, part in (("date", time.cast("date")), ("hour", f.lpad(f.hour(time).cast("string"), 2, "0"))):
         if name in folders:
             messages = messages.withColumn(name, part)
@@ -98,7 +98,7 @@ def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) ->
 
 
 def _readable(messages: DataFrame) -> DataFrame:
-    """Keys and values as text where they are UTF-8, else in base64 in a column of their own, as logd consume has it."""
+    """Return keys and values as text if they are UTF-8, else in base64 in columns of their own, as in logd consume."""
     for name in ("key", "value"):
         text = f.col(name).cast("string")
         is_text = f.expr(f"is_valid_utf8(CAST(`{name}` AS STRING))")

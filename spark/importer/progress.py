@@ -16,7 +16,7 @@ Reach = Callable[[int], None]
 
 
 class JobProgress:
-    """A context manager: follows the group's jobs inside; ``reach`` is called on another thread, in growing steps."""
+    """Follows a group's jobs while it is entered; ``reach`` is called on another thread, with growing numbers."""
 
     def __init__(self, session: SparkSession, total: int, reach: Reach, group: str) -> None:
         self._context = session.sparkContext

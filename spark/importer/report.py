@@ -41,7 +41,7 @@ class ImportReport:
         return sum(each.bytes for each in self.loaded) if self.run is not None else self.plan.bytes
 
     def rows(self) -> list[tuple[object, ...]]:
-        """Return a row for each range, with COLUMNS; the last two are unknown in a dry run."""
+        """Return a row with COLUMNS for each range; the last two are unknown in a dry run."""
         if self.run is None:
             return [(*each.lineage[::2], each.start, each.end, each.bytes, None, None) for each in self.plan.ranges]
         return [

@@ -41,7 +41,7 @@ class Loader(Protocol):
 
 @define(eq=False)
 class Importer:
-    """Runs one import. ``loader`` is not touched before there is something to load into a local target."""
+    """Runs one import. ``loader`` is not used before there is something to load into a local target."""
 
     settings: ImportSettings
     loader: Loader
@@ -51,9 +51,9 @@ class Importer:
     def run(self) -> ImportReport:
         """Import the new messages, or with ``dry_run`` report them.
 
-        Raises RunLost where another import was faster or is at work; DataLost where messages are gone that were not
-        loaded; TargetError for a target that is not what imports leave behind; BrokerUnavailable, UnknownTopic and
-        other WireErrors; ImportFailed for what went wrong while loading. Nothing of the run is visible then.
+        Raises RunLost if another import was faster or is running; DataLost if messages are lost that were not
+        loaded; TargetError for a target that no import has written; BrokerUnavailable, UnknownTopic and
+        other WireErrors; ImportFailed if loading failed. Then nothing of the run is visible.
         """
         settings = self.settings
         began = self.clock()

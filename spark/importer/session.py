@@ -1,4 +1,4 @@
-"""The Spark session of a command: one of this machine, or the cluster's that spark-submit or ``--master`` names."""
+"""The Spark session of a command: on this machine, or on the cluster of spark-submit or ``--master``."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from logd.spark.session import local_session, prepare_environment
 #: All cores, and four attempts at a task: without the second number a local master never tries again.
 LOCAL_MASTER = "local[*,4]"
 
-#: Bytes of log up to which a session that begins sooner and runs slower has ended first: light compilation by Java
+#: Bytes of log up to which a session that starts sooner and runs slower ends first: light compilation by Java
 #: saves about 7 s of processor time at the start and costs 4.5 s for each million messages of 200 bytes.
 LITTLE = 256 << 20
 
-#: What an import relies on, whoever starts the session.
+#: Settings that an import needs in every session.
 NEEDED = {
     "spark.sql.session.timeZone": "UTC",
-    # Files of several hours are written side by side; else Spark sorts all rows of a task by their folder first.
+    # Files of several hours are open at once; otherwise Spark sorts all rows of a task by their folder first.
     "spark.sql.maxConcurrentOutputFileWriters": "16",
-    # In place of INT96, which Parquet has given up: it has no least and greatest to skip files by, and readers that
-    # make nanoseconds of it turn times behind the year 2262 into others.
+    # Instead of INT96, which Parquet has deprecated: it has no minimum and maximum for skipping files, and readers that
+    # convert it to nanoseconds corrupt times after the year 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 
 def open_session(name: str, master: str | None, settings: Mapping[str, str], size: int | None = None) -> SparkSession:
-    """Return a session with the data source registered. ``settings`` are further ones of Spark's, and win.
+    """Return a session with the data source registered. ``settings`` are Spark settings, which take precedence.
 
-    ``size`` is how many bytes of log will be read, where that is known: for little it begins sooner and runs slower.
+    ``size`` is the number of bytes of log to read, if known: for few bytes the session starts sooner and runs slower.
 
-    Raises NoJava where there is no Java on this machine, and what Spark raises.
+    Raises NoJava if this machine has no Java, and the errors of Spark.
     """
     interrupt = signal.getsignal(signal.SIGINT)
     try:
         return _open_session(name, master, settings, size)
     finally:
-        # pyspark's own handler asks Java in the midst of an answer from Java, which fails with tracebacks.
+        # pyspark's own handler calls Java while an answer from Java is being read, which fails with tracebacks.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, interrupt)
 
 
 def _open_session(name: str, master: str | None, settings: Mapping[str, str], size: int | None) -> SparkSession:
-    # What is wrong with a query comes as an exception, and need not be logged beside it.
+    # Errors of a query are raised as exceptions, and need not be logged too.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which has started the Java
     if is_local(master) and not submitted:
@@ -62,7 +62,7 @@ def _open_session(name: str, master: str | None, settings: Mapping[str, str], si
             return local_session(name, master or LOCAL_MASTER, settings={**NEEDED, **settings}, quick=quick)
     if not submitted:
         prepare_environment()
-        # Ranges are planned by a Python that the driver's Java starts, by default python3, whatever that has.
+        # The driver's Java starts a Python to plan ranges, by default python3, which may lack logd.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if master is not None:
@@ -76,11 +76,11 @@ def _open_session(name: str, master: str | None, settings: Mapping[str, str], si
 
 @contextmanager
 def _quiet_child() -> Iterator[None]:
-    """Have a JVM that is started inside write its remarks on a file that nobody sees; show them if it fails to start.
+    """Hide the remarks of a JVM that is started inside, and show them if it fails to start.
 
-    What it says of itself at a start (of its modules, its logging, native libraries) is no news for the command's user,
-    and what goes wrong later comes as an exception. What is left by an exception, an interruption say, ends its JVM:
-    one that was on its way would wait for ever for who has gone.
+    Its remarks at a start (on modules, logging, native libraries) do not help the command's user, and later errors are
+    raised as exceptions. If the block is left by an exception, such as an interruption, the JVM is ended: otherwise a
+    starting JVM would wait for this process for ever.
     """
     before = _children()
     with tempfile.TemporaryFile() as remarks:
@@ -104,7 +104,7 @@ def _quiet_child() -> Iterator[None]:
 
 
 def _children() -> set[int]:
-    """The ids of the processes that this one has started; none where the system does not say."""
+    """Return the ids of the child processes of this one; none if the system does not tell."""
     found: set[int] = set()
     with suppress(OSError):
         for thread in Path("/proc/self/task").iterdir():

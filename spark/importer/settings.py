@@ -40,7 +40,7 @@ class ImportSettings:
     #: None for the format's default.
     codec: str | None = None
     partition_by: tuple[str, ...] = FOLDERS
-    #: Go on with a warning when messages were lost before they were loaded.
+    #: Continue with a warning if messages were lost before they were loaded.
     accept_loss: bool = False
     dry_run: bool = False
     task_bytes: int = DEFAULT_TASK_BYTES
@@ -77,7 +77,7 @@ class ImportSettings:
 
     @property
     def local_path(self) -> str | None:
-        """The target's path where it is on the local file system, else None."""
+        """The target's path if it is on the local file system, else None."""
         return local_path(self.to)
 
 

@@ -1,4 +1,4 @@
-"""The loader that is Spark: a session when it is needed, a job, a count, and what went wrong as one sentence."""
+"""Loads by Spark: starts a session when it is needed, runs a job, counts, and reports a failure in one sentence."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from logd.spark.importer.targets.target import Target
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Told of how many bytes of how many are done.
+#: Called with the number of loaded bytes, and of all bytes to load.
 Progress = Callable[[int, int], None]
 
-#: What Spark calls the jobs of an import.
+#: The group of an import's jobs in Spark.
 _GROUP = "logd-import"
 
 
 @define(eq=False)
 class SparkLoader:
-    """See Loader. Begins a session, which takes seconds, when Spark is needed, unless one is given as ``session``.
+    """See Loader. Starts a session, which takes seconds, when Spark is needed, unless ``session`` is one.
 
-    ``progress`` is called on a thread of its own, and at last, when everything is written, on the caller's.
+    ``progress`` is called on a thread of its own, and at the end, when everything is written, on the caller's thread.
     """
 
     settings: ImportSettings
@@ -45,7 +45,7 @@ class SparkLoader:
 
     def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
         """See Loader."""
-        # pyspark takes a second to import, and most of what an import refuses is known before it is needed.
+        # pyspark takes a second to import, and most errors are found before it is needed.
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
@@ -78,10 +78,10 @@ class SparkLoader:
         return HadoopTarget(location, self._opened())
 
     def close(self) -> None:
-        """End the session, if it was begun here."""
+        """End the session, if it was started here."""
         session, self._ours = self._ours, None
         if session is not None:
-            with suppress(Exception):  # interrupted in the middle of a call, it is in no state to be stopped
+            with suppress(Exception):  # interrupted during a call, it cannot be stopped
                 session.stop()
 
     def _opened(self, size: int | None = None) -> SparkSession:
@@ -96,11 +96,11 @@ class SparkLoader:
             try:
                 self._ours = open_session("logd import", self.settings.master, self.settings.spark, size)
             except (PySparkException, Py4JError) as error:
-                raise explained(error, "no session could be had") from error
+                raise explained(error, "a Spark session could not be started") from error
         return self._ours
 
 
-#: The command's options that are meant by those of the data source.
+#: The command's options by those of the data source.
 _OPTIONS = {"maxDecompressedBytes": "--max-decompressed", "maxDecompressedMessages": "--max-decompressed-messages"}
 
 

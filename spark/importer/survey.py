@@ -54,7 +54,7 @@ def _message_at(cluster: BlockingCluster, rest: IdRange) -> int:
 
 
 def check_still_there(cluster: BlockingCluster, ranges: tuple[PlannedRange, ...]) -> None:
-    """Raise ImportFailed unless each topic is the one that was planned for.
+    """Raise ImportFailed unless each topic is still the planned one.
 
     A uuid is never given twice, so one that is the same before and after the load has not changed in between.
     """

@@ -12,7 +12,7 @@ from attrs import define
 from logd.spark.blocking.rows import Rows
 from logd.spark.worker.malformed import ValueDecoding
 
-#: What Spark makes of its own types (``pyspark.sql.pandas.types.to_arrow_schema`` with UTC); a test holds them equal.
+#: Spark's types in Arrow (``pyspark.sql.pandas.types.to_arrow_schema`` with UTC); a test compares the two.
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 COLUMNS = {
@@ -28,17 +28,17 @@ COLUMNS = {
     "headers": HEADERS,
 }
 
-#: The types of times, with the numbers that Kafka gives them: a message has none; its producer's.
+#: The types of times, with Kafka's numbers: no time; the producer's time.
 NO_TIME = -1
 CREATED = 0
 
-#: The last millisecond that a timestamp of microseconds can hold; a later one, which no clock shows, becomes null.
+#: The last millisecond that fits into a timestamp of microseconds; a later time becomes null.
 _LAST_MS = ((1 << 63) - 1) // 1000
 
 
 @define(eq=False)
 class BatchMaker:
-    """Makes the record batches of one partition; ``decoding`` where values have a type.
+    """Makes the record batches of one partition; ``decoding`` is for values with a type.
 
     ``corrupt_column`` names the column of ``schema`` for the bytes of values that do not decode, if there is one.
     """
@@ -77,7 +77,7 @@ class BatchMaker:
         return pa.repeat(pa.scalar(self.partition, pa.int32()), len(rows))
 
     def _offset(self, rows: Rows) -> pa.Array:
-        # Kafka's clients know a message by the last position of its own.
+        # Kafka's clients know a message by its last position.
         return pc.subtract(self._next_position(rows), 1)
 
     def _id(self, rows: Rows) -> pa.Array:
@@ -95,7 +95,7 @@ class BatchMaker:
         return pa.array(times, pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
 
     def _timestamptype(self, rows: Rows) -> pa.Array:
-        if not rows.times or None not in rows.times:  # all alike, as they mostly are
+        if not rows.times or None not in rows.times:  # all headers are alike, as is usual
             return pa.repeat(pa.scalar(CREATED if rows.times else NO_TIME, pa.int32()), len(rows))
         return pa.array([NO_TIME if time is None else CREATED for time in rows.times], pa.int32())
 
@@ -111,7 +111,7 @@ class BatchMaker:
 def source_schema(
     include_headers: bool = False, value_type: Any = None, corrupt_column: str | None = None
 ) -> pa.Schema:
-    """The columns of the data source, ``value`` of ``value_type`` where one is given."""
+    """Return the columns of the data source; ``value`` has ``value_type`` if that is given."""
     names = [name for name in COLUMNS if include_headers or name != "headers"]
     fields = [(name, value_type if name == "value" and value_type is not None else COLUMNS[name]) for name in names]
     return pa.schema(fields if corrupt_column is None else [*fields, (corrupt_column, pa.binary())])

@@ -29,7 +29,7 @@ _LOGICAL: dict[tuple[str, Any], tuple[str, Any]] = {
 
 
 class DecodedValues(NamedTuple):
-    """An array of values, null where ``wrong`` (index -> why) says that one is not of the schema."""
+    """An array of values, with null for those in ``wrong`` (index -> reason), which do not match the schema."""
 
     array: pa.Array
     wrong: dict[int, str]
@@ -39,9 +39,8 @@ class DecodedValues(NamedTuple):
 class AvroValues:
     """One Avro schema (JSON). ``ddl`` is its type in Spark's words, ``type`` in Arrow's.
 
-    Raises ConfigurationError for text that is no schema, or one that no column can hold: a union of more than one type
-    and null, a record that holds itself, a map or fixed decimal of a kind not known here; MissingPackage without
-    fastavro.
+    Raises ConfigurationError for text that is no schema, or a schema that no column can hold: a union of more than one
+    type and null, a recursive record, a map or fixed decimal of an unsupported kind; MissingPackage without fastavro.
     """
 
     text: str
@@ -61,7 +60,7 @@ class AvroValues:
         self.ddl, self.type = _types(self._schema, "value")
 
     def decode(self, values: list[bytes | None]) -> DecodedValues:
-        """Return the values as an array, and which of them are not what the schema says."""
+        """Return the values as an array, and the numbers of those that do not match the schema."""
         read, schema = self._read, self._schema
         decoded: list[Any] = []
         wrong: dict[int, str] = {}
@@ -73,16 +72,18 @@ class AvroValues:
             found = None
             try:
                 found = read(stream, schema)
-            except Exception as error:  # fastavro lets out whatever its reading stumbles over
-                wrong[number] = f"a value of length {len(value)} is not of the Avro schema: {error!r}"
+            except Exception as error:  # fastavro passes on any error of its reading
+                wrong[number] = f"a value of length {len(value)} does not match the Avro schema: {error!r}"
             else:
                 if stream.tell() != len(value):
-                    wrong[number] = f"a value of length {len(value)} goes on behind byte {stream.tell()}"
+                    wrong[number] = (
+                        f"a value of length {len(value)} has bytes after the record's end at byte {stream.tell()}"
+                    )
                     found = None
             decoded.append(found)
         try:
             return DecodedValues(pa.array(decoded, self.type), wrong)
-        except (pa.ArrowException, OverflowError):  # what was read is outside its own type
+        except (pa.ArrowException, OverflowError):  # the decoded value is outside the range of its own type
             self._leave_out_misfits(decoded, wrong)
             return DecodedValues(pa.array(decoded, self.type), wrong)
 

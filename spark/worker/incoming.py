@@ -20,12 +20,12 @@ TYPES = {
     "timestamp": ("timestamp",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
-#: Columns of the source that the broker decides when a message is written: its place, and the kind of its time.
+#: Columns of the source that the broker sets when a message is written: its positions, and the type of its time.
 _PLACES = ("offset", "id", "next_position", "timestampType")
 
 
 def check_columns(columns: Sequence[tuple[str, str]], topic: str | None) -> None:
-    """Check (name, type) of each column. Raises ConfigurationError that says what is wrong and what is allowed."""
+    """Check (name, type) of each column. Raises ConfigurationError that names the mistake and the allowed values."""
     known = dict(columns)
     for name, kind in columns:
         if name in _PLACES:
@@ -40,7 +40,7 @@ def check_columns(columns: Sequence[tuple[str, str]], topic: str | None) -> None
     if "value" not in known:
         raise ConfigurationError("the sink needs a column 'value' of binary or string")
     if "topic" not in known and topic is None:
-        raise ConfigurationError("nothing says where to write: give the option 'topic', or a column of that name")
+        raise ConfigurationError("no topic is given: set the option 'topic', or add a column of that name")
 
 
 def messages_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, int | None, Message]]:

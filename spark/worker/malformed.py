@@ -22,7 +22,7 @@ class UndecodableValue(LogdError):
 
 @frozen
 class Column:
-    """Decoded values; the bytes of those that did not decode, null elsewhere; which rows stay, None for all."""
+    """Decoded values; the bytes of values that did not decode, null elsewhere; the rows to keep, None for all."""
 
     values: pa.Array
     corrupt: pa.Array
@@ -38,7 +38,7 @@ class ValueDecoding:
     topic: str
     partition: int
     malformed: int = 0
-    #: What was wrong with the first of them, and where.
+    #: The problem of the first such value, and its place.
     first: str = ""
 
     def decode(self, rows: Rows) -> Column:
@@ -49,7 +49,8 @@ class ValueDecoding:
             self.first = f"topic {self.topic!r}, partition {self.partition}, id {rows.ids[number]}: {wrong[number]}"
             if self.mode == FAILFAST:
                 raise UndecodableValue(
-                    f"{self.first}; mode=PERMISSIVE has it null and its bytes in a column, DROPMALFORMED leaves it out"
+                    f"{self.first}; mode=PERMISSIVE reads it as null, with its bytes in another column, and "
+                    "mode=DROPMALFORMED leaves it out"
                 )
         self.malformed += len(wrong)
         corrupt = [rows.values[number] if number in wrong else None for number in range(len(rows))] if wrong else None
@@ -61,7 +62,7 @@ class ValueDecoding:
         )
 
     def warn(self) -> None:
-        """Say how many values did not decode, if any did not."""
+        """Log the number of values that did not decode, if any."""
         if self.malformed:
             what = "left out" if self.mode == DROPMALFORMED else "read as null"
             values = counted(self.malformed, "value that does not decode", "values that do not decode")

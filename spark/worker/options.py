@@ -57,7 +57,7 @@ STREAM_OPTIONS = (*_CLUSTER, *_READ, "maxBytesPerTrigger", "maxOffsetsPerTrigger
 SINK_OPTIONS = (*_CLUSTER, "topic", "compression", "batchBytes")
 ALL_OPTIONS = tuple(dict.fromkeys((*BATCH_OPTIONS, *STREAM_OPTIONS, *SINK_OPTIONS)))
 
-#: What may happen to a value that does not decode, as in Spark's readers.
+#: The modes for a value that does not decode, as in Spark's readers.
 PERMISSIVE = "PERMISSIVE"
 DROPMALFORMED = "DROPMALFORMED"
 FAILFAST = "FAILFAST"
@@ -66,36 +66,35 @@ MODES = (PERMISSIVE, DROPMALFORMED, FAILFAST)
 #: The column for the bytes of a value that did not decode, unless another name is given.
 CORRUPT_RECORD = "_corrupt_record"
 
-#: Options that people bring along from Spark's Kafka source (in lower case, by their beginnings), and what is here in
-#: their place.
+#: Options of Spark's Kafka source (in lower case, by their beginnings), and their replacements here.
 _KAFKAS = {
     "kafka.bootstrap.servers": "the option 'brokers' names the brokers, as HOST:PORT, separated by commas",
     "kafka.ssl.": "TLS is set by tls, tls.ca, tls.certificate and tls.key",
     "kafka.security.": "TLS is set by tls, tls.ca, tls.certificate and tls.key",
-    "kafka.group.id": "a reader is in no group: a stream's place is in its checkpoint",
-    "groupidprefix": "a reader is in no group: a stream's place is in its checkpoint",
+    "kafka.group.id": "a reader is in no group: the position of a stream is in its checkpoint",
+    "groupidprefix": "a reader is in no group: the position of a stream is in its checkpoint",
     "kafka.auto.offset.reset": "the option 'startingOffsets' says where reading begins",
     "kafka.": "logd has none of the settings of Kafka's clients; its own are in docs/spark.md",
-    "minoffsetspertrigger": "a micro-batch has no least size; maxOffsetsPerTrigger is its greatest",
-    "maxtriggerdelay": "a micro-batch has no least size, so that nothing is waited for",
-    "startingoffsetsbytimestampstrategy": "a time behind all messages means the end of the log",
-    "fetchoffset.": "the option 'retryTimeoutMs' says how long a broker is waited for",
+    "minoffsetspertrigger": "a micro-batch has no minimum size; maxOffsetsPerTrigger sets the maximum",
+    "maxtriggerdelay": "a micro-batch has no minimum size, so a stream never waits for one",
+    "startingoffsetsbytimestampstrategy": "a time after all messages means the end of the log",
+    "fetchoffset.": "the option 'retryTimeoutMs' sets how long a reader waits for a broker",
     "kafkaconsumer.polltimeoutms": "the option 'requestTimeoutMs' bounds one request",
 }
 
-#: What Spark itself puts among a sink's options.
+#: Options that Spark itself adds to those of a sink.
 _SPARKS = ("path", "checkpointLocation")
 
 
 @frozen(kw_only=True)
 class ColumnOptions:
-    """The options that decide on columns: which there are, and what is in them."""
+    """The options that decide on the columns and their contents."""
 
     include_headers: bool = False
     avro_schema: str | None = None
-    #: What happens to a value that does not decode, one of MODES.
+    #: The mode for a value that does not decode, one of MODES.
     mode: str = FAILFAST
-    #: The name of the column for its bytes; None where there is none.
+    #: The name of the column for its bytes; None for no such column.
     corrupt_column: str | None = None
 
 
@@ -111,7 +110,7 @@ class ReadOptions:
     shape: ColumnOptions
     min_partitions: int
     range_bytes: int
-    #: Bytes of log, or about how many messages, in one micro-batch of a stream; None for all there is.
+    #: Bytes of log, or an approximate number of messages, in one micro-batch of a stream; None for no limit.
     trigger_bytes: int | None
     trigger_messages: int | None
 
@@ -133,7 +132,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
     fail = given.switch("failOnDataLoss", True)
     if streaming and given.text("maxBytesPerTrigger") and given.text("maxOffsetsPerTrigger"):
         raise ConfigurationError(
-            "maxBytesPerTrigger and maxOffsetsPerTrigger both bound a micro-batch: give one of them"
+            "maxBytesPerTrigger and maxOffsetsPerTrigger both limit a micro-batch: give one of them"
         )
     return ReadOptions(
         cluster=_cluster(given),
@@ -158,7 +157,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
 
 
 def shape_options(options: Mapping[str, str]) -> ColumnOptions:
-    """Return those that shape the schema. Raises ConfigurationError."""
+    """Read the options that decide the schema. Raises ConfigurationError."""
     return _shape(_Given(options, ALL_OPTIONS, "a data frame", _SPARKS))
 
 
@@ -169,10 +168,10 @@ def _shape(given: _Given) -> ColumnOptions:
         raise ConfigurationError(f"option mode = {mode[:200]!r} is not allowed; allowed is {', '.join(MODES)}")
     if avro is None and (given.text("mode") or column):
         raise ConfigurationError(
-            "options mode and columnNameOfCorruptRecord are of use with avroSchema alone: without it values are bytes"
+            "options mode and columnNameOfCorruptRecord need avroSchema: without it values are bytes"
         )
     if column and mode != PERMISSIVE:
-        raise ConfigurationError(f"option columnNameOfCorruptRecord is of use with mode={PERMISSIVE} alone")
+        raise ConfigurationError(f"option columnNameOfCorruptRecord needs mode={PERMISSIVE}")
     if mode == PERMISSIVE:
         column = column or CORRUPT_RECORD
     return ColumnOptions(
@@ -205,12 +204,12 @@ def _cluster(given: _Given) -> ClusterSettings:
     settings.addresses()
     for name in ("tls.ca", "tls.certificate", "tls.key"):
         if given.text(name) is not None and not settings.secure:
-            raise ConfigurationError(f"option {name} is of use with tls=true, or brokers=tls:HOST:PORT, alone")
+            raise ConfigurationError(f"option {name} needs tls=true, or brokers=tls:HOST:PORT")
     return settings
 
 
 def cluster_options(settings: ClusterSettings) -> dict[str, str]:
-    """The options that mean these settings."""
+    """Return the options with the meaning of these settings."""
     options = {
         "brokers": settings.brokers,
         "connectTimeoutMs": str(round(settings.connect_timeout * 1000)),
@@ -231,7 +230,7 @@ def _of_kafka(name: str) -> str | None:
 
 
 class _Given:
-    """The options as they were given, whose names are alike in any case of letters, as everywhere in Spark."""
+    """The given options. The case of letters in names does not matter, as everywhere in Spark."""
 
     def __init__(
         self, options: Mapping[str, str], allowed: tuple[str, ...], what: str, ignored: tuple[str, ...] = ()
@@ -277,9 +276,10 @@ class _Given:
         return text
 
     def offsets(self, which: str, default: str, senseless: int | None) -> OffsetLimits:
-        """A timestamp for all goes before timestamps for each, and these before offsets, as in Spark's Kafka source.
+        """Read the limits. One time for all takes precedence over times for each, and times over offsets.
 
-        ``senseless`` is the end of the log where nothing could be read, which is refused.
+        Spark's Kafka source has the same order. ``senseless`` is the end of the log with which a read would be empty;
+        it is refused.
         """
         rest = "earliest" if which == "starting" else "latest"
         readers: tuple[tuple[str, Callable[[str], OffsetLimits]], ...] = (

@@ -20,8 +20,10 @@ _log = logging.getLogger("logd.spark")
 
 
 def read_batches(options: ReadOptions, id_range: IdRange) -> Iterator[pa.RecordBatch]:
-    """Yield the range's messages in record batches of the source's schema. Raises what RangeReader.rows raises, and
-    UndecodableValue."""
+    """Yield the range's messages in record batches of the source's schema.
+
+    Raises the errors of RangeReader.rows, and UndecodableValue.
+    """
     shape = options.shape
     avro = None if shape.avro_schema is None else AvroValues(shape.avro_schema)
     topic, partition = id_range.topic, id_range.partition

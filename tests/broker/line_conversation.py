@@ -1,4 +1,4 @@
-"""A wire protocol of lines, over the same handlers as the others: so much is needed to add one.
+"""A wire protocol of lines over the broker's handlers, as an example of all that another protocol needs.
 
     PUT topic partition text        OK id next-id
     GET topic partition position    OK bytes, then so many bytes of the log

@@ -167,7 +167,7 @@ class BrokerTestCase(SynchronousTestCase):
     def join(self) -> None:
         """Reach the tree, and let the topics be compared with it."""
         self.assembly.join()
-        # The registry is not told what is stored here: that would leave a timer.
+        # The registry does not learn of stored partitions: its write would leave a timer.
         self.membership.reconciler.on_change = lambda: None
         self.settle()
         self.assertTrue(self.broker.ready)

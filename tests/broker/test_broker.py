@@ -118,7 +118,7 @@ class HealthTests(BrokerTestCase):
     """Health and figures, as operators see them."""
 
     def test_health_names_the_partitions_in_trouble(self) -> None:
-        """It is ok, then degraded by a partition offline or lost, then stopping."""
+        """The status is ok, then degraded by a partition offline or lost, then stopping."""
         self.create("t", 2)
         peer = self.connect()
         peer.send(Produce("t", 0, HELLO))
@@ -149,7 +149,7 @@ class HealthTests(BrokerTestCase):
         self.assertEqual(self.broker.health()["status"], "stopping")
 
     def test_a_full_disk_shows_in_health(self) -> None:
-        """It names the partition, until an append is flushed again or for a minute after the last refusal."""
+        """The partition is named until an append is flushed again, or for a minute after the last refusal."""
         self.create("t", 2)
         self.settle()
         peer = self.connect()

@@ -10,7 +10,7 @@ class GatheredTests(BrokerTestCase):
     """A topic with ``flush.messages`` and ``flush.ms``."""
 
     def test_messages_are_invisible_until_their_flush(self) -> None:
-        """They wait for their number, unless a producer with acks -1 has them flushed at once."""
+        """Messages wait for their number, unless a producer with acks -1 has them flushed at once."""
         self.create("t", 1, flush_messages=10_000, flush_ms=60_000)
         peer = self.connect()
         for _ in range(20):
@@ -21,7 +21,7 @@ class GatheredTests(BrokerTestCase):
         self.assertEqual(log.visible_end, log.end)
 
     def test_flush_ms_bounds_the_wait(self) -> None:
-        """It counts for producers too that do not wait for the flush."""
+        """The time counts for producers too that do not wait for the flush."""
         self.create("t", 1, flush_ms=60_000)
         peer = self.connect()
         self.produce(peer, "t", plain(b"gathered"), acks=1)

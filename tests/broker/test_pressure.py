@@ -17,21 +17,21 @@ KILOBYTE = plain(bytes(1015))
 
 @define(eq=False)
 class Gated:
-    """A connection that notes its holds, and may shut the gate again when it goes on."""
+    """A connection that notes its pauses, and may shut the gate again when it goes on."""
 
     gate: FlushPressure
     shuts: bool = False
-    held: bool = False
-    holds: list[PauseReason] = field(factory=list)
+    paused: bool = False
+    pauses: list[PauseReason] = field(factory=list)
 
     def pause(self, reason: PauseReason) -> None:
         """See Gated in logd.broker.flush_pressure."""
-        self.held = True
-        self.holds.append(reason)
+        self.paused = True
+        self.pauses.append(reason)
 
     def resume(self, reason: PauseReason) -> None:
         """See Gated in logd.broker.flush_pressure."""
-        self.held = False
+        self.paused = False
         if self.shuts:
             self.gate.set(True)
 
@@ -46,34 +46,34 @@ class ProducerGateTests(SynchronousTestCase):
         for connection in self.connections:
             self.gate.add(connection)
 
-    def test_the_gate_holds_all_connections(self) -> None:
+    def test_the_gate_pauses_all_connections(self) -> None:
         """Shutting it twice changes nothing, and is counted once."""
         self.gate.set(True)
         self.gate.set(True)
-        self.assertEqual([connection.holds for connection in self.connections], [[PauseReason.FLUSH]] * 3)
+        self.assertEqual([connection.pauses for connection in self.connections], [[PauseReason.FLUSH]] * 3)
         self.gate.set(False)
-        self.assertEqual([connection.held for connection in self.connections], [False] * 3)
+        self.assertEqual([connection.paused for connection in self.connections], [False] * 3)
         self.assertEqual((self.gate.shut, self.gate.times_shut), (False, 1))
 
-    def test_a_late_connection_is_held_too(self) -> None:
+    def test_a_late_connection_is_paused_too(self) -> None:
         """One that was taken out of the gate is left alone."""
         self.gate.discard(self.connections[0])
         self.gate.set(True)
         late = Gated(self.gate)
         self.gate.add(late)
-        self.assertEqual((late.held, self.connections[0].held), (True, False))
+        self.assertEqual((late.paused, self.connections[0].paused), (True, False))
 
-    def test_a_gate_shut_again_holds_everyone(self) -> None:
-        """The first connection that goes on may fill the disk's queue at once; it is held too, with the others."""
+    def test_a_gate_shut_again_pauses_everyone(self) -> None:
+        """The first connection that goes on may fill the disk's queue at once; it is paused too, with the others."""
         for connection in self.connections:
             connection.shuts = True
         self.gate.set(True)
         self.gate.set(False)
         self.assertTrue(self.gate.shut)
-        self.assertEqual([connection.held for connection in self.connections], [True] * 3)
+        self.assertEqual([connection.paused for connection in self.connections], [True] * 3)
 
     def test_one_failing_connection_spares_the_others(self) -> None:
-        """A defect in one connection must not leave the rest of the producers held for ever."""
+        """A defect in one connection must not leave the rest of the producers paused for ever."""
 
         class Broken(Gated):
             def pause(self, reason: PauseReason) -> None:
@@ -88,7 +88,7 @@ class ProducerGateTests(SynchronousTestCase):
             gate.add(connection)
         for shut in (True, False):
             gate.set(shut)
-            self.assertEqual([connection.held for connection in connections], [shut, False, shut])
+            self.assertEqual([connection.paused for connection in connections], [shut, False, shut])
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 2)
 
 
@@ -171,7 +171,7 @@ class PressureTests(BrokerTestCase):
         self.assertEqual(self.producers[0].reading, True)
 
     def test_an_offline_partition_holds_back_no_producer(self) -> None:
-        """Its bytes will never be flushed, and would keep the gate shut for ever."""
+        """Bytes that will never be flushed would keep the gate shut for ever."""
         self.files.fail_syncs = 1
         self.fill(self.producers[0], 11)
         self.assertEqual(self.reading(), [False] * 3)

@@ -39,7 +39,7 @@ class StateTests(BrokerTestCase):
         return self.producing.waiting
 
     def test_a_request_waits_for_its_new_topic(self) -> None:
-        """It stays as it was received while the topic is made, and holds up those behind it."""
+        """The request stays as it was received while the topic is made, and holds up those behind it."""
         self.peer.send(ask(SMALL, topic="new"), Produce("t", 0, SMALL))
         request = self.waiting()
         self.assertIs(request.state, ProduceState.RECEIVED)
@@ -49,7 +49,7 @@ class StateTests(BrokerTestCase):
         self.assertEqual((self.producing.waiting, self.content("t"), self.content("new")), (None, SMALL, SMALL))
 
     def test_large_sets_are_checked_in_slices(self) -> None:
-        """Their request keeps its place, behind the sets before it and ahead of those that follow."""
+        """The request keeps its place, behind the sets before it and ahead of those that follow."""
         self.peer.send(Produce("t", 0, SMALL), MultiProduce((Produce("t", 0, LARGE),)), Produce("t", 0, SMALL))
         request = self.waiting()
         self.assertIs(request.state, ProduceState.TOPICS_KNOWN)
@@ -85,7 +85,7 @@ class StateTests(BrokerTestCase):
         self.assertEqual((self.producing.unanswered, len(self.peer.answers())), ({}, 2))
 
     def test_a_lost_connection_ends_its_check(self) -> None:
-        """Its sets may not be checked to the end, so nothing of them is appended."""
+        """A set that is not checked to the end is not appended."""
         self.peer.send(ask(LARGE))
         request = self.waiting()
         self.peer.lose()

@@ -71,7 +71,7 @@ class StopTests(BrokerTestCase):
         self.assertEqual(self.successResultOf(second), report)
 
     def test_a_producer_that_never_pauses_delays_no_stop(self) -> None:
-        """It expects no answer, so nothing slows it; the sets that came in before the end are flushed."""
+        """A producer with acks 0 is slowed by nothing; the sets that came in before the end are flushed."""
         ours, theirs = self.peer, self.connect()
         stopping = self.begin_stop()
         report: list[StopReport] = []
@@ -116,7 +116,7 @@ class StopTests(BrokerTestCase):
         self.flushes.settle()
 
     def test_a_silent_tree_leaves_the_stop_clean(self) -> None:
-        """It costs its share of the time only, for the messages are flushed and the next start finds them."""
+        """The tree costs its share of the time only, for the messages are flushed and the next start finds them."""
         self.access.client.link.delay = lambda: 1e6
         self.peer.send(Produce("t", 0, HELLO))
         report = self.pass_time(self.begin_stop())
@@ -133,7 +133,7 @@ class StopTests(BrokerTestCase):
         self.assertTrue(self.events.criticals("the coordination tree is not closed"))
 
     def test_a_stuck_client_is_cut_off_in_time(self) -> None:
-        """Its answers would keep the broker from the last flush."""
+        """Answers that the client does not take would keep the broker from the last flush."""
         self.produce(self.peer, "t", HELLO * 10_000)
         self.peer.transport.taking = False
         for _ in range(5):

@@ -17,12 +17,12 @@ class KeptEphemeralTests(TreeClientCase):
     """One kept node, and a client that looks on."""
 
     def setUp(self) -> None:
-        """Make the presence, without starting it."""
+        """Make the kept node, without starting it."""
         super().setUp()
         self.ours = self.client()
         self.theirs = self.client()
         self.failures: list[Failure] = []
-        self.presence = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=self.failures.append)
+        self.kept = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=self.failures.append)
 
     def there(self) -> bytes | None:
         """Return the node's data; None where there is no node."""
@@ -39,21 +39,21 @@ class KeptEphemeralTests(TreeClientCase):
 
     def test_the_node_is_there_from_start_to_stop(self) -> None:
         """It exists when start fires, and is gone when stop does."""
-        self.assertIsNone(self.result(self.presence.start()))
+        self.assertIsNone(self.result(self.kept.start()))
         self.assertEqual(self.there(), b"me")
-        self.assertIsNone(self.result(self.presence.stop()))
+        self.assertIsNone(self.result(self.kept.stop()))
         self.assertIsNone(self.there())
         self.assertEqual(self.failures, [])
 
     def test_the_data_can_be_changed_once_start_fires(self) -> None:
         """A caller may do so in start's own callback."""
-        updated = self.presence.start().addCallback(lambda _: self.presence.update(b"more"))
+        updated = self.kept.start().addCallback(lambda _: self.kept.update(b"more"))
         self.assertIsNone(self.result(updated))
         self.assertEqual(self.there(), b"more")
 
     def test_the_node_is_made_again_in_the_next_session(self) -> None:
         """The session is lost three times, and each node is of the new one."""
-        self.result(self.presence.start())
+        self.result(self.kept.start())
         for _ in range(3):
             before = self.ours.session_id
             self.lose_session()
@@ -69,7 +69,7 @@ class KeptEphemeralTests(TreeClientCase):
 
     def test_a_lost_connection_changes_nothing(self) -> None:
         """The node is watched again afterwards."""
-        self.result(self.presence.start())
+        self.result(self.kept.start())
         self.ours.link.cut()
         self.turn(3)
         self.result(self.theirs.delete(PATH))
@@ -77,14 +77,14 @@ class KeptEphemeralTests(TreeClientCase):
 
     def test_a_node_that_is_deleted_is_made_again(self) -> None:
         """An operator's mistake costs a broker its place for a moment only."""
-        self.result(self.presence.start())
+        self.result(self.kept.start())
         self.result(self.theirs.delete(PATH))
         self.assertEqual(self.there(), b"me")
 
     def test_a_place_that_is_taken_fails_the_start(self) -> None:
         """Nothing is kept: the place stays empty when it becomes free."""
         self.result(create_ephemeral(self.theirs, PATH, b"them"))
-        starting = self.presence.start()
+        starting = self.kept.start()
         self.turn()
         self.failureResultOf(starting, HeldElsewhere)
         self.result(self.theirs.delete(PATH))
@@ -93,7 +93,7 @@ class KeptEphemeralTests(TreeClientCase):
 
     def test_a_place_taken_meanwhile_is_taken_back_once_free(self) -> None:
         """The owner is told of the failures, and not without end."""
-        self.result(self.presence.start())
+        self.result(self.kept.start())
         self.lose_session()
         self.result(create_ephemeral(self.theirs, PATH, b"them"))
         self.ours.link.reachable = True
@@ -105,15 +105,15 @@ class KeptEphemeralTests(TreeClientCase):
         self.turn(3)
         self.assertEqual(self.there(), b"me")
 
-    def test_a_listener_that_raises_does_not_end_the_presence(self) -> None:
+    def test_a_listener_that_raises_does_not_end_the_keeping(self) -> None:
         """Its error is logged each time."""
 
         def broken(failure: Failure) -> None:
             self.failures.append(failure)
             raise ValueError("a bug")
 
-        self.presence = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=broken)
-        self.result(self.presence.start())
+        self.kept = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=broken)
+        self.result(self.kept.start())
         self.lose_session()
         self.result(create_ephemeral(self.theirs, PATH, b"them"))
         self.ours.link.reachable = True
@@ -124,21 +124,21 @@ class KeptEphemeralTests(TreeClientCase):
         self.assertEqual(self.there(), b"me")
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), len(self.failures))
 
-    def test_an_update_of_a_stopped_presence_fails(self) -> None:
+    def test_an_update_fails_while_the_node_is_not_kept(self) -> None:
         """No caller waits for ever; data given before the start are used by it."""
-        self.failureResultOf(self.presence.update(b"early"), ClientClosing)
-        self.result(self.presence.start())
+        self.failureResultOf(self.kept.update(b"early"), ClientClosing)
+        self.result(self.kept.start())
         self.assertEqual(self.there(), b"early")
-        self.result(self.presence.stop())
-        self.failureResultOf(self.presence.update(b"late"), ClientClosing)
+        self.result(self.kept.stop())
+        self.failureResultOf(self.kept.update(b"late"), ClientClosing)
 
     def test_an_update_lasts_through_later_sessions(self) -> None:
         """An update while the session is lost waits for the next one."""
-        self.result(self.presence.start())
-        self.assertIsNone(self.result(self.presence.update(b"more")))
+        self.result(self.kept.start())
+        self.assertIsNone(self.result(self.kept.update(b"more")))
         self.assertEqual(self.there(), b"more")
         self.lose_session()
-        waiting = self.presence.update(b"most")
+        waiting = self.kept.update(b"most")
         self.turn()
         self.assertNoResult(waiting)
         self.ours.link.reachable = True
@@ -150,33 +150,33 @@ class KeptEphemeralTests(TreeClientCase):
         """It fails after the client's operation timeout."""
         self.ours.link.reachable = False
         self.ours.link.cut()
-        starting = self.presence.start()
+        starting = self.kept.start()
         self.turn(11)
         self.failureResultOf(starting, OperationTimeout)
 
     def test_cancelling_the_start_stops_everything(self) -> None:
         """No node is made behind a caller that has given up, and nothing is kept."""
-        starting = self.presence.start()
+        starting = self.kept.start()
         starting.cancel()
         self.failureResultOf(starting, CancelledError)
         self.turn(5)
         self.assertIsNone(self.there())
-        self.failureResultOf(self.presence.update(b"late"), ClientClosing)
+        self.failureResultOf(self.kept.update(b"late"), ClientClosing)
 
     def test_a_stop_without_connection_still_ends(self) -> None:
         """An update that waits fails."""
-        self.result(self.presence.start())
+        self.result(self.kept.start())
         self.ours.link.reachable = False
         self.ours.link.cut()
-        waiting = self.presence.update(b"late")
-        stopping = self.presence.stop(timeout=2)
+        waiting = self.kept.update(b"late")
+        stopping = self.kept.stop(timeout=2)
         self.failureResultOf(waiting, ClientClosing)
         self.turn(3)
         self.successResultOf(stopping)
 
-    def test_closing_the_client_ends_the_presence_silently(self) -> None:
+    def test_closing_the_client_ends_the_keeping_silently(self) -> None:
         """No failure is told: the owner asked for it."""
-        self.result(self.presence.start())
+        self.result(self.kept.start())
         self.close(self.ours)
         self.assertEqual(self.failures, [])
-        self.assertIsNone(self.result(self.presence.stop()))
+        self.assertIsNone(self.result(self.kept.stop()))

@@ -1,1 +1,1 @@
-"""Tests of the words for waiting."""
+"""Tests of logd.deferreds: waiting, with Deferreds."""

@@ -88,14 +88,14 @@ class AnotherMagicTests(SynchronousTestCase):
         return [damage for damage in walk.run() if damage is not None]
 
     def test_a_broker_takes_the_new_magic(self) -> None:
-        """It has the newest time of the set, and refuses wrong entries."""
+        """The check finds the newest time of the set, and refuses wrong entries."""
         self.assertEqual(loops.check_set(LOG, 100), (4, 7))
         self.assertRaises(MessageTooLarge, loops.check_set, LOG, 57)
         for damaged in (LOG[:30] + b"?" + LOG[31:], LOG[:100], LOG + entry(b"", -2), LOG + b"\0\0\0\14\4" + bytes(20)):
             self.assertRaises(InvalidMessage, loops.check_set, damaged, 100)
 
     def test_a_consumer_decodes_the_new_magic(self) -> None:
-        """It gets messages and places up to a wrong entry, inside a wrapper too."""
+        """Messages and places come up to a wrong entry, inside a wrapper too."""
         decoded = loops.decode_set(LOG, 100)
         self.assertEqual((decoded.messages, decoded.consumed), (MESSAGES, len(LOG)))
         self.assertEqual([message.id for message in decoded.messages], [100 + start for start in STARTS])
@@ -112,7 +112,7 @@ class AnotherMagicTests(SynchronousTestCase):
         self.assertEqual(largest(LOG), (3, 58))
 
     def test_spark_gets_rows_of_the_new_magic(self) -> None:
-        """Its workers decode without Twisted."""
+        """Workers of Spark decode without Twisted."""
         rows = Rows()
         Cursor(LOG, 0).fill(rows, 100)
         rows.pad()

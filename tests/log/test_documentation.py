@@ -24,12 +24,12 @@ class FilesTests(SynchronousTestCase):
         self.vectors = [bytes.fromhex("".join(vector.split())) for vector in vectors]
 
     def test_checkpoint_and_mark_are_as_documented(self) -> None:
-        """Other programs read them by the page."""
+        """The page quotes both, byte for byte."""
         for content in (Checkpoint(0, 4711).encode(), encode_mark(4711)):
             self.assertIn('"' + content.decode().replace("\n", "\\n") + '"', self.text)
 
     def test_an_index_is_as_documented(self) -> None:
-        """Its head and a chunk are on the page."""
+        """The page has the head and a chunk of an index."""
         boundaries = [
             Boundary(0, 1_320_969_600_000, -1),
             Boundary(4110, 1_320_969_600_250, 1_320_969_599_000),

@@ -39,7 +39,7 @@ class OrderTests(SynchronousTestCase):
         return [log.partition for log in self.logs if log.end and log.unflushed_bytes == 0]
 
     def test_the_oldest_partition_is_flushed_first(self) -> None:
-        """It is the one that began to wait first."""
+        """The oldest one is that which began to wait first."""
         for number in (3, 1, 3, 2):
             self.append(number)
         self.assertEqual([self.next() for _ in range(4)], [[0], [0, 3], [0, 1, 3], [0, 1, 2, 3]])
@@ -61,14 +61,14 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual(seen, [[0], [0, 3], [0, 1, 3], [0, 1, 3, 4], [0, 1, 2, 3, 4]])
 
     def test_a_partition_may_be_due_during_its_sync(self) -> None:
-        """It is first afterwards, for the sync may lack its bytes."""
+        """The partition is first afterwards, for the sync may lack its bytes."""
         self.append(1)
         self.rig.store.flusher.due_now(self.append(0))
         self.assertEqual(self.next(), [])
         self.assertEqual(self.next(), [0])
 
     def test_idleness_is_told_once(self) -> None:
-        """It comes after the last flush, or at once."""
+        """The call comes after the last flush, or at once."""
         told: list[int] = []
         self.append(1)
         self.rig.store.flusher.when_idle(lambda: told.append(self.logs[1].visible_end))
@@ -120,7 +120,7 @@ class PressureTests(SynchronousTestCase):
     """The bound on unflushed bytes."""
 
     def test_pressure_ends_at_half_the_bound(self) -> None:
-        """It is told once when it begins, and once when it ends."""
+        """The listener is told once when pressure begins, and once when it ends."""
         rig = Rig(limits={"unflushed_limit": 100, "flush_workers": 1})
         for number in range(5):
             rig.log(partition=number).append([ENTRY], 1, -1)
@@ -136,7 +136,7 @@ class PressureTests(SynchronousTestCase):
         self.assertEqual((rig.pressure, rig.store.unflushed_bytes), ([True, False], 0))
 
     def test_an_offline_partition_does_not_count(self) -> None:
-        """Its bytes will never be flushed, and would hold producers back for ever."""
+        """Bytes that will never be flushed would hold producers back for ever."""
         rig = Rig(limits={"unflushed_limit": 10})
         rig.log().append([ENTRY], 1, -1)
         rig.log().append([ENTRY], 1, -1)
@@ -204,7 +204,7 @@ class GatheringTests(SynchronousTestCase):
         self.assertEqual((log.visible_end, self.syncs(rig)), (400, 2))
 
     def test_flush_ms_gathers_for_a_time(self) -> None:
-        """It is counted from the oldest unflushed message."""
+        """The time is counted from the oldest unflushed message."""
         rig = self.rig(flush_ms=5000)
         log = self.append(rig, 10)
         rig.clock.advance(4)
@@ -247,7 +247,7 @@ class GatheringTests(SynchronousTestCase):
         self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
 
     def test_messages_gather_anew_during_a_sync(self) -> None:
-        """Their time begins with the first of them."""
+        """The time begins with the first of the new messages."""
         rig = self.rig(flush_messages=2, flush_ms=1000)
         log = rig.log()
         log.append([ENTRY], 2, -1)
@@ -263,7 +263,7 @@ class GatheringTests(SynchronousTestCase):
         self.assertEqual(log.visible_end, 40)
 
     def test_enough_messages_are_flushed_next(self) -> None:
-        """They came during a sync."""
+        """All of them came during a sync."""
         rig = self.rig(flush_messages=2)
         log = rig.log()
         log.append([ENTRY], 2, -1)
@@ -283,7 +283,7 @@ class GatheringTests(SynchronousTestCase):
         self.assertEqual(logs[3].unflushed_bytes, 20)
 
     def test_a_stop_flushes_gathered_messages(self) -> None:
-        """And those that still come."""
+        """Messages that still come are flushed as well."""
         rig = self.rig(flush_messages=1000, flush_ms=60_000)
         log = self.append(rig, 2)
         done: list[int] = []
@@ -303,7 +303,7 @@ class GatheringTests(SynchronousTestCase):
         self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
 
     def test_new_settings_hold_at_once(self) -> None:
-        """They count for gathered messages too."""
+        """The settings count for gathered messages too."""
         rig = self.rig(flush_ms=60_000)
         log = self.append(rig, 3)
         log.configure(LogSettings(flush_messages=4))
@@ -316,7 +316,7 @@ class GatheringTests(SynchronousTestCase):
         self.assertEqual(log.visible_end, 100)
 
     def test_an_offline_partition_gathers_nothing(self) -> None:
-        """Its timer goes."""
+        """The partition's timer goes."""
         rig = self.rig(flush_ms=1000)
         self.append(rig).go_offline(OSError("gone"))
         self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])

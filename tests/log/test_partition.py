@@ -103,7 +103,7 @@ class RollTests(SynchronousTestCase):
     """New segments."""
 
     def test_a_segment_rolls_by_its_size(self) -> None:
-        """It does so when it is larger than the limit, not when it equals it."""
+        """A segment rolls when it is larger than the limit, not when it equals it."""
         rig = Rig(LogSettings(segment_bytes=40))
         log = rig.filled(*[ENTRY] * 6)
         self.assertEqual([(start, count) for start, count, _ in log.segments()], [(0, 60), (60, 60)])
@@ -145,7 +145,7 @@ class ReadTests(SynchronousTestCase):
     """Ranges for sendfile."""
 
     def test_a_range_keeps_its_file_open(self) -> None:
-        """It tells where in the file its bytes are."""
+        """The range tells where in the file its bytes are."""
         rig = Rig(LogSettings(segment_bytes=10))
         log = rig.filled(ENTRY, plain(b"second"))
         before = rig.files.open_handles
@@ -191,7 +191,7 @@ class WaitTests(SynchronousTestCase):
     """Waits for the visible end."""
 
     def test_a_listener_is_called_once(self) -> None:
-        """It is when its position is reached."""
+        """The call comes when the listener's position is reached."""
         rig = Rig()
         log = rig.log()
         near, far = Listener(), Listener()
@@ -275,7 +275,7 @@ class OffsetsTests(SynchronousTestCase):
         self.assertEqual(log.offsets_before(int(BEGIN * 1000) - 1, 10), [])
 
     def test_offsets_survive_a_restart(self) -> None:
-        """They come from the times of the files."""
+        """The offsets then come from the times of the files."""
         rig = Rig(LogSettings(segment_bytes=100))
         rig.filled(*[plain(b"abc")] * 20)
         rig.stop()
@@ -295,7 +295,7 @@ class BoundaryTests(SynchronousTestCase):
     """Entries, looked up by position or time."""
 
     def test_some_boundaries_are_known_without_the_disk(self) -> None:
-        """Those of appends in memory, of segments, and the ends."""
+        """Known are the starts of segments, of appends in memory, and the ends."""
         rig = Rig(LogSettings(segment_bytes=50, index_bytes=1))
         log = rig.filled(*[ENTRY] * 5)
         known = [offset for offset in range(101) if log.is_boundary_known(offset)]
@@ -316,7 +316,7 @@ class BoundaryTests(SynchronousTestCase):
                 log.find_boundary(log.end + 1)
 
     def test_a_time_has_its_position(self) -> None:
-        """It goes by the timestamp, or by the append where there is none."""
+        """The lookup goes by timestamps, or by the time of the append for messages without one."""
         rig = Rig(LogSettings(segment_bytes=25, index_bytes=1))
         log = rig.log()
         begin = int(BEGIN * 1000)

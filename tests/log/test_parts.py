@@ -46,7 +46,7 @@ class CheckpointTests(SynchronousTestCase):
         self.assertEqual(Checkpoint(5, 70).encode(), b"logd-checkpoint 1 5 70 8f549a54\n")
 
     def test_a_damaged_checkpoint_is_refused(self) -> None:
-        """So is a cut one, and one that is followed by anything."""
+        """A checkpoint that is cut, or followed by anything, is refused as well."""
         good = Checkpoint(5, 70).encode()
         self.assertEqual(Checkpoint.decode(good), Checkpoint(5, 70))
         wrong = [good[:at] for at in range(len(good))] + [good + b"\n", Checkpoint(71, 70).encode()]
@@ -60,7 +60,7 @@ class WaitersTests(SynchronousTestCase):
     """Waits, by position."""
 
     def test_listeners_are_called_in_order(self) -> None:
-        """By position, then as they came."""
+        """The order is that of positions, then that of the waits."""
         verifyObject(IFlushListener, Listener())
         random = Random(1)
         waiters = VisibilityWaiters(self.fail)
@@ -93,7 +93,7 @@ class WaitersTests(SynchronousTestCase):
         self.assertIsNotNone(kept.listener)
 
     def test_a_listener_may_wait_and_cancel(self) -> None:
-        """It does so while it is called."""
+        """The listener adds a wait and cancels another one while it is called."""
         waiters = VisibilityWaiters(self.fail)
         late = Listener()
         waits: list[Wait] = []
@@ -112,7 +112,7 @@ class WaitersTests(SynchronousTestCase):
         self.assertEqual(late.calls, [4])
 
     def test_a_failure_reaches_every_listener(self) -> None:
-        """Those that were cancelled are left out, and it comes once."""
+        """Each listener gets the failure once, unless its wait was cancelled."""
         waiters = VisibilityWaiters(self.fail)
         listeners = [Listener() for _ in range(3)]
         waits = [waiters.add(1, listener) for listener in listeners]
@@ -123,7 +123,7 @@ class WaitersTests(SynchronousTestCase):
         self.assertEqual([listener.calls for listener in listeners], [[error], [], [error]])
 
     def test_a_failing_listener_spares_the_others(self) -> None:
-        """It is reported, both for a visible end and for a failure."""
+        """The error is reported, both for a visible end and for a failure."""
 
         class Broken(Listener):
             def visible(self, end: int) -> None:

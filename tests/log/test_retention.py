@@ -83,7 +83,7 @@ class ExpireTests(SynchronousTestCase):
         self.assertEqual(log.start, 0)
 
     def test_an_unflushed_segment_does_not_expire(self) -> None:
-        """It stays however old it is."""
+        """The segment stays however old it is."""
         rig = Rig(LogSettings(segment_bytes=10, retention_ms=1))
         log = rig.log()
         for _ in range(3):
@@ -110,7 +110,7 @@ class UpkeepTests(SynchronousTestCase):
     """Checkpoints and removals on the disk."""
 
     def test_a_checkpoint_has_the_visible_end(self) -> None:
-        """It is that of the moment when its turn came, not more."""
+        """The end is that of the moment when the checkpoint's turn came, not more."""
         rig = Rig()
         log = rig.filled(ENTRY)
         log.append([ENTRY], 1, -1)
@@ -128,7 +128,7 @@ class UpkeepTests(SynchronousTestCase):
         self.assertEqual(rig.threads.works, [])
 
     def test_a_checkpoint_comes_before_the_removal(self) -> None:
-        """The power may bring back any of the files, but not an older start."""
+        """The power may bring back any of the removed files, but no byte counts as lost then."""
         for power in range(1, 14):
             rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
             rig.filled(*[ENTRY] * 4)
@@ -193,7 +193,7 @@ class UpkeepTests(SynchronousTestCase):
         self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-93"), Checkpoint(0, 40))
 
     def test_a_stop_uses_all_threads(self) -> None:
-        """Otherwise one checkpoint is written at a time, beside the flushes."""
+        """At other times one checkpoint is written at a time, beside the flushes."""
         rig = Rig(limits={"flush_workers": 2})
         for number in range(10):
             rig.log(partition=number).append([ENTRY], 1, -1)
@@ -209,7 +209,7 @@ class UpkeepTests(SynchronousTestCase):
             self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-{number}"), Checkpoint(0, 20))
 
     def test_a_deletion_waits_for_its_own_upkeep(self) -> None:
-        """That of other partitions goes on beside it."""
+        """The upkeep of other partitions goes on beside the deletion."""
         rig = Rig(limits={"flush_workers": 2})
         for topic in ("t", "u"):
             rig.log(topic).append([ENTRY], 1, -1)

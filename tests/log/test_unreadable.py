@@ -49,7 +49,7 @@ class UnreadableTests(SynchronousTestCase):
         self.assertIsNone(self.log.offline)
 
     def test_a_bad_place_is_tried_again(self) -> None:
-        """It is reported once."""
+        """The place is reported once."""
         for _ in range(3):
             self.log.cannot_read(80, BAD)
         self.assertEqual(len([text for text in self.rig.reports if "cannot be read at position 80" in text]), 1)
@@ -116,7 +116,7 @@ class OpenWritersTests(SynchronousTestCase):
         self.assertEqual(self.open_now(), 3)
 
     def test_deleted_partitions_do_not_count(self) -> None:
-        """Their places are free for others."""
+        """The places of deleted partitions are free for others."""
         for log in self.logs(3):
             log.append([ENTRY], 1, -1)
         self.assertEqual(self.open_now(), 3)

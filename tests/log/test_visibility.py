@@ -43,7 +43,7 @@ class TwoEndsTests(SynchronousTestCase):
         self.assertEqual((self.log.unflushed_bytes, self.rig.store.unflushed_bytes), (0, 0))
 
     def test_readers_see_visible_bytes_alone(self) -> None:
-        """So do waits and lookups."""
+        """Waits and lookups end at the visible end, too."""
         listener = Listener()
         wait = self.log.wait_visible(60, listener)
         self.append()
@@ -92,7 +92,7 @@ class TwoEndsTests(SynchronousTestCase):
         self.assertEqual((self.log.start, self.log.visible_end), (40, 40))
 
     def test_lost_bytes_show_before_they_are_visible(self) -> None:
-        """They are flushed, so the file has to have them."""
+        """The bytes are flushed, so the file has to have them."""
         del self.rig.data(40)[:]
         FileWatch(self.rig.files, self.rig.threads, self.rig.store.logs).look()
         self.rig.threads.settle()

@@ -1,1 +1,1 @@
-"""Tests of the wires."""
+"""Tests of logd.net."""

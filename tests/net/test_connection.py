@@ -78,7 +78,7 @@ class ConversationTests(SynchronousTestCase):
         self.pump.flush()
 
     def test_each_request_gets_its_own_answer(self) -> None:
-        """Those of 0.7 come in their order, those of ours in any."""
+        """Answers of 0.7 come in their order, those of ours in any."""
         requests = [Metadata(None), FETCH, DeleteTopic("t"), Offsets("t", 0, -1, 1)]
         waiting = [self.client.request(request) for request in requests]
         metadata, fetch, delete, offsets = self.sent()
@@ -110,7 +110,7 @@ class ConversationTests(SynchronousTestCase):
                 self.assertEqual(self.successResultOf(waiting[number]), response)
 
     def test_requests_without_an_answer_are_sent(self) -> None:
-        """So are frames that are encoded already."""
+        """Frames that are encoded already are sent likewise."""
         produce = Produce("t", 0, b"set")
         self.client.send_only(produce)
         self.client.send_only(ProduceAck(0, 0, (ProducePart("t", 0, 0, False, b"set"),)))
@@ -119,7 +119,7 @@ class ConversationTests(SynchronousTestCase):
         self.assertEqual((first, third, type(second)), (produce, produce, ProduceAck))
 
     def test_a_cancelled_request_spares_the_next(self) -> None:
-        """Its answer still comes, and is dropped."""
+        """The answer still comes, and is dropped."""
         first, second = self.client.request(FETCH), self.client.request(Fetch("t", 0, 9, 100))
         first.cancel()
         self.failureResultOf(first, CancelledError)
@@ -191,7 +191,7 @@ class TransportTests(SynchronousTestCase):
         self.assertIsInstance(self.successResultOf(self.client.when_lost()), ProtocolViolation)
 
     def test_an_unexpected_answer_ends_the_connection(self) -> None:
-        """It cannot be told what later answers would belong to."""
+        """Later answers could belong to any request."""
         self.client.dataReceived(bytes.fromhex("00000002 0000"))
         self.assertTrue(self.transport.disconnected)
         self.assertFalse(self.client.connected_now)
@@ -248,7 +248,7 @@ class ConnectTests(SynchronousTestCase):
         self.assertIn("nobody there", text)
 
     def test_the_reason_is_said_once(self) -> None:
-        """It comes in the system's own words, and is there without the address, also after pickling."""
+        """The reason is in the system's own words, and available without the address, also after pickling."""
         endpoint = HandEndpoint()
         connecting = BrokerConnection.connect(Clock(), endpoint)
         endpoint.connecting.errback(TwistedConnectionRefused(errno.ECONNREFUSED, "Connection refused"))
@@ -258,7 +258,7 @@ class ConnectTests(SynchronousTestCase):
         self.assertEqual(pickle.loads(pickle.dumps(error)).reason, "Connection refused")
 
     def test_the_error_names_the_address(self) -> None:
-        """It does for each way of writing the address."""
+        """An address may be written in several ways."""
         reactor = MemoryReactorClock()
         for address in ("127.0.0.1:6667", ("127.0.0.1", 6667), "tcp:127.0.0.1:6667"):
             connecting = BrokerConnection.connect(reactor, address, timeout=3)

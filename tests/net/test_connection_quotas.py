@@ -63,7 +63,7 @@ class AdmissionTests(SynchronousTestCase):
         self.assertEqual([local.admit(Caller()) for _ in range(9)], [True] * 9)
 
     def test_a_refused_connection_frees_no_place(self) -> None:
-        """Its end must not be counted twice."""
+        """The place that it never had must not be given back."""
         admitted = [Caller("h"), Caller("h")]
         refused = Caller("h")
         for each in (*admitted, refused):

@@ -57,7 +57,7 @@ class ExpiryTests(SynchronousTestCase):
         self.assertEqual(self.late, ["slow", "slow"])
 
     def test_one_timer_serves_all_items(self) -> None:
-        """It goes with the last item, and when the expiry stops."""
+        """The timer goes with the last item, and when the expiry stops."""
         for item in "abc":
             self.expiry.begin(item)
         self.assertEqual(len(self.clock.getDelayedCalls()), 1)

@@ -34,7 +34,7 @@ class LogTests(BrokerTestCase):
     """A broker that is called by clients of today's Kafka."""
 
     def test_a_foreign_client_costs_one_line_a_minute(self) -> None:
-        """Its connections are closed without an answer each time."""
+        """Each of its connections is closed without an answer."""
         for _ in range(5):
             peer = self.connect()
             peer.send_bytes(API_VERSIONS_3)

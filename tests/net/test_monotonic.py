@@ -34,14 +34,14 @@ class MonotonicTimeTests(SynchronousTestCase):
         self.wall += seconds
         self.monotonic += seconds
         with mock.patch("time.time", lambda: self.wall):
-            self.reactor.timeout()  # takes what is new, as each turn does
+            self.reactor.timeout()  # takes new calls, as each turn does
             self.reactor.runUntilCurrent()
         called = self.called[:]
         self.called.clear()
         return called
 
     def test_time_goes_on_where_it_was(self) -> None:
-        """Its pace stays the same."""
+        """The pace stays the same, too."""
         self.assertEqual(self.reactor.seconds(), 1_600_000_000.0)
         self.pass_time(3.0)
         self.assertEqual(self.reactor.seconds(), 1_600_000_003.0)
@@ -60,7 +60,7 @@ class MonotonicTimeTests(SynchronousTestCase):
         self.assertEqual(self.pass_time(10.2), ["before", "after"])
 
     def test_a_second_change_is_ignored(self) -> None:
-        """A test or plugin may ask for it again."""
+        """The reactor keeps the clock of the first one."""
         seconds = self.reactor.seconds
         use_monotonic_time(self.reactor, lambda: 0.0)
         self.assertIs(self.reactor.seconds, seconds)

@@ -76,7 +76,7 @@ class OutputQueueTests(SynchronousTestCase):
         self.assertEqual(self.empty, 1)
 
     def test_a_short_file_fails_the_queue(self) -> None:
-        """Its length was announced, so what is behind it cannot be sent; all ranges are closed."""
+        """The length was announced, so the pieces behind the range cannot be sent; all ranges are closed."""
         short, behind = Range(BytesFile(LARGE), 0, len(LARGE) + 5), Range(BytesFile(LARGE), 0, 10)
         self.queue.send([short, behind])
         self.drain()
@@ -99,7 +99,7 @@ class OutputQueueTests(SynchronousTestCase):
         self.assertEqual({each.closed for each in (*middling, *tiny)}, {1})
 
     def test_a_paused_transport_gets_nothing(self) -> None:
-        """It may find out late how much it has buffered."""
+        """A transport may find out late how much it has buffered."""
         self.queue.send([b"first"])
         self.transport.producer.pauseProducing()
         self.queue.send([b"second", Range(BytesFile(b"third"), 0, 5)])

@@ -65,7 +65,7 @@ class RequestTests(ConnectionTestCase):
     """Requests that arrive: their order, and their bound."""
 
     def test_requests_arrive_in_their_order(self) -> None:
-        """They may be cut anywhere on the way."""
+        """Requests may be cut anywhere on the way."""
         data = b"".join([fetch(1), PRODUCE, metadata(7), fetch(2)])
         for at in range(0, len(data), 7):
             self.receive(data[at : at + 7])
@@ -91,17 +91,17 @@ class RequestTests(ConnectionTestCase):
         self.assertTrue(self.reading)
 
     def test_produce_requests_do_not_count(self) -> None:
-        """They have no answer, so they are taken behind the last request that may be under way."""
+        """Requests without an answer are taken behind the last one that may be under way."""
         self.receive(PRODUCE * 100 + fetch(0) * 5 + PRODUCE * 3)
         self.assertEqual(len(self.session.taken), 108)
         self.assertFalse(self.reading)
-        self.receive(fetch(0) + PRODUCE)  # what TLS had decrypted already
+        self.receive(fetch(0) + PRODUCE)  # bytes that TLS had decrypted already
         self.assertEqual(len(self.session.taken), 108)
         self.answer(self.session.taken[100], b"")
         self.assertEqual(len(self.session.taken), 110)
 
-    def test_a_hold_stops_the_reading(self) -> None:
-        """It goes on when the last of several holds ends."""
+    def test_a_pause_stops_the_reading(self) -> None:
+        """Reading goes on when the last of several reasons to pause ends."""
         self.connection.pause(PauseReason.TOPIC)
         self.connection.pause(PauseReason.FLUSH)
         self.assertFalse(self.reading)
@@ -112,13 +112,13 @@ class RequestTests(ConnectionTestCase):
         self.assertEqual(len(self.session.taken), 1)
         self.assertTrue(self.reading)
 
-    def test_a_hold_keeps_the_rest_in_order(self) -> None:
+    def test_a_pause_keeps_the_rest_in_order(self) -> None:
         """The session took fewer requests than it was given."""
 
-        def hold(request: Produce) -> None:
+        def pause(request: Produce) -> None:
             self.connection.pause(PauseReason.TOPIC)
 
-        self.session.takes, self.session.then = 1, hold
+        self.session.takes, self.session.then = 1, pause
         self.receive(PRODUCE + fetch(1) + PRODUCE)
         self.assertEqual(self.session.calls, [3])
         self.connection.resume(PauseReason.TOPIC)
@@ -129,14 +129,14 @@ class RequestTests(ConnectionTestCase):
         self.connection.resume(PauseReason.TOPIC)
         self.assertTrue(self.reading)
 
-    def test_a_short_hold_stops_nothing(self) -> None:
-        """It ends before the session returns."""
+    def test_a_short_pause_stops_nothing(self) -> None:
+        """The pause ends before the session returns."""
 
-        def hold(request: Produce) -> None:
+        def pause(request: Produce) -> None:
             self.connection.pause(PauseReason.TOPIC)
             self.connection.resume(PauseReason.TOPIC)
 
-        self.session.takes, self.session.then = 1, hold
+        self.session.takes, self.session.then = 1, pause
         self.receive(PRODUCE * 4)
         self.assertEqual(len(self.session.taken), 4)
         self.assertTrue(self.reading)
@@ -166,7 +166,7 @@ class AnswerTests(ConnectionTestCase):
     """Answers that leave: their order, and their bound."""
 
     def test_legacy_answers_keep_their_order(self) -> None:
-        """Those of ours leave as soon as they are there, between whole answers."""
+        """Answers of ours leave as soon as they are there, between whole answers."""
         self.receive(fetch(1) + metadata(7) + fetch(2) + metadata(8) + b"".join(encode_request(Offsets("t", 0, -1, 1))))
         first, ours, second, other, third = self.session.taken
         self.answer(third, b"third")
@@ -230,7 +230,7 @@ class AnswerTests(ConnectionTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_short_range_ends_the_connection(self) -> None:
-        """Its length was announced."""
+        """The length was announced, so the peer would take other bytes for the rest."""
         self.receive(fetch(1))
         self.answer(self.session.taken[0], Range(BytesFile(LARGE), len(LARGE) - 10, PIECE_BYTES))
         self.assertTrue(self.transport.disconnected)
@@ -260,7 +260,7 @@ class ClosingTests(ConnectionTestCase):
         self.lose()
 
     def test_requests_before_a_violation_get_their_turn(self) -> None:
-        """They wait for the limit on requests."""
+        """The limit on requests has kept them waiting."""
         self.receive(b"".join(fetch(number) for number in range(8)) + b"\xff\xff\xff\xff")
         self.assertEqual(len(self.session.taken), 5)
         for number in range(8):
@@ -270,7 +270,7 @@ class ClosingTests(ConnectionTestCase):
         self.lose()
 
     def test_a_stuck_peer_is_cut_off(self) -> None:
-        """It does not take the answers that it waits for."""
+        """A peer that does not take its answers would keep the connection open for ever."""
         self.receive(fetch(1) + b"\0\0\0\0")
         self.clock.advance(LINGER_SECONDS - 0.1)
         self.assertFalse(self.transport.disconnected)

@@ -55,7 +55,7 @@ class RequestMemoryTests(SynchronousTestCase):
         return [len(peer.reasons) for peer in self.peers]
 
     def test_the_oldest_makes_room(self) -> None:
-        """It has had the most time; the largest may be honest."""
+        """The oldest has had the most time; the largest may be honest."""
         for peer, count in zip(self.peers, (10, 50, 40), strict=True):
             self.untaken.keeps(peer, count, False)
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([0, 0, 0], 100))
@@ -108,7 +108,7 @@ class RequestMemoryTests(SynchronousTestCase):
         self.assertEqual(len(peer.reasons), 1)
 
     def test_a_paused_peer_is_spared(self) -> None:
-        """It could not go on; a younger one that is read makes room."""
+        """A paused peer cannot go on; a younger one that is read makes room."""
         for peer in self.peers:
             self.untaken.keeps(peer, 30, False)
         self.peers[0].reading = False
@@ -116,7 +116,7 @@ class RequestMemoryTests(SynchronousTestCase):
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([0, 1, 0], 80))
 
     def test_a_resumed_peer_counts_as_young(self) -> None:
-        """It could not go on while it was paused."""
+        """A peer cannot go on while it is paused."""
         for peer in self.peers:
             self.untaken.keeps(peer, 30, False)
         self.peers[0].reading = False
@@ -161,7 +161,7 @@ class StuckTests(SynchronousTestCase):
         self.stuck.begin(self.peer)
 
     def test_a_stuck_receiver_is_cut_off(self) -> None:
-        """It happens once, at the first look that finds nothing taken."""
+        """The first look that finds nothing taken closes it, once."""
         self.clock.pump([9.0])
         self.assertEqual(self.peer.reasons, [])
         self.clock.pump([1.0, 10.0, 10.0])
@@ -169,7 +169,7 @@ class StuckTests(SynchronousTestCase):
         self.assertIn("send.ms = 10000", reason)
 
     def test_a_slow_receiver_may_stay(self) -> None:
-        """It takes something between any two looks."""
+        """A receiver may be slow if it takes something between any two looks."""
         for second in range(100):
             self.peer.took = (second // 9, 10)
             self.clock.advance(1)
@@ -183,7 +183,7 @@ class StuckTests(SynchronousTestCase):
         self.assertEqual(self.peer.reasons, [])
 
     def test_a_receiver_without_bytes_is_forgotten(self) -> None:
-        """It has taken all, or is gone."""
+        """One receiver has taken all, the other one is gone."""
         other = Peer()
         self.stuck.begin(other)
         self.stuck.begin(other)
@@ -271,7 +271,7 @@ class WatchedConnectionTests(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_held_requests_are_counted_too(self) -> None:
-        """They are whole, but cannot be taken yet, and have no time limit."""
+        """Held requests are whole, but cannot be taken yet, and have no time limit."""
         transport = self.connect()
         assert self.opener.session is not None
         self.opener.session.takes = 0
@@ -287,7 +287,7 @@ class WatchedConnectionTests(SynchronousTestCase):
         self.assertEqual(self.kept, 0)
 
     def test_a_dribbling_peer_is_closed(self) -> None:
-        """Its time is over sooner than that of an idle one."""
+        """The time of a request is over sooner than that of an idle connection."""
         dribbling, idle = self.connect(), self.connect()
         dribbling.protocol.dataReceived(self.half)
         for _ in range(9):
@@ -300,7 +300,7 @@ class WatchedConnectionTests(SynchronousTestCase):
         self.assertTrue(idle.disconnected)
 
     def test_a_stuck_peer_frees_its_range(self) -> None:
-        """It is closed when its time is over."""
+        """The connection is closed when the time to take something is over."""
         transport = self.connect()
         assert self.opener.session is not None
         transport.taking = False
@@ -318,7 +318,7 @@ class WatchedConnectionTests(SynchronousTestCase):
         self.assertEqual(large.closed, 1)
 
     def test_a_stopped_factory_leaves_no_timer(self) -> None:
-        """Its connections are still there."""
+        """The factory's connections are still there."""
         self.connect().protocol.dataReceived(self.half)
         self.factory.stopFactory()
         self.assertEqual(self.clock.getDelayedCalls(), [])

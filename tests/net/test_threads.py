@@ -64,7 +64,7 @@ class DiskThreadsTests(TestCase):
         self.assertIs(told_on, threading.current_thread())
 
     async def test_an_error_reaches_the_caller(self) -> None:
-        """It is the very exception, and the thread takes the next work."""
+        """The caller gets the very exception, and the thread takes the next work."""
 
         def fail() -> None:
             raise OSError(5, "Input/output error")
@@ -83,7 +83,7 @@ class DiskThreadsTests(TestCase):
         self.assertEqual(order, list(range(100)))
 
     async def test_stopping_waits_for_the_work(self) -> None:
-        """Its files would be closed under it otherwise."""
+        """The files of a work would be closed under it otherwise."""
         begun, released, ended = threading.Event(), threading.Event(), threading.Event()
 
         def work() -> None:

@@ -34,7 +34,7 @@ class SendfileTests(SynchronousTestCase):
         self.sender = SendfileSender(self.threads)
 
     def test_a_range_arrives_whole(self) -> None:
-        """It takes several turns, and follows the bytes written before it."""
+        """The range takes several turns, and follows the bytes written before it."""
         self.transport.write(b"head")
         done = self.sender.begin_file_transfer(Range(self.file, 5, len(CONTENT) - 9), self.transport)
         self.assertEqual(self.transport.run(len(CONTENT) - 5), b"head" + CONTENT[5:-4])
@@ -86,7 +86,7 @@ class SendfileTests(SynchronousTestCase):
         self.successResultOf(done)
 
     def test_a_forgetful_cache_stops_no_transfer(self) -> None:
-        """Its pages are gone again as soon as they are read."""
+        """Pages are gone again as soon as they are read."""
 
         class Forgetful(BytesFile):
             def is_cached(self, position: int, count: int) -> bool:
@@ -102,7 +102,7 @@ class SendfileTests(SynchronousTestCase):
         self.successResultOf(done)
 
     def test_only_a_plain_socket_can_sendfile(self) -> None:
-        """TLS has to see the bytes, and some transports have no descriptor."""
+        """TLS has to encrypt the bytes, and some transports have no descriptor."""
         self.assertTrue(can_sendfile(self.transport))
         self.assertFalse(can_sendfile(PeerTransport()))
         self.transport.TLS = True  # type: ignore[attr-defined]
@@ -131,7 +131,7 @@ class WritingTests(SynchronousTestCase):
         self.successResultOf(done)
 
     def test_cold_bytes_are_read_on_a_thread(self) -> None:
-        """They are written once they have been read."""
+        """The bytes are written once they have been read."""
         transport = PeerTransport()
         done = self.sender.begin_file_transfer(Range(BytesFile(CONTENT, cold=True), 0, 1000), transport)
         self.assertEqual(transport.value(), b"")
@@ -154,7 +154,7 @@ class WritingTests(SynchronousTestCase):
         self.assertEqual(asked.unreadable_at, [7])
 
     def test_the_unreadable_place_is_exact(self) -> None:
-        """It is behind the bytes that could be read, were it a moment ago."""
+        """The place is behind the bytes that could be read, even if only a moment ago."""
 
         class Fading(BytesFile):
             fails_at = 2
@@ -231,7 +231,7 @@ class HangingUpTests(SynchronousTestCase):
         self.assertEqual(asked.unreadable_at, [])
 
     def test_a_thread_stops_for_a_lost_peer(self) -> None:
-        """It reads no more of a range that has no reader."""
+        """The rest of the range has no reader any more."""
 
         class Interrupted(BytesFile):
             interrupt: Any = None

@@ -1,4 +1,4 @@
-"""Targets for a fuzzer: any bytes at all go in, and what must hold of frames and both conversations is checked.
+"""Targets for a fuzzer: each takes any bytes, and checks the invariants of frames, conversations or sets.
 
 The first byte says how the rest is cut into chunks. hypothesis runs them in the suite (test_fuzzing.py); a
 coverage-guided fuzzer can call them as they are.
@@ -20,7 +20,7 @@ from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.requests import encode_request
 
 LIMIT = 4096
-#: What the client has asked for, over and over, when the bytes arrive.
+#: The requests that the client has sent, three times, when the bytes arrive.
 ASKED = (
     Fetch("t", 0, 0, 100),
     MultiFetch((Fetch("t", 0, 0, 100),)),
@@ -38,7 +38,7 @@ def _chunks(data: bytes) -> Iterator[bytes]:
 
 
 def frames(data: bytes) -> None:
-    """Frames are the same however they arrive, hold no more than has arrived, and end where a size is not allowed."""
+    """Check that frames do not depend on chunks, and that the buffer keeps no more than has arrived."""
     pieces = list(_chunks(data))
 
     def feed(chunks: list[bytes]) -> tuple[list[bytes], str]:
@@ -61,7 +61,7 @@ def frames(data: bytes) -> None:
 
 
 def server(data: bytes) -> None:
-    """Requests are the same however they arrive; those that can be written again are the bytes that came."""
+    """Check that requests do not depend on chunks, and are written again to frames of the same size."""
     pieces = list(_chunks(data))
 
     def converse(chunks: list[bytes]) -> tuple[list[Any], str, int]:
@@ -82,13 +82,13 @@ def server(data: bytes) -> None:
         frame = whole[at : at + 4 + int.from_bytes(whole[at : at + 4], "big")]
         at += len(frame)
         if hasattr(request, "version"):
-            continue  # of a version that is not known
+            continue  # a request of an unknown version cannot be written again
         again = b"".join(encode_request(request))
         assert len(again) == len(frame), (again, frame)
 
 
 def client(data: bytes) -> None:
-    """Responses are the same however they arrive, each with a request that was sent, each of those once."""
+    """Check that responses do not depend on chunks, and that each answers another request that was sent."""
     pieces = list(_chunks(data))
 
     def converse(chunks: list[bytes]) -> tuple[list[Any], str, int]:
@@ -110,7 +110,7 @@ def client(data: bytes) -> None:
 
 
 def sets(data: bytes, loops: Any = loops) -> None:
-    """A set that the broker takes is one that a consumer can read: as many entries, and every one of them sound."""
+    """Check that a consumer can read a set that the broker takes, to its end."""
     try:
         count, _ = loops.check_set(data, LIMIT)
     except (InvalidMessage, MessageTooLarge):
@@ -124,7 +124,7 @@ def sets(data: bytes, loops: Any = loops) -> None:
         assert decoded.consumed == len(data)
         assert decoded.position == 1000 + len(data)
     if count >= 0 and decoded.error is not None:
-        # The broker looks at a wrapper's outside alone; what is in it is the consumer's to judge.
+        # The broker checks only a wrapper's outside; its messages are checked by consumers.
         assert 1 in _magics(data)
 
 

@@ -10,14 +10,14 @@ from logd.protocol.checksums import crc32, independent_crc32
 
 
 class ChecksumTests(SynchronousTestCase):
-    """Two implementations of one polynomial."""
+    """zlib's CRC-32, and crcmod's as an independent implementation."""
 
     @settings(deadline=None, max_examples=200)
     @given(st.binary(max_size=3000))
-    def test_equal(self, data: bytes) -> None:
-        """crcmod and zlib agree on every input."""
+    def test_both_implementations_agree(self, data: bytes) -> None:
+        """On any input: `verify` uses the independent one, so that a bug in one of them shows."""
         self.assertEqual(independent_crc32(data), crc32(data))
 
-    def test_known_value(self) -> None:
-        """Both give the CRC-32 that the catalogues give for the digits."""
+    def test_both_give_the_catalogues_check_value(self) -> None:
+        """Catalogues of CRCs list the value of the digits 1 to 9: the polynomial is the one of zip and Ethernet."""
         self.assertEqual((crc32(b"123456789"), independent_crc32(b"123456789")), (0xCBF43926, 0xCBF43926))

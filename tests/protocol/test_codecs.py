@@ -24,19 +24,19 @@ class CodecTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=60)
     @given(codecs, st.binary(max_size=500), st.integers(1, 400))
-    def test_round_trip(self, codec: str, data: bytes, times: int) -> None:
-        """What was compressed comes back, when the bound is exactly its size."""
+    def test_compressed_data_comes_back_within_an_exact_bound(self, codec: str, data: bytes, times: int) -> None:
+        """The bound is the data's own size, so that it must not be off by one."""
         self.assertEqual(decompress(codec, compress(codec, data * times), len(data * times)), data * times)
 
     @settings(deadline=None, max_examples=60)
     @given(codecs, st.binary(max_size=200))
-    def test_random_bytes(self, codec: str, data: bytes) -> None:
-        """Bytes of no codec give an error, or by chance bytes within the bound: nothing else."""
+    def test_random_bytes_fail_or_stay_within_the_bound(self, codec: str, data: bytes) -> None:
+        """No other exception comes out of a codec, whose libraries raise many."""
         with contextlib.suppress(CorruptMessage, WrapperTooLarge):
             self.assertLessEqual(len(decompress(codec, data, 1000)), 1000)
 
-    def test_every_prefix_is_refused(self) -> None:
-        """Data that is cut short is never taken for whole, but for snappy's framing, whose blocks stand alone."""
+    def test_every_prefix_of_compressed_data_is_refused(self) -> None:
+        """Except with snappy's framing, whose blocks stand alone: there it gives fewer whole blocks."""
         data = bytes(range(256)) * 300
         for codec in CODECS:
             whole = compress(codec, data)
@@ -49,16 +49,16 @@ class CodecTests(SynchronousTestCase):
                     continue
                 self.assertEqual((codec, out), ("snappy", data[: len(out)]))
 
-    def test_one_byte_too_many(self) -> None:
-        """The bound is exact, and what exceeds it is told from damage by an error that names the setting."""
+    def test_one_byte_beyond_the_bound_is_refused(self) -> None:
+        """The error is not that of damage, and names the setting that a user may raise."""
         for codec in CODECS:
             data = compress(codec, bytes(100_001))
             error = self.assertRaises(WrapperTooLarge, decompress, codec, data, 100_000)
             self.assertEqual((error.setting, error.limit), ("max_decompressed", 100_000))
             self.assertIn("max_decompressed = 100000", str(error))
 
-    def test_bomb_allocates_no_more_than_the_bound(self) -> None:
-        """100 MB of zeros in a few KB cost no more than the 2 MB allowed, with the copy of the result."""
+    def test_a_bomb_allocates_no_more_than_its_bound(self) -> None:
+        """100 MB of zeros in a few KB: the bound of 2 MB, with one copy of it, is all that is allocated."""
         zeros = bytes(100_000_000)
         bombs = {"gzip": bytes(cramjam.gzip.compress(zeros)), "zstd": bytes(cramjam.zstd.compress(zeros, level=1))}
         raw = bytes(cramjam.snappy.compress_raw(zeros))
@@ -71,33 +71,33 @@ class CodecTests(SynchronousTestCase):
             tracemalloc.stop()
             self.assertLess(peak, 5_000_000, codec)
 
-    def test_gzip_from_elsewhere(self) -> None:
-        """gzip of another maker is read, in several members too, where the size at the end is of the last only."""
+    def test_gzip_in_several_members_is_read(self) -> None:
+        """Other tools write it so; the size at its end is that of the last member only."""
         data = gzip.compress(b"a" * 5000) + gzip.compress(b"b" * 10)
         self.assertEqual(decompress("gzip", data, 10_000), b"a" * 5000 + b"b" * 10)
 
-    def test_snappy_is_xerial_framed(self) -> None:
-        """What is written begins as Java's SnappyOutputStream does, with blocks of 32 KiB."""
+    def test_snappy_is_written_in_xerial_frames(self) -> None:
+        """Clients in Java read it with SnappyInputStream, in blocks of 32 KiB."""
         data = compress("snappy", bytes(40_000))
         self.assertEqual(data[:16].hex(), "82534e415050590000000001" + "00000001")
         first = int.from_bytes(data[16:20], "big")
         self.assertEqual(len(bytes(cramjam.snappy.decompress_raw(data[20 : 20 + first]))), 32768)
 
-    def test_raw_snappy_is_read(self) -> None:
-        """A block without framing is tolerated."""
+    def test_snappy_without_frames_is_read(self) -> None:
+        """Some clients send a raw block."""
         self.assertEqual(decompress("snappy", bytes(cramjam.snappy.compress_raw(b"abc" * 9)), 27), b"abc" * 9)
 
-    def test_snappy_block_that_lies(self) -> None:
-        """Blocks whose length is negative, too long, or cut in its own bytes are refused."""
+    def test_a_snappy_block_with_a_wrong_length_is_refused(self) -> None:
+        """The length may be negative, too long, or cut itself."""
         head = compress("snappy", b"")
         for tail in (pack(">i", -1), pack(">i", 5) + b"abc", b"\0\0"):
             self.assertRaises(CorruptMessage, decompress, "snappy", head + tail, 100)
 
-    def test_snappy_block_that_claims_what_cannot_be(self) -> None:
-        """A size that no bytes of that number could become is damage, not a wrapper too large."""
+    def test_an_impossible_size_of_snappy_is_damage(self) -> None:
+        """So few bytes cannot expand to it: the error is not that of a wrapper too large, which names a setting."""
         self.assertRaises(CorruptMessage, decompress, "snappy", b"\xff\xff\xff\x7f" + bytes(50), 1000)
 
-    def test_unknown_codec(self) -> None:
-        """Other names are a caller's mistake."""
+    def test_an_unknown_codec_is_a_callers_mistake(self) -> None:
+        """ValueError, not the error of a damaged message."""
         self.assertRaises(ValueError, compress, "lzma", b"")
         self.assertRaises(ValueError, decompress, "none", b"", 1)

@@ -1,4 +1,4 @@
-"""Tests that docs/protocol.md says what the code does: each vector in it, and the table of error codes."""
+"""Tests of docs/protocol.md against the code: each vector on it, the table of magics, and that of error codes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
     ),
     "any response, unknown topic": (FetchWait(0, 0, 0, ()), ErrorResponse(101, "no topic test")),
 }
-#: Wrappers that a producer may not send.
+#: Vectors of wrappers that a producer may not send.
 REFUSED = (
     "refused: gzip, a set that is not compressed",
     "refused: gzip, the two bytes of zlib",
@@ -129,27 +129,27 @@ def vectors() -> dict[str, str]:
 
 
 class DocumentationTests(SynchronousTestCase):
-    """docs/protocol.md."""
+    """The page docs/protocol.md, from which others write clients."""
 
     def setUp(self) -> None:
         """Read the page."""
         self.vectors = vectors()
 
-    def test_every_vector_is_held(self) -> None:
-        """The page has exactly the vectors that these tests know."""
+    def test_every_vector_is_compared(self) -> None:
+        """A vector that no test compares could be wrong for years."""
         others = {"magic 1, hello", "gap, N = 5", "gap of 4096 bytes"}
         known = {*MESSAGES, *REQUESTS, *LEGACY_RESPONSES, *RESPONSES, *REFUSED, *others}
         self.assertEqual(set(self.vectors), known)
 
-    def test_messages(self) -> None:
-        """Entries are encoded and decoded as the page says."""
+    def test_entries_have_the_pages_bytes(self) -> None:
+        """Both ways; a wrapper of magic 1 without a codec is only decoded."""
         for name, message in MESSAGES.items():
             self.assertEqual((name, loops.encode_set([message]).hex()), (name, self.vectors[name]))
             self.assertEqual(loops.decode_set(bytes.fromhex(self.vectors[name])).messages, [message])
         self.assertEqual(loops.decode_set(bytes.fromhex(self.vectors["magic 1, hello"])).messages, [Message(b"hello")])
 
-    def test_layouts(self) -> None:
-        """The table of magics is the one that the code has."""
+    def test_the_table_of_magics_is_the_codes(self) -> None:
+        """Least lengths, and places and ranges of checksums, in the order of the code's table."""
         rows = re.findall(
             r"^\| (\d+)(?: \(ours\))? \| `(\w\w)`, .* \| (\d+) \| (\d+) \| (\d+) to (\d+|the end) \|$",
             PAGE.read_text(),
@@ -165,40 +165,40 @@ class DocumentationTests(SynchronousTestCase):
         ]
         self.assertEqual(found, expected)
 
-    def test_gaps(self) -> None:
-        """Gaps are as the page says."""
+    def test_gaps_have_the_pages_bytes(self) -> None:
+        """The smallest gap, and one of 4096 bytes."""
         self.assertEqual(encode_gap(9).hex(), self.vectors["gap, N = 5"])
         self.assertEqual(encode_gap(4096).hex(), self.vectors["gap of 4096 bytes"])
 
-    def test_refused_wrappers(self) -> None:
-        """Wrappers of another codec than they claim are refused with error 2, and corrupt to a reader."""
+    def test_wrappers_of_another_codec_are_refused(self) -> None:
+        """The broker answers error 2 that names the claimed codec; a reader takes the wrapper for corrupt."""
         for name in REFUSED:
             data = bytes.fromhex(self.vectors[name])
             error = self.assertRaises(InvalidMessage, loops.check_set, data, 1000)
             self.assertEqual((error.code, name.split(":")[1].split(",")[0].strip() in str(error)), (2, True))
             self.assertIsNotNone(loops.decode_set(data).error)
 
-    def test_requests(self) -> None:
-        """Requests are encoded and decoded as the page says."""
+    def test_requests_have_the_pages_bytes(self) -> None:
+        """Both ways, requests of 0.7 and native ones."""
         for name, request in REQUESTS.items():
             self.assertEqual((name, b"".join(encode_request(request)).hex()), (name, self.vectors[name]))
             frame = bytes.fromhex(self.vectors[name])
             self.assertEqual(decode_request(frame, 4, len(frame)), request)
 
-    def test_legacy_responses(self) -> None:
-        """Responses of 0.7 are encoded as the page says."""
+    def test_legacy_responses_have_the_pages_bytes(self) -> None:
+        """Only as they are encoded: clients of 0.7 decode them."""
         for name, response in LEGACY_RESPONSES.items():
             self.assertEqual((name, joined(encode_legacy_response(response)).hex()), (name, self.vectors[name]))
 
-    def test_responses(self) -> None:
-        """Responses of ours are encoded and decoded as the page says."""
+    def test_responses_have_the_pages_bytes(self) -> None:
+        """Both ways, by the request that they answer."""
         for name, (request, response) in RESPONSES.items():
             self.assertEqual((name, joined(encode_response(response, ID)).hex()), (name, self.vectors[name]))
             frame = bytes.fromhex(self.vectors[name])
             self.assertEqual(read_response(request, Reader(frame, 8, len(frame))), response)
 
-    def test_error_codes(self) -> None:
-        """The table of error codes names every class under its code, with whether it may be tried again."""
+    def test_every_error_code_is_in_the_table(self) -> None:
+        """With the name of its class, and whether a client may try again."""
         rows = re.findall(r"^\| (-?\d+) \| (\w+) \| (yes|no) \|", PAGE.read_text(), re.MULTILINE)
         expected = [(code, cls.__name__, "yes" if cls.retriable else "no") for code, cls in ERRORS_BY_CODE.items()]
         self.assertEqual([(int(code), name, again) for code, name, again in rows], expected)

@@ -1,4 +1,4 @@
-"""Runs the targets of fuzzing.py: for seconds here, for as long as LOGD_FUZZ_EXAMPLES says (300 by default)."""
+"""Runs of the targets of fuzzing.py with LOGD_FUZZ_EXAMPLES examples each, 300 by default."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _sets = st.lists(
 
 @st.composite
 def _spoiled(draw: st.DrawFn, sound: st.SearchStrategy[bytes]) -> bytes:
-    """Sound bytes with some of them changed, put in or left out, behind a byte that says how they are cut."""
+    """Draw sound bytes with some changed, inserted or left out, behind a byte that says how they are cut."""
     data = bytearray(draw(sound))
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(data)))
@@ -61,29 +61,29 @@ def _spoiled(draw: st.DrawFn, sound: st.SearchStrategy[bytes]) -> bytes:
 
 
 class FuzzingTests(SynchronousTestCase):
-    """Bytes that are no protocol, and bytes that nearly are."""
+    """Random bytes, and valid bytes with a few changes."""
 
     @_settings
     @given(st.binary(max_size=300) | _spoiled(_requests))
-    def test_frames(self, data: bytes) -> None:
-        """The frame parser."""
+    def test_frames_do_not_depend_on_chunks(self, data: bytes) -> None:
+        """Nor may the parser hold more bytes than have arrived, or raise anything but a violation."""
         fuzzing.frames(data)
 
     @_settings
     @given(st.binary(max_size=300) | _spoiled(_requests))
-    def test_server(self, data: bytes) -> None:
-        """The broker's conversation."""
+    def test_server_requests_do_not_depend_on_chunks(self, data: bytes) -> None:
+        """Each request that a broker reads can be written again to a frame of the same size."""
         fuzzing.server(data)
 
     @_settings
     @given(st.binary(max_size=300) | _spoiled(_responses))
-    def test_client(self, data: bytes) -> None:
-        """The client's conversation."""
+    def test_client_responses_do_not_depend_on_chunks(self, data: bytes) -> None:
+        """Each response belongs to a request that was sent, and each request has one at most."""
         fuzzing.client(data)
 
     @_settings
     @given(st.binary(max_size=100) | _spoiled(_sets).map(lambda data: data[1:]))
-    def test_sets(self, data: bytes) -> None:
-        """What the broker lets in, and what the consumer makes of it, in every implementation of the loops."""
+    def test_a_set_that_the_broker_takes_can_be_read(self, data: bytes) -> None:
+        """In every implementation of the loops; only a wrapper's inside is left to the consumer."""
         for loops in IMPLEMENTATIONS.values():
             fuzzing.sets(data, loops)

@@ -12,17 +12,17 @@ from logd.protocol.message import Message
 
 
 class MessageTests(SynchronousTestCase):
-    """A message is an immutable value."""
+    """Messages as immutable values."""
 
-    def test_equal_by_content(self) -> None:
-        """Two messages of the same content are equal and hash alike, wherever one of them is stored."""
+    def test_messages_of_one_content_are_equal(self) -> None:
+        """They hash alike too; the place where one of them is stored does not count."""
         stored = loops.decode_set(loops.encode_set([Message(b"x", key=b"k")]), 700, topic="t", partition=3).messages[0]
         self.assertEqual(stored, Message(b"x", key=b"k"))
         self.assertEqual(hash(stored), hash(Message(b"x", key=b"k")))
         self.assertEqual((stored.id, stored.topic, stored.partition), (700, "t", 3))
 
-    def test_every_part_counts(self) -> None:
-        """Payload, key, time and headers each make a message another one; so does being a plain tuple."""
+    def test_every_part_distinguishes_messages(self) -> None:
+        """Payload, key, time and headers each do; nor is a message equal to a plain tuple."""
         base = Message(b"x", key=b"k", timestamp=1, headers=[("a", b"b")])
         for other in (
             Message(b"y", key=b"k", timestamp=1, headers=[("a", b"b")]),
@@ -34,36 +34,36 @@ class MessageTests(SynchronousTestCase):
             self.assertNotEqual(base, other)
             self.assertTrue(base != other)
 
-    def test_before_it_is_stored(self) -> None:
-        """A new message has no place yet."""
+    def test_a_new_message_has_no_place(self) -> None:
+        """Its id, position, topic and partition have values that no stored message has."""
         message = Message(b"x")
         self.assertEqual((message.id, message.next_position, message.topic, message.partition), (-1, -1, None, -1))
 
-    def test_immutable(self) -> None:
-        """Nothing can be set on a message."""
+    def test_a_message_is_immutable(self) -> None:
+        """Neither its fields nor new attributes can be set, so that it can be shared and hashed."""
         message: Any = Message(b"x")
         with self.assertRaises(AttributeError):
             message.payload = b"y"
         with self.assertRaises(AttributeError):
             message.note = b"y"
 
-    def test_pickle_keeps_the_place(self) -> None:
-        """A message that crosses processes is the same afterwards, its place included."""
+    def test_pickling_keeps_the_place(self) -> None:
+        """A message may cross processes, and a worker must know which one it handles."""
         data = loops.encode_set([Message(b"x", headers=[("a", None)])])
         (stored,) = loops.decode_set(data, 9, topic="t", partition=1).messages
         again = pickle.loads(pickle.dumps(stored))
         self.assertEqual(tuple(again), tuple(stored))
         self.assertIs(type(again), Message)
 
-    def test_buffers_are_copied(self) -> None:
-        """A payload or key given as another kind of buffer becomes bytes of its own."""
+    def test_a_message_copies_mutable_buffers(self) -> None:
+        """A caller may fill its buffer anew while the message waits in a batch."""
         buffer: Any = bytearray(b"abc")
         message = Message(buffer, key=memoryview(buffer)[:1])  # type: ignore[arg-type]  # more is taken than promised
         buffer[0] = 0
         self.assertEqual(message, Message(b"abc", key=b"a"))
 
-    def test_refuses_what_no_entry_holds(self) -> None:
-        """Wrong types are TypeError; a tombstone without a key, a time or a name that cannot be written ValueError."""
+    def test_a_message_that_no_entry_holds_is_refused(self) -> None:
+        """TypeError for wrong types; ValueError for a tombstone without a key, or a time or name out of range."""
         bad: Any = "text"
         for wrong in (lambda: Message(bad), lambda: Message(b"", key=bad), lambda: Message(b"", headers=[("a", bad)])):
             self.assertRaises(TypeError, wrong)
@@ -73,8 +73,8 @@ class MessageTests(SynchronousTestCase):
         self.assertRaises(ValueError, lambda: Message(b"", timestamp=1 << 63))
         self.assertRaises(ValueError, lambda: Message(b"", headers=[("\ud800", None)]))
 
-    def test_repr_is_short(self) -> None:
-        """repr says what is there, and never more than a line holds."""
+    def test_the_repr_of_a_message_is_short(self) -> None:
+        """It shows the parts that the message has; a megabyte of payload must not fill a terminal."""
         self.assertEqual(repr(Message(b"x", key=b"k", timestamp=5)), "Message(b'x', key=b'k', timestamp=5)")
         stored = loops.decode_set(loops.encode_set([Message(b"x")]), 8, topic="t", partition=2).messages[0]
         self.assertEqual(repr(stored), "Message(b'x', topic='t', partition=2, id=8)")

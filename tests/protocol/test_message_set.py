@@ -16,38 +16,38 @@ from tests.protocol.strategies import codecs, message_lists
 
 
 class MessageSetTests(SynchronousTestCase):
-    """What a producer sends in one piece."""
+    """Sets of messages, plain and compressed."""
 
     @settings(deadline=None)
     @given(message_lists, codecs)
-    def test_round_trip_compressed(self, messages: list[Message], codec: str) -> None:
-        """A compressed set passes the broker's check and comes back whole."""
+    def test_a_compressed_set_comes_back_whole(self, messages: list[Message], codec: str) -> None:
+        """It passes the broker's check as well, by each codec."""
         data = MessageSet(messages, codec).encode()
         self.assertEqual(loops.decode_set(data).messages, messages)
         if messages:
             loops.check_set(data, 1_000_000)
 
-    def test_codec_is_in_the_attributes(self) -> None:
-        """A compressed set is one magic-1 entry that names its codec."""
+    def test_a_compressed_set_is_one_entry_with_its_codec(self) -> None:
+        """The entry is of magic 1, and the attributes name the codec to consumers."""
         for codec in ("gzip", "snappy", "zstd"):
             data = MessageSet([Message(b"abc")] * 3, codec).encode()
             self.assertEqual((data[4], data[5]), (1, CODEC_NUMBERS[codec]))
             self.assertEqual(loops.check_set(data, 1000)[0], 1)
 
-    def test_is_a_collection(self) -> None:
-        """Length and iteration are those of the messages; later changes of the list given do not reach it."""
+    def test_a_set_is_a_collection_of_its_own(self) -> None:
+        """It copies the list that it is given, which a caller may clear at once."""
         given_list = [Message(b"a"), Message(b"b")]
         message_set = MessageSet(given_list)
         given_list.clear()
         self.assertEqual((len(message_set), list(message_set)), (2, [Message(b"a"), Message(b"b")]))
 
-    def test_refuses_an_unknown_compression(self) -> None:
-        """The error names what is allowed."""
+    def test_an_unknown_compression_is_refused(self) -> None:
+        """The error lists the names that are allowed."""
         error = self.assertRaises(ValueError, MessageSet, [], "lzma")
         self.assertIn("none, gzip, snappy, zstd", str(error))
 
-    def test_never_more_messages_than_bytes(self) -> None:
-        """Ten thousand empty messages, which compress to next to nothing, are split until each has its own position."""
+    def test_a_wrapper_never_has_more_messages_than_bytes(self) -> None:
+        """Each message needs a position of its own: 10,000 empty messages become as many wrappers as that takes."""
         messages = [Message(b"")] * 10_000
         for codec in ("gzip", "zstd", "snappy"):
             decoded = loops.decode_set(encode_messages(messages, codec), 0)
@@ -55,42 +55,42 @@ class MessageSetTests(SynchronousTestCase):
             ids = [message.id for message in decoded.messages]
             self.assertEqual(sorted(set(ids)), ids)
 
-    def test_wrapper_is_kept_below_the_message_limit(self) -> None:
-        """A set that does not compress below the broker's limit becomes several wrappers that are."""
+    def test_a_wrapper_stays_below_the_message_limit(self) -> None:
+        """A set of random bytes does not compress; it becomes several wrappers instead of a refused one."""
         random = Random(1)
         messages = [Message(random.randbytes(1000)) for _ in range(100)]
         data = wrap(messages, "gzip", 20_000)
         self.assertGreaterEqual(loops.check_set(data, 20_000)[0], 5)
         self.assertEqual(loops.decode_set(data).messages, messages)
 
-    def test_never_more_than_readers_open(self) -> None:
-        """What would become more than readers open by default is split, and a single such message is left plain."""
+    def test_a_wrapper_stays_below_the_readers_bound(self) -> None:
+        """Readers refuse to expand more by default; a single message above the bound is sent plain."""
         messages = [Message(bytes(30 << 20))] * 3
         data = wrap(messages, "zstd")
         self.assertEqual(loops.check_set(data, 1 << 20)[0], 2)
         self.assertEqual([len(each.payload or b"") for each in loops.decode_set(data).messages], [30 << 20] * 3)
         self.assertEqual(wrap([Message(bytes(65 << 20))], "zstd")[4], 0)
 
-    def test_a_set_of_nothing(self) -> None:
-        """No messages are no bytes, compressed or not."""
+    def test_an_empty_set_has_no_bytes(self) -> None:
+        """Compressed or not: a wrapper of nothing would only take room in the log."""
         self.assertEqual((MessageSet([]).encode(), MessageSet([], "zstd").encode()), (b"", b""))
 
 
 class WrapperPositionTests(SynchronousTestCase):
-    """The one number that is stored for a place inside a wrapper."""
+    """Positions inside a wrapper, each of which is one number."""
 
-    def test_rule(self) -> None:
-        """The position after j of n messages is wrapper_end - (n - j), and the start for j = 0."""
+    def test_positions_count_back_from_the_wrappers_end(self) -> None:
+        """After j of n messages it is wrapper_end - (n - j), and the wrapper's start for j = 0 (docs/protocol.md)."""
         self.assertEqual(wrapper_positions(100, 150, 3), [100, 148, 149, 150])
         self.assertEqual(wrapper_positions(100, 150, 1), [100, 150])
         self.assertEqual(wrapper_positions(100, 103, 3), [100, 101, 102, 103])
 
-    def test_foreign_wrapper_that_breaks_the_rule(self) -> None:
-        """With more messages than bytes every position but the last is the start."""
+    def test_a_wrapper_with_too_few_bytes_has_one_position(self) -> None:
+        """A foreign producer may send more messages than bytes: every position but the last is then the start."""
         self.assertEqual(wrapper_positions(100, 102, 3), [100, 100, 100, 102])
 
-    def test_messages_carry_them(self) -> None:
-        """Each message of a wrapper has its position as id and the next one to go on from."""
+    def test_messages_carry_their_positions(self) -> None:
+        """A consumer commits ``next_position``, and goes on behind that message inside the wrapper."""
         data = encode_wrapper("gzip", loops.encode_set([Message(b"a"), Message(b"b"), Message(b"c")]))
         end = 1000 + len(data)
         places = [(message.id, message.next_position) for message in loops.decode_set(data, 1000).messages]
@@ -98,16 +98,18 @@ class WrapperPositionTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=40)
     @given(message_lists, message_lists, codecs)
-    def test_start_at_any_position(self, first: list[Message], second: list[Message], codec: str) -> None:
-        """A consumer that starts at any message's next position gets exactly the messages after it."""
+    def test_a_consumer_may_start_at_any_position(
+        self, first: list[Message], second: list[Message], codec: str
+    ) -> None:
+        """From any message's next position on it gets exactly the messages behind it."""
         data = encode_messages(first, codec) + loops.encode_set(second)
         everything = loops.decode_set(data, 50).messages
         for count, message in enumerate(everything, 1):
             rest = loops.decode_set(data, 50, start_at=message.next_position).messages
             self.assertEqual(list(map(tuple, rest)), list(map(tuple, everything[count:])))
 
-    def test_start_in_a_foreign_wrapper(self) -> None:
-        """At the start of a wrapper that breaks the rule all of it is delivered."""
+    def test_a_wrapper_with_too_few_bytes_is_read_from_its_start(self) -> None:
+        """All 10,000 messages have the wrapper's position, and all are delivered."""
         messages = [Message(b"")] * 10_000
         data = encode_wrapper("gzip", loops.encode_set(messages))
         self.assertLess(len(data), len(messages))

@@ -1,4 +1,4 @@
-"""Tests of logd.protocol.slices: sets that are checked in slices, against the check in one."""
+"""Tests of logd.protocol.slices: a check in slices against the check of the whole set."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ SET = MessageSet([Message(bytes(size)) for size in range(20)]).encode()
 
 
 def check(data: bytes, entries: int = 3, size: int = 40, limit: int = 1000) -> tuple[int, int]:
-    """Check in slices; return what the check in one returns."""
+    """Check in slices; return the result as ``check_set`` does."""
     counts = list(check_in_slices(data, limit, entries, size))
     return sum(count for count, _ in counts), max(newest for _, newest in counts)
 
 
 class SliceTests(SynchronousTestCase):
-    """Slices of a set."""
+    """Sets that are checked slice by slice, so that other requests are served in between."""
 
     @given(message_lists.filter(bool), st.integers(1, 4), st.integers(1, 100))
     @settings(deadline=None, max_examples=100)
-    def test_sound(self, messages: list[Message], entries: int, size: int) -> None:
-        """All slices together are what the set is."""
+    def test_slices_of_a_sound_set_add_up(self, messages: list[Message], entries: int, size: int) -> None:
+        """Their counts and their newest time are those of the whole set, however small the slices are."""
         data = MessageSet(messages).encode()
         self.assertEqual(check(data, entries, size), loops.check_set(data, 1000))
 
     @given(message_lists, st.data(), st.integers(1, 4), st.integers(1, 100))
     @settings(deadline=None, max_examples=300)
-    def test_spoiled(self, messages: list[Message], data: st.DataObject, entries: int, size: int) -> None:
-        """A set is refused in slices for what it is refused for in one, whatever was done to it."""
+    def test_slices_refuse_a_set_for_the_same_reason(
+        self, messages: list[Message], data: st.DataObject, entries: int, size: int
+    ) -> None:
+        """After any change or cut the outcome is that of the whole check, with the same class of error."""
         spoiled = bytearray(MessageSet(messages).encode())
         for _ in range(data.draw(st.integers(0, 2))):
             if spoiled:
@@ -50,8 +52,8 @@ class SliceTests(SynchronousTestCase):
 
         self.assertEqual(outcome(lambda: check(cut, entries, size, 30)), outcome(lambda: loops.check_set(cut, 30)))
 
-    def test_where(self) -> None:
-        """The error says where."""
+    def test_the_error_names_the_byte(self) -> None:
+        """It counts from the beginning of the set, not of the slice alone."""
         spoiled = SET[:-1] + b"x"
         error = self.assertRaises(InvalidMessage, check, spoiled, 100, 200)
         self.assertIn("behind byte 217: entry at byte 125", str(error))
@@ -59,8 +61,8 @@ class SliceTests(SynchronousTestCase):
         self.assertRaises(MessageTooLarge, check, large)
         self.assertEqual(str(self.assertRaises(InvalidMessage, check, b"")), "the message set is empty")
 
-    def test_lengths_that_lead_back(self) -> None:
-        """A length that is not positive ends the slices."""
+    def test_a_length_that_leads_back_is_refused(self) -> None:
+        """A length of 0 or less would otherwise keep the loop over slices going for ever."""
         for length in (0, -1, -(1 << 31)):
             data = SET[:30] + length.to_bytes(4, "big", signed=True) + SET[34:]
             self.assertRaises(InvalidMessage, check, data)

@@ -1,4 +1,4 @@
-"""Bytes as they are on the wire, for tests that compare them."""
+"""A helper that joins the pieces of a frame, for tests that compare its bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from logd.protocol.requests.fields import Piece
 
 
 def joined(pieces: Iterable[Piece]) -> bytes:
-    """Return the bytes of a frame in pieces, none of which is the range of a file."""
+    """Return the bytes of a frame in pieces; none of them may be the range of a file."""
     data = b""
     for piece in pieces:
         assert isinstance(piece, bytes | memoryview), piece

@@ -32,7 +32,11 @@ class AvroCase(SynchronousTestCase):
 
         stream = io.BytesIO()
         fastavro.schemaless_writer(stream, {"type": "long"}, 1 << 40)
-        self.wrong = {b"": "not of the Avro schema", b"\x02\x02": "goes on", stream.getvalue(): "does not fit its"}
+        self.wrong = {
+            b"": "does not match the Avro schema",
+            b"\x02\x02": "has bytes after",
+            stream.getvalue(): "does not fit its",
+        }
 
 
 class AvroTests(AvroCase):

@@ -105,9 +105,9 @@ class OptionsTests(SynchronousTestCase):
     def test_modes_belong_to_decoded_values(self) -> None:
         """A mode without avroSchema, or one that does not exist, is refused."""
         self.assertIn("PERMISSIVE, DROPMALFORMED, FAILFAST", self.refused(avroSchema="{}", mode="lenient"))
-        self.assertIn("avroSchema alone", self.refused(mode="PERMISSIVE"))
-        self.assertIn("avroSchema alone", self.refused(columnNameOfCorruptRecord="bad"))
-        self.assertIn("mode=PERMISSIVE alone", self.refused(avroSchema="{}", columnNameOfCorruptRecord="bad"))
+        self.assertIn("need avroSchema", self.refused(mode="PERMISSIVE"))
+        self.assertIn("need avroSchema", self.refused(columnNameOfCorruptRecord="bad"))
+        self.assertIn("needs mode=PERMISSIVE", self.refused(avroSchema="{}", columnNameOfCorruptRecord="bad"))
         shape = read_options({"subscribe": "t", "avroSchema": "{}", "mode": "permissive"}, False).shape
         self.assertEqual((shape.mode, shape.corrupt_column), ("PERMISSIVE", "_corrupt_record"))
         self.assertIsNone(read_options({"subscribe": "t", "avroSchema": "{}"}, False).shape.corrupt_column)

@@ -2,9 +2,9 @@
 
     python -m logd.bench.peers.coordination_load PORT reads|writes CLIENTS SECONDS
 
-Prints the requests that were answered, and the seconds in which they were. Requests are bytes that were made before,
-and answers, which are all of one size, are counted in whole pieces: so little is done here that the rate speaks of the
-server. Works with any server of ZooKeeper's protocol.
+Prints the number of answered requests, and the seconds that they took. The bytes of requests are made beforehand, and
+answers, which all have one size, are counted in blocks. So this process does little, and the rate is the server's.
+Works with any server of ZooKeeper's protocol.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from logd.protocol.requests.fields import INT32
 
 #: Bytes of data of the node that is read and written: about an offset, or a broker's entry.
 DATA_BYTES = 100
-#: Requests that each client keeps under way.
+#: Requests that each client keeps in flight.
 PIPELINE = 32
-#: Seconds before the clock runs: connections are warm then, and ZooKeeper's code is compiled.
+#: Seconds of warm-up before the measurement: ZooKeeper's code is compiled then.
 WARM_SECONDS = 0.5
-#: Seconds until a server that says nothing is given up.
+#: Seconds without an answer after which a server is given up.
 PATIENCE = 30.0
 _HEADER = Struct(">iii")
-#: Where an answer has its error: behind its size, xid and zxid.
+#: The place of the error in an answer: after its size, xid and zxid.
 _ERROR_AT, _ERROR_BYTES = 16, 4
 _READ_BYTES = 1 << 16
 
 
 def frame(opcode: int, body: bytes) -> bytes:
-    """A request; all have the same xid, since answers come in order."""
+    """Return a request; all have the same xid, since answers come in order."""
     return _HEADER.pack(8 + len(body), 1, opcode) + body
 
 
 def get_data(path: str) -> bytes:
-    """A read."""
+    """Return a read."""
     return frame(Opcode.GET_DATA, encode_ustring(path) + b"\0")
 
 
 def set_data(path: str) -> bytes:
-    """A write."""
+    """Return a write."""
     return frame(Opcode.SET_DATA, encode_ustring(path) + encode_buffer(bytes(DATA_BYTES)) + INT32.pack(-1))
 
 
 def create(path: str) -> bytes:
-    """Makes the node; harmless if it is there."""
+    """Return a request that creates the node; harmless if the node exists."""
     data = encode_ustring(path) + encode_buffer(bytes(DATA_BYTES))
     return frame(Opcode.CREATE, data + encode_acl(OPEN_ACL) + INT32.pack(0))
 
@@ -71,7 +71,7 @@ class Client:
 
     @classmethod
     def connect(cls, port: int, path: str, writes: bool) -> Client:
-        """Open a session and make the node. Blocks. Raises OSError, or LogdError when it is not answered well."""
+        """Open a session and create the node. Blocks. Raises OSError, or LogdError if the connection is closed."""
         connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(encode_connect_request(ConnectRequest(0, 30_000)))
@@ -85,11 +85,11 @@ class Client:
         return client
 
     def send(self, count: int) -> None:
-        """Send so many requests: less than a socket's buffer holds, as no more are ever under way."""
+        """Send ``count`` requests. A socket's buffer has room for all that are ever in flight."""
         self.socket.sendall(self.request * count)
 
     def take(self) -> int:
-        """Return how many answers have come. Raises LogdError when one is a failure, or the connection is closed."""
+        """Return the number of new answers. Raises LogdError if one is a failure, or the connection is closed."""
         data = self.socket.recv(_READ_BYTES)
         if not data:
             raise LogdError("the server closed the connection")
@@ -130,7 +130,7 @@ def measure(
 
 
 def _receive(connection: socket.socket) -> bytes:
-    """One frame, its size included."""
+    """Return one frame, its size included."""
     data = b""
     while len(data) < INT32.size or len(data) < INT32.size + INT32.unpack_from(data)[0]:
         piece = connection.recv(_READ_BYTES)
@@ -141,7 +141,7 @@ def _receive(connection: socket.socket) -> bytes:
 
 
 def main(arguments: list[str]) -> None:
-    """See the module."""
+    """Run as the module's docstring says."""
     port, writes, count, seconds = int(arguments[0]), arguments[1] == "writes", int(arguments[2]), float(arguments[3])
     clients = [Client.connect(port, f"/bench-{number}", writes) for number in range(count)]
     print(*measure(clients, seconds))

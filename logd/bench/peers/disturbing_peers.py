@@ -2,7 +2,7 @@
 
     python -m logd.bench.peers.disturbing_peers KIND PORT COUNT [SEGMENT ...]
 
-Writes a line when the disturbance is on, works until it is killed, and writes a number now and then: what it has done.
+Writes a line when the disturbance has begun, runs until it is killed, and regularly writes the bytes read.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from logd.protocol.requests.legacy_requests import Fetch
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.requests import encode_request
 
-#: The topic that is read by those who read.
+#: The topic that reading peers read.
 TOPIC = "bench-old"
 CHUNK_BYTES = 1 << 20
-#: What a stuck consumer asks for: as much as a broker gives at a time, over and over.
+#: Bytes that a stuck consumer requests: the most that a broker gives at a time, repeatedly.
 STUCK_BYTES = 16 << 20
 STUCK_REQUESTS = 50
-#: A half request claims this much, brings so much at once, and then a byte at a time.
+#: An incomplete request: its claimed size, the bytes sent at once; single bytes follow.
 HALF_CLAIM = (1 << 20).to_bytes(4, "big")
 HALF_BYTES = 1000
 DRIBBLE_SECONDS = 0.001
 
 
 def raise_limit(wanted: int) -> None:
-    """Let this process have so many connections open."""
+    """Let this process have ``wanted`` connections open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
@@ -52,7 +52,7 @@ def _ready() -> None:
 
 
 def idle(port: int, count: int, folders: list[str]) -> None:
-    """Connections that say nothing."""
+    """Hold ``count`` silent connections open."""
     crowd = [_connect(port) for _ in range(count)]
     _ready()
     while crowd:
@@ -60,7 +60,7 @@ def idle(port: int, count: int, folders: list[str]) -> None:
 
 
 def half(port: int, count: int, folders: list[str]) -> None:
-    """Connections that each hold a part of a request, and dribble."""
+    """Hold connections that each sent a part of a request, and send single bytes."""
     crowd = [_connect(port) for _ in range(count)]
     for connection in crowd:
         connection.sendall(HALF_CLAIM + bytes(HALF_BYTES))
@@ -73,7 +73,7 @@ def half(port: int, count: int, folders: list[str]) -> None:
 
 
 def stuck(port: int, count: int, folders: list[str]) -> None:
-    """Consumers that ask for much and never read."""
+    """Act as consumers that request much and never read."""
     request = b"".join(encode_request(Fetch(TOPIC, 0, 0, STUCK_BYTES)))
     crowd = []
     for _ in range(count):
@@ -86,7 +86,7 @@ def stuck(port: int, count: int, folders: list[str]) -> None:
 
 
 def storm(port: int, count: int, folders: list[str]) -> None:
-    """Connections that come and go, ``count`` a second."""
+    """Open and close ``count`` connections a second."""
     _ready()
     at = 0
     begin = time.monotonic()
@@ -99,7 +99,7 @@ def storm(port: int, count: int, folders: list[str]) -> None:
 
 
 def cold(port: int, count: int, folders: list[str]) -> None:
-    """A consumer that reads the old log from its beginning to its end, each time after its pages were dropped."""
+    """Read the old log from its beginning to its end as a consumer, each time after dropping its cached pages."""
     _drop_cache(folders)
     connection = _connect(port)
     conversation = ClientConversation(4 * CHUNK_BYTES)
@@ -126,7 +126,7 @@ def cold(port: int, count: int, folders: list[str]) -> None:
 
 
 def disk(port: int, count: int, folders: list[str]) -> None:
-    """Reads of the same cold files that have nothing to do with the broker: what the disk alone costs the others."""
+    """Read the same cold files without the broker, to measure the cost of the busy disk alone."""
     buffer = bytearray(CHUNK_BYTES)
     total = 0
     _ready()

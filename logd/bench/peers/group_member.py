@@ -1,9 +1,9 @@
-"""A member of a group, in a process of its own, that comes and goes as it is told and says what it is given.
+"""A member of a group, in a process of its own, that joins and leaves on command and reports its partitions.
 
     python -m logd.bench.peers.group_member ZOOKEEPER GROUP TOPIC SESSION_SECONDS
 
 Reads lines: ``join``, ``leave``; ends with its standard input. Writes ``ready`` once, then a line at each change: the
-time (of CLOCK_MONOTONIC, which all processes of a machine share) and how many partitions are delivered to it now.
+time (of CLOCK_MONOTONIC, which all processes of a machine share) and the number of partitions delivered to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from logd.topic import TopicPartition
 
 
 class GroupMember(LineOnlyReceiver):
-    """Does what each line says."""
+    """Joins and leaves as the lines command."""
 
     delimiter = b"\n"
 
@@ -35,7 +35,7 @@ class GroupMember(LineOnlyReceiver):
         self._streams: Sequence[MessageStream] = ()
 
     def connectionMade(self) -> None:  # noqa: N802
-        """Say that orders are taken."""
+        """Report that the process is ready."""
         self.sendLine(b"ready")
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802
@@ -54,7 +54,7 @@ class GroupMember(LineOnlyReceiver):
             self._consumer.close()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
-        """Nobody gives orders any more."""
+        """End, since no more commands can arrive."""
         self._reactor.stop()
 
     def _tell(self, partitions: Sequence[TopicPartition]) -> None:
@@ -62,7 +62,7 @@ class GroupMember(LineOnlyReceiver):
 
 
 def main() -> None:
-    """Take orders until standard input ends."""
+    """Run until standard input ends."""
     from twisted.internet import reactor
 
     zookeeper, group, topic, session = sys.argv[1:]

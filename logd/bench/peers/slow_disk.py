@@ -1,4 +1,4 @@
-"""A broker whose disk is slow to sync while a file is there: for a bench, and in a process of its own.
+"""A broker whose disk syncs slowly while a flag file exists: for a bench, in a process of its own.
 
 python -m logd.bench.peers.slow_disk FLAG SECONDS [options of twistd logd]
 """
@@ -23,7 +23,7 @@ from logd.testing.processes.broker import BrokerProcess
 
 
 class SlowFile(LocalFile):
-    """A file whose fdatasync takes ``seconds`` more while there is a file at ``flag``."""
+    """A file whose fdatasync takes ``seconds`` longer while there is a file at ``flag``."""
 
     __slots__ = ("flag", "seconds")
 

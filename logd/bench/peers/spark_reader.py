@@ -1,6 +1,6 @@
 """A process that does what a Spark task does, without Spark: ``python -m logd.bench.peers.spark_reader BROKER TOPIC``.
 
-With ``profile`` as third argument prints where the time goes, else rows a second as JSON.
+Prints rows a second as JSON, or with ``profile`` as third argument a profile of its time.
 """
 
 from __future__ import annotations

@@ -110,10 +110,11 @@ async def repair_by_broker(
             count = sum(outcome.damages for outcome in outcomes if outcome.begins is None)
             click.echo(f"sound, with {counted(count, 'damaged place')} mended" if count else "sound")
     if wrong:
-        what = "nothing was changed" if dry_run else "they were left as they are"
+        what = "nothing was changed" if dry_run else "the damage was left as it is"
         if any(outcome.is_lost for outcome in wrong):
             what += "; put lost files back, or give up what was in them with --accept-loss"
-        raise DamageLeft(f"not sound: partitions {', '.join(str(each.partition) for each in wrong)}; {what}")
+        listed = f"partition{'s' if len(wrong) > 1 else ''} {', '.join(str(each.partition) for each in wrong)}"
+        raise DamageLeft(f"not sound: {listed}; {what}")
 
 
 async def _mend(

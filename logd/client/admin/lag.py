@@ -109,7 +109,7 @@ class LagReader:
     now: Callable[[], float]
     #: A lag of up to this number of bytes is read to count its messages; 0: never.
     count_bytes: int = 1 << 20
-    #: Whether to find the age of the first message.
+    #: True: find the age of the first unhandled message.
     seconds: bool = True
 
     async def read(self, entry: GroupEntry, places: list[TopicPartition]) -> list[PartitionLag]:

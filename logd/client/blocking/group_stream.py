@@ -36,7 +36,7 @@ class GroupPump(Pump):
         super().__init__(stream, thread_queue)
         self.handled = stream.group_state.handled
         self.hand: InHand | None = None
-        #: Whether asking for the next message marks the last one as handled.
+        #: True: asking for the next message marks the previous one as handled.
         self.taken = stream.read_from_thread(self._before_report, self._revoked)
 
     def _before_report(self) -> None:

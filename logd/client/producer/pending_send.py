@@ -79,7 +79,7 @@ class PendingSend:
         #: The present holders of the set or of its parts. No closures: hundreds of thousands of sends may wait, and
         #: each live object costs the garbage collector.
         self.holders: Sequence[Holder] = ()
-        #: Told once when the send has finished.
+        #: Called once when the send has finished.
         self.owner: SendOwner | None = None
         #: True when a flush waits for the send, which then must not linger.
         self.hurry = False

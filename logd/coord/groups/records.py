@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 
 class Phase(enum.Enum):
@@ -59,3 +59,15 @@ class Counts:
     fenced: int = 0
     #: Stops because nothing was heard for too long.
     silences: int = 0
+
+
+class EventCounter:
+    """Counts the events of one membership."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+
+    def add(self, **more: int) -> None:
+        """Add to the counts of these names."""
+        counts = self.counts
+        self.counts = evolve(counts, **{name: getattr(counts, name) + n for name, n in more.items()})

@@ -58,8 +58,9 @@ class CoordinationTls:
     certificate: str | None = attrs.field(default=None, validator=_file)
     key: str | None = attrs.field(default=None, validator=_file)
     key_password: str | None = attrs.field(default=None, repr=False)
-    #: Whether the server's certificate is checked at all, and whether it must name the host.
+    #: True: the server's certificate is verified.
     verify: bool = True
+    #: True: the server's certificate has to name the host.
     check_hostname: bool = True
 
     def __attrs_post_init__(self) -> None:

@@ -49,9 +49,9 @@ class SegmentPlace:
     folder: str
     start: int
     end: int | None
-    #: Whether another segment follows.
+    #: True: another segment follows.
     closed: bool
-    #: The files that are missing or short, as text, if flushed bytes at this one's end are lost; otherwise empty.
+    #: The files that are missing or short, as text, if flushed bytes at this segment's end are lost; otherwise empty.
     loss: str = ""
 
     @property

@@ -276,7 +276,7 @@ class LogStore:
     def begin_again(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
         """Accept the loss of an offline partition: serve an empty log that begins and ends at ``position``.
 
-        ``position`` is a multiple of 2^40 above every known end (beginning.beginning_after). The old folder is kept,
+        ``position`` is a multiple of 2^40 above every known end (see ``beginning_after``). The old folder is kept,
         under a name that ends with ``.lost``. ``done`` gets the error, or None once the partition is served. After a
         crash or an error the partition is as lost as before, and the call can be repeated.
         """

@@ -32,7 +32,7 @@ from logd.protocol.wrapper import may_be_wrapper
 _unpack_head = HEAD.unpack_from
 _unpack_fields = KEYED_FIELDS.unpack_from
 _unpack_wrapper = WRAPPER_HEAD.unpack_from
-#: Of N, what is not behind the checksum.
+#: Bytes of N that are not behind the checksum.
 _UNCOUNTED = HEAD_BYTES - LENGTH_BYTES
 _UNCOUNTED_OF_WRAPPER = WRAPPER_HEAD_BYTES - LENGTH_BYTES
 _PLAIN_MINIMUM = LAYOUTS[PLAIN].minimum

@@ -29,7 +29,7 @@ def check_run(offsets: RunOffsets) -> None:
 def check_successor(before: RunOffsets, after: RunOffsets) -> None:
     """Raise TargetError that names both files unless ``after`` goes on where ``before`` ended.
 
-    Ids that ``after`` tells of as lost may be missing between the two.
+    Ids that ``after`` records as lost may be missing between the two.
     """
     names = f"{_name(after)} does not go on where {_name(before)} ended"
     if after.previous_uuid != before.uuid:
@@ -64,7 +64,7 @@ def check_chain(runs: Iterable[RunOffsets]) -> None:
         check_run(run)
     for before, after in pairwise(ordered):
         if after.run != before.run + 1:
-            raise TargetError(f"{run_name(before.run + 1)} is missing: {run_name(after.run)} is there")
+            raise TargetError(f"{run_name(before.run + 1)} is missing, although {run_name(after.run)} exists")
         check_successor(before, after)
 
 

@@ -1,7 +1,7 @@
-"""A target on a file system that Hadoop knows (HDFS above all): FileContext.rename, through Spark's JVM.
+"""A target on a file system of Hadoop (above all HDFS), by FileContext.rename through Spark's JVM.
 
-FileSystem.rename moves the folder *into* a target that exists; FileContext.rename with Options.Rename.NONE refuses,
-and on HDFS it is one step of the name node. There are no locks: imports race, and the rename decides.
+FileSystem.rename moves the folder *into* an existing target. FileContext.rename with Options.Rename.NONE refuses that,
+and on HDFS is one step of the name node. There are no locks: imports compete, and the rename decides.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from logd.spark.importer.targets.layout import OFFSETS, STAGING, run_name, run_n
 
 #: File systems whose rename of a folder is one atomic step. Object stores copy file by file instead.
 ATOMIC_SCHEMES = ("hdfs", "viewfs", "webhdfs", "abfs", "abfss", "file")
-#: Seconds since the last change of a staged run after which its import counts as dead. Tasks write all the time.
+#: Seconds since the last change of a staged run after which its import counts as dead. Tasks write continuously.
 STALE_SECONDS = 24 * 60 * 60.0
 
 
 class HadoopTarget:
-    """See Target. ``session`` is a SparkSession (its configuration says where the file systems are)."""
+    """See Target. ``session`` is a SparkSession, whose configuration has the addresses of the file systems."""
 
     def __init__(self, location: str, session: Any, stale_seconds: float = STALE_SECONDS) -> None:
         """Raises TargetError for a file system on which no rename is atomic, or that Spark's jars do not have."""
@@ -44,7 +44,7 @@ class HadoopTarget:
 
     @property
     def location(self) -> str:
-        """The directory's URI."""
+        """The URI of the directory."""
         return self._location
 
     def runs(self) -> list[int]:
@@ -66,7 +66,7 @@ class HadoopTarget:
             return None
 
     def acquire(self) -> None:
-        """See Target; keeps nobody out."""
+        """See Target; other imports are not kept out."""
         with self._translated:
             self._files.mkdirs(self._path(self._location, STAGING))
 
@@ -118,11 +118,11 @@ class HadoopTarget:
         try:
             with self._translated:
                 return list(self._files.listStatus(path))
-        except FileNotFoundError:  # never there, or another import has moved or removed it meanwhile
+        except FileNotFoundError:  # it never existed, or another import has moved or removed it meanwhile
             return []
 
     def _last_change(self, status: Any) -> float:
-        """The newest time of a change in a tree, in seconds since the epoch."""
+        """Return the time of the latest change in a tree, in seconds since the epoch."""
         newest = float(status.getModificationTime()) / 1000
         if status.isDirectory():
             for each in self._list(status.getPath()):
@@ -131,7 +131,7 @@ class HadoopTarget:
 
 
 class _Translated:
-    """Turns what Java throws about a location into the errors that Target tells of."""
+    """Convert Java's exceptions about a location to the errors of Target."""
 
     def __init__(self, location: str, version: str) -> None:
         self._location = location

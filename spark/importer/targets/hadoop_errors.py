@@ -1,11 +1,11 @@
-"""Turns exceptions of Hadoop's file systems into one sentence with a remedy."""
+"""Converts exceptions of Hadoop's file systems to one sentence with a remedy."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import urlsplit
 
-#: The artefact that has a scheme's file system, of Hadoop's own version; HDFS is in Spark's jars.
+#: The artefact with a scheme's file system, of Hadoop's own version; HDFS is in Spark's jars.
 _PACKAGES = {"abfs": "hadoop-azure", "abfss": "hadoop-azure"}
 
 _NOT_THERE = ("UnsupportedFileSystemException", "ClassNotFoundException", "NoClassDefFoundError")
@@ -14,7 +14,7 @@ _MORE = re.compile(r";? For more details see:.*")
 
 
 def in_one_sentence(location: str, kind: str, message: str, version: str = "VERSION") -> str:
-    """Return what went wrong at ``location``, for an exception of the class ``kind``.
+    """Return the error at ``location`` for an exception of the class ``kind``.
 
     ``version`` is Hadoop's, for the name of a package that is missing.
     """

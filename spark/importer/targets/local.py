@@ -1,9 +1,9 @@
-"""A target on a local file system: a lock file, fsync of everything that was written, and one os.rename.
+"""A target on a local file system: a lock file, fsync of all written files, and one os.rename.
 
-Hadoop's own rename on file:// looks first and renames then, and may fall back to copying; rename(2) is one step, and
-refuses a folder that is there and not empty. Of the imports on one machine the lock lets one in at a time, and dies
-with its holder, so whatever is in the staging folder while we hold it belongs to the dead. On a file system without
-locks (some network mounts) the rename alone decides, and only what is old is cleaned up.
+Hadoop's own rename on file:// checks first and renames then, and may fall back to copying. rename(2) is one step, and
+refuses an existing folder that is not empty. The lock admits one import of a machine at a time and ends with its
+holder, so everything in the staging folder belongs to dead imports while we hold the lock. On a file system without
+locks (some network mounts) only the rename decides, and only old files are cleaned up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LocalTarget:
     """See Target."""
 
     def __init__(self, path: str, files: IFileOperations | None = None) -> None:
-        """``path`` is a directory that exists or is to be made by ``acquire``."""
+        """Use the directory ``path``, which exists or is created by ``acquire``."""
         self._root = Path(os.path.abspath(path))
         self._files: IFileOperations = LocalFiles() if files is None else files
         self._lock: IFile | None = None
@@ -39,7 +39,7 @@ class LocalTarget:
 
     @property
     def location(self) -> str:
-        """The directory's absolute path."""
+        """The absolute path of the directory."""
         return str(self._root)
 
     def runs(self) -> list[int]:
@@ -62,7 +62,7 @@ class LocalTarget:
             self._root.mkdir(parents=True, exist_ok=True)
             self._lock = self._files.lock(str(self._root / LOCK))
         except BlockingIOError:
-            raise RunLost(f"another import into {self._root} is at work; this one left nothing behind") from None
+            raise RunLost(f"another import into {self._root} is running; this one left nothing behind") from None
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise TargetError(f"cannot write into {self._root}: {error.strerror}") from None
@@ -89,13 +89,13 @@ class LocalTarget:
 
     def staging(self, uuid: str) -> str:
         """See Target."""
-        # A URI, so that it is the local disk also where Spark's default is another file system.
+        # A URI, so that it is on the local disk even if Spark's default is another file system.
         return self._staged(uuid).as_uri()
 
     def write_offsets(self, uuid: str, content: bytes) -> None:
         """See Target."""
-        # Data, then their folders, then the rename: after a loss of power a run that is there is complete.
-        self._staged(uuid).mkdir(exist_ok=True)  # Spark makes it where there is data
+        # First the data, then their folders, then the rename: after a loss of power a visible run is complete.
+        self._staged(uuid).mkdir(exist_ok=True)  # Spark creates it only if there is data
         self._staged(uuid).joinpath(OFFSETS).write_bytes(content)
         for folder, _, names in os.walk(self._staged(uuid), topdown=False):
             for name in names:
@@ -109,7 +109,7 @@ class LocalTarget:
             self._files.rename(str(self._staged(uuid)), str(target))
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise FileExistsError(error.errno, "is there already", str(target)) from None
+                raise FileExistsError(error.errno, "exists already", str(target)) from None
             raise
         self._files.sync_directory(str(self._root))
         self._files.sync_directory(str(self._root / STAGING))
@@ -136,20 +136,20 @@ class LocalTarget:
 
 
 def _last_change(path: Path) -> float:
-    """The newest time of a change in a tree; that of now, where it went away while it was looked at."""
+    """Return the time of the latest change in a tree; the present time if the tree is removed meanwhile."""
     try:
         newest = path.lstat().st_mtime
     except FileNotFoundError:
         return time.time()
     for folder, _, names in os.walk(path):
         for name in (*names, "."):
-            with suppress(FileNotFoundError):  # its import lives, and has moved or removed it meanwhile
+            with suppress(FileNotFoundError):  # its import is alive, and has moved or removed it meanwhile
                 newest = max(newest, os.lstat(os.path.join(folder, name)).st_mtime)
     return newest
 
 
 def _remove(path: Path) -> None:
-    """Remove a tree, also while the JVM of a dead import is still putting files into it: then on the next run."""
+    """Remove a tree. If the JVM of a dead import still writes files into it, the next run removes the rest."""
     try:
         if stat.S_ISDIR(path.lstat().st_mode):
             shutil.rmtree(path, ignore_errors=True)

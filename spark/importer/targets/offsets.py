@@ -27,12 +27,12 @@ class PlaceColumns:
     next_position: str
 
 
-#: By format. A target goes on with the columns that it was begun with: in format 1 ``offset`` was the id.
+#: The columns of each format. A target keeps the columns of its first run: in format 1 ``offset`` was the id.
 PLACE_COLUMNS = {1: PlaceColumns("offset", "next_offset"), 2: PlaceColumns("id", "next_position")}
 
 
 class Lineage(NamedTuple):
-    """One partition of one topic, told by its uuid from another topic of the same name."""
+    """One partition of one topic; the uuid distinguishes it from another topic of the same name."""
 
     topic: str
     uuid: str
@@ -46,8 +46,8 @@ class Lineage(NamedTuple):
 class Loaded:
     """A range of one partition that a run loaded: ids from ``start`` up to ``end``.
 
-    ``bytes`` is how many of the ``end - start`` bytes of log messages take; the rest are gaps in the log, whose
-    messages are no more. Of several messages in a compressed set each but the last counts as little as one byte.
+    ``bytes`` is the part of the ``end - start`` bytes of log that messages take; the rest are gaps in the log. In a
+    compressed set each message but the last may count as one byte.
     """
 
     lineage: Lineage
@@ -64,10 +64,10 @@ class Loaded:
 
 @frozen
 class Lost:
-    """Messages between two ids that were gone before they could be loaded; an ``end`` of -1: not known.
+    """Messages between two ids that were lost before they could be loaded; an ``end`` of -1: not known.
 
-    The target goes on at ``end``, which is below ``start`` where the log ended before the target's position. How many
-    messages it were is not known: a log that was lost begins anew far behind the last id that it gave.
+    The target continues at ``end``, which is below ``start`` if the log ended before the target's position. The number
+    of lost messages is unknown: a log that was lost begins again far above the last id that it gave.
     """
 
     lineage: Lineage
@@ -76,7 +76,7 @@ class Lost:
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return the loss as plain JSON types."""
         return _flat(self)
 
 
@@ -88,7 +88,7 @@ class RunOffsets:
     uuid: str
     previous_uuid: str
     began_ms: int
-    #: Of what is in the folder: file format, codec, and the columns that became folders.
+    #: The file format and codec of the data, and the columns that became folders.
     data: Mapping[str, Any]
     loaded: tuple[Loaded, ...]
     lost: tuple[Lost, ...]
@@ -107,7 +107,7 @@ class RunOffsets:
         return sum(each.bytes for each in self.loaded)
 
     def to_bytes(self) -> bytes:
-        """The file's content."""
+        """Return the file's content."""
         value = {
             "format": self.format,
             "run": self.run,
@@ -127,12 +127,13 @@ class RunOffsets:
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> RunOffsets:
-        """Read a file's content; raise TargetError that names ``where`` when it is none of this format."""
+        """Read a file's content. Raises TargetError that names ``where`` for content of no known format."""
         try:
             value = json.loads(content)
             if value["format"] not in PLACE_COLUMNS:
                 raise TargetError(
-                    f"{where} has format {value['format']!r}, and this release knows up to {FORMAT}: use the later one"
+                    f"{where} has format {value['format']!r}, and this release knows formats up to {FORMAT}: "
+                    "use a later release"
                 )
             offsets = cls(
                 run=int(value["run"]),

@@ -1,4 +1,4 @@
-"""The target of an import as its parts see it, and the one decision that makes a run visible or lost."""
+"""The interface of an import's target, and the step that makes a run visible."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ class Target(Protocol):
 
     @property
     def location(self) -> str:
-        """The directory, as Spark and people name it."""
+        """The directory, as named to Spark and to people."""
         ...
 
     def runs(self) -> list[int]:
-        """The numbers of the runs that are visible, ascending."""
+        """Return the numbers of the visible runs, ascending."""
         ...
 
     def read_offsets(self, run: int) -> bytes | None:
-        """The content of a run's ``_offsets.json``, None where there is none."""
+        """Return the content of a run's ``_offsets.json``, None if there is none."""
         ...
 
     def acquire(self) -> None:
-        """Make the directory and, where the file system can, keep other imports out until ``close``.
+        """Create the directory and, if the file system has locks, keep other imports out until ``close``.
 
-        Raises RunLost when another import is at work.
+        Raises RunLost if another import is running.
         """
         ...
 
     def clean(self) -> list[str]:
-        """Remove what dead imports left in the staging folder, never that of a live one; return what went."""
+        """Remove the staged runs of dead imports, never those of a live one; return their names."""
         ...
 
     def staging(self, uuid: str) -> str:
-        """Return the folder for the run ``uuid``, which does not exist yet, on the target's file system."""
+        """Return the staging folder of the run ``uuid``, which does not exist yet, on the target's file system."""
         ...
 
     def write_offsets(self, uuid: str, content: bytes) -> None:
@@ -48,8 +48,8 @@ class Target(Protocol):
     def rename(self, uuid: str, run: int) -> None:
         """Make the staged run visible by one atomic rename; on return it survives a loss of power.
 
-        Raises FileExistsError where that run is there already, and nothing is changed then. After another error the
-        run may have become visible or not.
+        Raises FileExistsError if that run exists already; then nothing is changed. After any other error the run may be
+        visible or not.
         """
         ...
 
@@ -63,11 +63,11 @@ class Target(Protocol):
 
 
 def read_run(target: Target, run: int) -> RunOffsets:
-    """One visible run's offsets. Raises TargetError when they are missing, damaged or another run's."""
+    """Return a visible run's offsets. Raises TargetError if they are missing, damaged, or those of another run."""
     where = f"{target.location}/{run_name(run)}"
     content = target.read_offsets(run)
     if content is None:
-        raise TargetError(f"{where} has no {OFFSETS}: it was not made by logd import; move it away")
+        raise TargetError(f"{where} has no {OFFSETS}: logd import has not written it; move it away")
     offsets = RunOffsets.from_bytes(content, f"{where}/{OFFSETS}")
     if offsets.run != run:
         raise TargetError(f"{where}/{OFFSETS} is that of {run_name(offsets.run)}: it was moved here; move it back")
@@ -75,9 +75,9 @@ def read_run(target: Target, run: int) -> RunOffsets:
 
 
 def last_run(target: Target) -> RunOffsets | None:
-    """The last visible run, None before the first; checked against itself and the run before it.
+    """Return the last visible run, None before the first, checked against itself and the run before it.
 
-    Raises TargetError when it is damaged, or does not go on where the one before it ended.
+    Raises TargetError if it is damaged, or does not begin where the run before it ended.
     """
     runs = target.runs()
     if not runs:
@@ -86,7 +86,8 @@ def last_run(target: Target) -> RunOffsets | None:
     check_run(last)
     if len(runs) > 1:
         if runs[-2] != runs[-1] - 1:
-            raise TargetError(f"{target.location}/{run_name(runs[-1] - 1)} is missing: {run_name(runs[-1])} is there")
+            missing = f"{target.location}/{run_name(runs[-1] - 1)}"
+            raise TargetError(f"{missing} is missing, although {run_name(runs[-1])} exists")
         check_successor(read_run(target, runs[-2]), last)
     return last
 
@@ -94,8 +95,8 @@ def last_run(target: Target) -> RunOffsets | None:
 def publish(target: Target, offsets: RunOffsets) -> None:
     """Make a staged run visible, with its data, offsets and counts, all at once.
 
-    Whatever the rename answered, who made the run that is there then decides: if it is our own, the answer was lost.
-    Raises RunLost where another import has made it, and what the rename raised where nobody has.
+    After a failed rename the uuid of the visible run decides: if it is this run's, only the answer was lost. Raises
+    RunLost if another import has made the run, and the error of the rename if there is no such run.
     """
     target.write_offsets(offsets.uuid, offsets.to_bytes())
     try:

@@ -1,4 +1,4 @@
-"""Checks a target without Spark: every run follows the one before it, and its files hold what its offsets say."""
+"""Checks a target without Spark: every run follows the previous one, and its files have the recorded messages."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Verified:
     lost: Sequence[tuple[int, Lost]] = ()
 
     def sentence(self) -> str:
-        """For people."""
+        """Return the result in one sentence."""
         counts = f"{counted(self.messages, 'message')}, counted in the files of {counted(self.counted, 'run')}"
         return f"{self.location}: {counted(self.runs, 'run')} in order, {counts}"
 
     def notices(self) -> list[str]:
-        """Each loss that a run passed over, in one sentence."""
+        """Return each loss of a run in one sentence."""
         return [f"{run_name(run)}: {each.lineage}: {each.reason}" for run, each in self.lost]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return the result as plain JSON types."""
         return {
             "to": self.location,
             "runs": self.runs,
@@ -52,7 +52,7 @@ class Verified:
 
 
 def verify(to: str) -> Verified:
-    """Check the target ``to``, of the local file system. Raises TargetError that names what is wrong."""
+    """Check the target ``to`` on the local file system. Raises TargetError that names the defect."""
     path = local_path(to)
     if path is None:
         raise TargetError(f"{to} is not on the local file system: --verify cannot read it")
@@ -78,11 +78,11 @@ def _check_count(folder: Path, run: RunOffsets) -> None:
         except (OSError, ValueError) as error:
             raise TargetError(f"{path} cannot be read: {error}") from None
     if rows != run.messages:
-        raise TargetError(f"the files of {folder} hold {rows} messages, and its {OFFSETS} says {run.messages}")
+        raise TargetError(f"the files of {folder} have {rows} messages, but its {OFFSETS} says {run.messages}")
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files that readers see."""
+    """Yield the files that readers see."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
             yield path

@@ -47,12 +47,12 @@ class CostTests(BrokerTestCase):
         self.assertLess(self.read(*range(0, 10_000 * step, step)), 2 * self.end)
 
     def test_repeated_positions_cost_as_much_as_one(self) -> None:
-        """So do other positions in the same entry."""
+        """Other positions in the same entry cost no more either."""
         one = self.read(700_050)
         self.assertLessEqual(self.read(*[700_050] * 5000, *range(700_001, 700_100)), one)
 
     def test_boundaries_keep_the_order_asked_for(self) -> None:
-        """They are looked up in the log's order, and sorted back."""
+        """The boundaries are looked up in the log's order, and sorted back."""
         self.read(1_400_000, 3, 999_999, 1_000_000, 3, 700_050)
 
     def test_a_large_entry_costs_its_head(self) -> None:

@@ -36,7 +36,7 @@ class FailureTests(BrokerTestCase):
         self.settle()
 
     def assert_logged(self, text: str) -> None:
-        """The bug was logged once, in a line with ``text``."""
+        """Check that the bug was logged once, in a line with ``text``."""
         self.assertEqual(len(self.events.criticals(text)), 1)
         self.assertEqual(len(self.flushLoggedErrors(BugError)), 1)
 

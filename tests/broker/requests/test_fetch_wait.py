@@ -62,7 +62,7 @@ class AnswerTests(FetchWaitTestCase):
     """The conditions under which an answer comes."""
 
     def test_available_bytes_come_at_once(self) -> None:
-        """As many as the part asks for, though they end inside an entry."""
+        """A part gets as many bytes as it asks for, though they end inside an entry."""
         self.assertEqual(self.parts(fetch(part(0))), (got(CONTENT, 0),))
         self.assertEqual(self.parts(fetch(part(SIZE, 30))), (got(CONTENT[SIZE:][:30], SIZE),))
 
@@ -73,7 +73,7 @@ class AnswerTests(FetchWaitTestCase):
         self.assertEqual(self.parts(fetch(part(END), wait_ms=-1)), (got(b"", END),))
 
     def test_a_fetch_waits_for_the_flush(self) -> None:
-        """It is sent at the log's end; an append alone does not answer it."""
+        """The fetch begins at the log's end, and an append alone does not answer it."""
         self.peer.send(fetch(part(END)))
         self.assertEqual(self.answered(), [])
         self.producer.send(Produce("t", 0, ENTRIES[3]))
@@ -81,7 +81,7 @@ class AnswerTests(FetchWaitTestCase):
         self.assertEqual(self.answered(), [(got(ENTRIES[3], END, END + SIZE),)])
 
     def test_an_expired_wait_brings_an_answer(self) -> None:
-        """It has what came meanwhile, were it less than min_bytes."""
+        """The answer has the bytes that came meanwhile, though they are fewer than min_bytes."""
         self.peer.send(fetch(part(END), wait_ms=500), fetch(part(END), wait_ms=700, min_bytes=2 * SIZE))
         self.clock.advance(0.4)
         self.assertEqual(self.answered(), [])
@@ -108,7 +108,7 @@ class AnswerTests(FetchWaitTestCase):
         self.assertEqual(self.answered(), [(got(CONTENT[: 3 * SIZE], END, END + 3 * SIZE),)])
 
     def test_a_full_part_waits_no_longer(self) -> None:
-        """Its own max_bytes are below min_bytes, so no more could come."""
+        """The part's own max_bytes are below min_bytes, so no more could come."""
         self.assertEqual(self.parts(fetch(part(0, 50), min_bytes=100_000)), (got(CONTENT[:50], 0),))
         self.peer.send(fetch(part(END, SIZE + 1), min_bytes=100_000))
         self.put(ENTRIES[0])
@@ -146,7 +146,7 @@ class AnswerTests(FetchWaitTestCase):
         self.assertEqual(self.parts(fetch(part(0), max_bytes=0)), (got(CONTENT, 0),))
 
     def test_an_empty_fetch_is_answered_at_once(self) -> None:
-        """It could wait for nothing but its time."""
+        """A fetch without parts could wait for nothing but its time."""
         self.assertEqual(self.parts(fetch()), ())
 
     def test_waiting_fetches_are_independent(self) -> None:
@@ -199,7 +199,7 @@ class ErrorTests(FetchWaitTestCase):
         self.assertEqual(self.failed(part(0, partition=1)), (106, *unknown))
 
     def test_an_error_hurries_the_other_parts(self) -> None:
-        """They come with what they have, since the answer is sent anyway."""
+        """The other parts come with the bytes there are, since the answer is sent anyway."""
         found = self.parts(fetch(part(END), part(-1), part(0, 5), wait_ms=60_000, min_bytes=10_000))
         self.assertEqual([(each.error, each.message_set) for each in found], [(0, b""), (1, b""), (0, CONTENT[:5])])
 
@@ -224,7 +224,7 @@ class EntryTests(FetchWaitTestCase):
     """Offsets inside of entries."""
 
     def test_an_exact_fetch_begins_at_its_offset(self) -> None:
-        """It may be in the middle of an entry, as a continued read is."""
+        """The offset may be in the middle of an entry, as when a read goes on."""
         for offset in (1, SIZE + 7, END - 1):
             self.assertEqual(self.parts(fetch(part(offset))), (got(CONTENT[offset:], offset),))
 
@@ -282,7 +282,7 @@ class SegmentTests(FetchWaitTestCase):
             self.assertEqual(found, (got(CONTENT[offset : 4 * SIZE], offset),))
 
     def test_the_last_segment_waits_for_min_bytes(self) -> None:
-        """It still grows, unlike a closed one."""
+        """The last segment still grows, unlike a closed one."""
         self.peer.send(fetch(part(8 * SIZE), min_bytes=3 * SIZE))
         self.assertEqual(self.answered(), [])
         self.put(ENTRIES[0])
@@ -325,7 +325,7 @@ class EndTests(FetchWaitTestCase):
     """Requests that end without an answer of their own. ``check_clean`` looks for leftovers after each test."""
 
     def test_a_lost_connection_leaves_no_wait(self) -> None:
-        """Nor a timer, nor a file."""
+        """No timer and no file of its fetches is left either."""
         before = self.timers()
         self.peer.send(fetch(part(END), part(0, partition=1), wait_ms=60_000), fetch(part(END), min_bytes=100))
         self.peer.lose()
@@ -343,7 +343,7 @@ class EndTests(FetchWaitTestCase):
         self.peer.lose()
 
     def test_a_stop_answers_waiting_fetches(self) -> None:
-        """They get what there is, and fetches that come later do not wait."""
+        """Waiting fetches get the bytes there are, and later ones do not wait."""
         self.put(ENTRIES[0], partition=1)
         before = self.timers()
         self.peer.send(fetch(part(0, partition=1), min_bytes=100_000, wait_ms=60_000))

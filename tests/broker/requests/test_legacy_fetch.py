@@ -33,7 +33,7 @@ class FetchTests(BrokerTestCase):
         return answer
 
     def test_a_fetch_has_the_bytes_asked_for(self) -> None:
-        """They may end inside an entry, as in 0.7."""
+        """The bytes may end inside an entry, as in 0.7."""
         self.assertEqual(self.fetch(0), FetchResponse(0, CONTENT))
         self.assertEqual(self.fetch(len(ENTRIES[0]), 30), FetchResponse(0, CONTENT[len(ENTRIES[0]) :][:30]))
         self.assertEqual(self.fetch(7, 5), FetchResponse(0, CONTENT[7:12]))
@@ -74,7 +74,7 @@ class FetchTests(BrokerTestCase):
         self.assertIsNone(self.broker.topics.get("none"))
 
     def test_a_fetch_sees_the_produce_before_it(self) -> None:
-        """Both arrive in one read, as from a client that pipelines."""
+        """Produce and fetch arrive in one read, as from a client that pipelines."""
         self.peer.send(Produce("t", 1, ENTRIES[0]), Fetch("t", 1, len(ENTRIES[0]), 100), Fetch("t", 1, 999, 100))
         self.assertEqual(self.peer.answers(), [EMPTY, FetchResponse(1)])
 

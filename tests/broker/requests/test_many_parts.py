@@ -54,7 +54,7 @@ class ManyPartsTests(BrokerTestCase):
         self.assertEqual(self.peer.answers(), [])
 
     def test_bytes_of_several_flushes_add_up(self) -> None:
-        """Those of one partition and of others count together, each once."""
+        """Bytes of one partition and of others count together, each once."""
         self.peer.send(self.fetch(4 * SIZE))
         for number in (7, 7, 299):
             self.put(number)
@@ -65,7 +65,7 @@ class ManyPartsTests(BrokerTestCase):
         self.assertEqual(found, {0: SIZE, 7: 2 * SIZE, 299: SIZE})
 
     def test_a_full_part_is_not_waited_for(self) -> None:
-        """It counts no more than it may hold; once all are full the answer comes."""
+        """A part counts no more than it may hold; once all are full the answer comes."""
         self.peer.send(self.fetch(PARTS * SIZE, max_bytes=SIZE - 1))
         for number in range(PARTS - 1):
             self.put(number)
@@ -95,7 +95,7 @@ class ManyPartsTests(BrokerTestCase):
         turns: list[int] = []
 
         def look() -> None:
-            """Be one of those who want to do something meanwhile."""
+            """Count the answers of this turn, and look again in the next one."""
             self.peer.pump()
             turns.append(len(self.peer.answers()))
             if sum(turns) < len(requests):
@@ -106,7 +106,7 @@ class ManyPartsTests(BrokerTestCase):
         self.assertEqual(turns, [4, 4])  # 1200 parts in each
 
     def test_a_lost_fetch_leaves_the_line(self) -> None:
-        """Those of other connections are answered at once when the broker stops."""
+        """Fetches of other connections are answered at once when the broker stops."""
         others = [self.connect() for _ in range(4)]
         for peer in (self.peer, *others):
             for _ in range(4):

@@ -45,7 +45,7 @@ class OffsetsTests(BrokerTestCase):
         self.example(*[1] * 20)
 
     def test_appends_of_one_read_roll_alike(self) -> None:
-        """They become one write, and segments must begin where they would one by one."""
+        """The appends become one write, and segments must begin where they would one by one."""
         self.example(20)
 
     def test_appends_of_several_reads_roll_alike(self) -> None:
@@ -92,6 +92,6 @@ class OffsetsTests(BrokerTestCase):
         self.assertEqual(self.offsets(LATEST_TIME, partition=-1), (3, ()))
 
     def test_an_offline_partition_has_a_legacy_error(self) -> None:
-        """Its code must be one that 0.7 knows."""
+        """The error's code must be one that 0.7 knows."""
         self.log_of("t", 1).go_offline(OSError(5, "Input/output error"))
         self.assertEqual(self.offsets(LATEST_TIME, partition=1), (-1, ()))

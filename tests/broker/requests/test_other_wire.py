@@ -60,7 +60,7 @@ class LineProtocolTests(BrokerTestCase):
         self.assertEqual(self.say("GET t 0 14"), answer)
 
     def test_a_read_waits_for_earlier_writes(self) -> None:
-        """It sees the log as they have left it, though that is not visible yet."""
+        """The read sees the log as the writes have left it, though that is not visible yet."""
         self.connection.dataReceived(b"PUT t 0 first\nGET t 0 0\n")
         self.assertEqual(bytes(self.transport.value()), b"")
         self.assertEqual(self.heard(), b"OK 0 14\nOK 0\n")

@@ -70,7 +70,7 @@ class ServedTests(RepairTestCase):
     """A partition that is served."""
 
     def test_a_sound_log_is_left_alone(self) -> None:
-        """Its repair answers once for each segment, and changes no byte."""
+        """The repair answers once for each segment, and changes no byte."""
         before = self.content("t")
         self.assertEqual(self.repair(), [RepairResponse(0, end, 200, state=SERVED) for end in (60, 120, 180, 200)])
         self.assertEqual(self.content("t"), before)
@@ -92,7 +92,7 @@ class ServedTests(RepairTestCase):
         self.assertEqual(len(self.events.warnings("replaced by 1 gap,")), 2)
 
     def test_a_dry_run_changes_nothing(self) -> None:
-        """It reports the damage that a repair would mend."""
+        """The report has the damage that a repair would mend."""
         self.data(60)[35] ^= 1
         before = self.content("t")
         answers = self.repair(dry=True)
@@ -239,7 +239,7 @@ class OfflineTests(RepairTestCase):
         self.log_of("t").go_offline(OSError(5, "Input/output error"))
 
     def test_a_repair_brings_a_partition_back(self) -> None:
-        """It is recovered as at a start, and new messages follow the old ones."""
+        """The log is recovered as at a start, and new messages follow the old ones."""
         self.data(60)[35] ^= 1
         (answer,) = self.repair()
         self.assertEqual((answer.state, answer.damages, answer.checked_to, answer.end), (SERVED_AGAIN, 1, 200, 200))
@@ -295,7 +295,7 @@ class OfflineTests(RepairTestCase):
         self.assertEqual(self.log_of("t").end, 180)
 
     def test_a_deletion_waits_for_the_repair(self) -> None:
-        """It must not remove files that the repair writes; a new topic of the name waits too."""
+        """A deletion must not remove files that the repair writes; a new topic of the name waits too."""
         self.peer.send(Repair("t", 0, False))
         deleting = self.broker.administration.delete("t")
         self.assertNoResult(deleting)

@@ -14,7 +14,7 @@ class HandlerTests(BrokerTestCase):
     """The handlers of a connection."""
 
     def test_every_request_has_a_handler(self) -> None:
-        """Those that produce are the exception, as they are gathered."""
+        """Requests that produce are the exception, as they are gathered."""
         session = self.connect().connection.session
         assert isinstance(session, BrokerSession)
         known = {api.request for api in (*LEGACY_APIS, *NATIVE_APIS)}

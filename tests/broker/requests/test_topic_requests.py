@@ -37,7 +37,7 @@ class MetadataTests(BrokerTestCase):
         )
 
     def test_no_names_ask_for_all_topics(self) -> None:
-        """They are sorted, beside the address that the broker was told to advertise."""
+        """The topics are sorted, and the broker has the address that it was told to advertise."""
         expected = MetadataResponse((BROKER,), (self.described("a", 1), self.described("b", 2)))
         self.assertEqual(self.ask(self.peer, Metadata(None)), expected)
 
@@ -124,7 +124,7 @@ class CreateTopicTests(BrokerTestCase):
         self.assertEqual(self.files.list("/data"), before)
 
     def test_a_created_topic_survives_a_restart(self) -> None:
-        """So do its uuid, its partitions and its settings."""
+        """The topic keeps its uuid, its partitions and its settings."""
         answer = self.ask(self.peer, CreateTopic("t", 3, {"segment.bytes": 100, "retention.ms": -1}))
         self.assertEqual((answer.error, len(answer.uuid)), (0, 36))
         self.assertEqual(self.log_of("t", 2).settings.segment_bytes, 100)
@@ -254,7 +254,7 @@ class DeleteTopicTests(BrokerTestCase):
         self.assertEqual((sent_again.error, sent_again.first_id), (0, 0))
 
     def test_an_answer_under_way_is_delivered_whole(self) -> None:
-        """Its file has no name any more, but is open until the answer is sent."""
+        """The file has no name any more, but stays open until the answer is sent."""
         large = plain(b"x" * 300_000)
         self.peer.send(Produce("t", 0, large))
         self.settle()
@@ -330,7 +330,7 @@ class DescribeLogTests(BrokerTestCase):
         self.peer.send(Produce("t", 0, timed(b"later", 5000)))
         self.settle()
         self.assertEqual(self.describe(time=1001).time_position, 10 * self.size)
-        # Nothing so late: what comes next will be.
+        # No message is so late; the next one will be.
         self.assertEqual(self.describe(time=1 << 60).time_position, self.describe().visible_end)
 
     def test_a_missing_partition_is_an_error(self) -> None:

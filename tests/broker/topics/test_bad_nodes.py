@@ -37,7 +37,7 @@ class BadNodesTests(MembersTestCase):
         self.assertEqual(member.broker.topics.names(), [])
 
     def test_a_topic_outlives_its_spoilt_node(self) -> None:
-        """It is served as before, and the log says so once, until the node is mended."""
+        """The topic is served as before, and the log says so once, until the node is mended."""
         events: list[LogEvent] = []
         observer = cast(ILogObserver, events.append)
         globalLogPublisher.addObserver(observer)

@@ -100,7 +100,7 @@ class CoordinationFiguresTests(MembersTestCase):
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 
     def test_a_connected_broker_shows_its_peers(self) -> None:
-        """It is registered, and was in contact with the tree a moment ago."""
+        """The broker is registered, and was in contact with the tree a moment ago."""
         one, _ = self.member(1), self.member(2)
         self.pass_time(20)
         health = one.broker.health()
@@ -139,7 +139,7 @@ class CoordinationFiguresTests(MembersTestCase):
         self.assertFalse([name for name in found if "version" in name])
 
     def test_figures_in_flux_are_read_again(self) -> None:
-        """They are read on another thread than the one that changes them."""
+        """The figures are read on another thread than the one that changes them."""
         member = self.member(1)
         reads = []
 

@@ -158,7 +158,7 @@ class NoLossTests(LostLogTestCase):
         self.assertEqual(self.stored_ends(), before)
 
     def test_a_lost_topic_can_be_deleted(self) -> None:
-        """Its stored ends go with it, so that it can be made again."""
+        """The stored ends go with the topic, so that it can be made again."""
         self.kill()
         self.remove_folder("t-0")
         self.open()

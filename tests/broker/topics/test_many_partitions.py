@@ -30,7 +30,7 @@ class CreationTests(BrokerTestCase):
 
         def log(*arguments: object) -> object:
             self.logs += 1
-            return create(*arguments)  # type: ignore[arg-type]  # what it was given
+            return create(*arguments)  # type: ignore[arg-type]  # passed on as they came
 
         self.patch(MemoryFiles, "make_directory", make)
         self.patch(LogStore, "create", log)
@@ -68,7 +68,7 @@ class CreationTests(BrokerTestCase):
         self.assertEqual(self.ask(self.peer, CreateTopic("t", PARTITIONS, {})).error, 0)
 
     def test_a_produce_waits_for_the_whole_topic(self) -> None:
-        """Its partition is the last one to be made."""
+        """The partition that is produced to is the last one to be made."""
         self.peer.send(CreateTopic("t", PARTITIONS, {}))
         self.let_tree_answer()
         producer = self.connect()

@@ -37,7 +37,7 @@ class NamedLocksTests(SynchronousTestCase):
         self.assertEqual(self.log, ["first", "other", "second", "third"])
 
     def test_a_cancelled_holder_holds_up_nobody(self) -> None:
-        """Nor does one whose work fails."""
+        """A holder whose work fails does not do so either."""
         first, failing = self.take("a", "first")
         _, given_up = self.take("a", "second")
         _, third = self.take("a", "third")

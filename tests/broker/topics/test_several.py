@@ -56,14 +56,14 @@ class CreationTests(MembersTestCase):
         self.assertNotEqual(other.partitions[0], entry.partitions[0])
 
     def test_the_registry_has_the_stored_partitions(self) -> None:
-        """They are written once for all changes of a short while."""
+        """All changes of a short while are written at once."""
         self.create(self.one, "t", 2)
         self.pass_time(2.5)
         found = [json.loads(self.outcome(self.reader.get(paths.broker(number)))[0])["topics"] for number in (1, 2)]
         self.assertEqual(sorted(found, key=str), [{"t": [0]}, {"t": [1]}])
 
     def test_one_of_two_creations_wins(self) -> None:
-        """Both brokers serve the winner's topic, with its number of partitions."""
+        """Each broker serves the winner's topic, with its number of partitions."""
         first = self.one.broker.administration.create("t", 2, {})
         second = self.two.broker.administration.create("t", 4, {})
         entry = self.outcome(first)
@@ -72,7 +72,7 @@ class CreationTests(MembersTestCase):
         self.assertEqual(len(self.one.partitions("t") + self.two.partitions("t")), 2)
 
     def test_the_losing_broker_has_the_topic(self) -> None:
-        """It makes its logs before it answers, so that its client can use them at once."""
+        """The loser makes its logs before it answers, so that its client can use them at once."""
         first = self.one.broker.administration.create("t", 2, {})
         self.two.client.link.delay = lambda: 0.05  # its watch comes late
         while not first.called:
@@ -134,7 +134,7 @@ class CreationTests(MembersTestCase):
         self.create(three, "u", 2)
 
     def test_settings_hold_on_every_broker(self) -> None:
-        """They are part of the topic's entry, not of the broker that was asked."""
+        """Settings are part of the topic's entry, not of the broker that was asked."""
         self.outcome(self.one.broker.administration.create("t", 2, {"retention.ms": 7}))
         self.settle()
         for member in (self.one, self.two):
@@ -234,7 +234,7 @@ class StartTests(MembersTestCase):
     """A start with topics on the disk, over a tree that may have others."""
 
     def test_a_bad_note_is_passed_over(self) -> None:
-        """It stays in the tree, and the broker joins the others."""
+        """The node stays in the tree, and the broker joins the others."""
         for number, data in enumerate((b"", b"{}", b"[1]", b'{"brokers": "1"}')):
             self.outcome(self.reader.create(f"{paths.DELETED_TOPICS}/by-hand-{number}", data, makepath=True))
         member = self.member(1)
@@ -254,7 +254,7 @@ class StartTests(MembersTestCase):
         return member
 
     def test_stored_topics_move_into_the_tree(self) -> None:
-        """They keep their uuid, and are served."""
+        """The topics keep their uuid, and are served."""
         member = self.stored("mine", 0, 1)
         member.start()
         self.settle()
@@ -279,7 +279,7 @@ class StartTests(MembersTestCase):
         self.assertTrue(member.broker.ready)
 
     def test_empty_logs_make_way(self) -> None:
-        """They never had a message, so nothing is lost."""
+        """The logs never had a message, so nothing is lost."""
         member = self.stored("mine", 0, 1, data=b"")
         self.outcome(self.reader.create(paths.topic("t"), encode_entry(TopicEntry("theirs", {0: (1,)}))))
         member.start()
@@ -301,7 +301,7 @@ class StartTests(MembersTestCase):
         self.assertEqual(log_of(member, "t", 1).end, len(HELLO))
 
     def test_a_taken_id_keeps_a_broker_out(self) -> None:
-        """It names both instances, moves nothing into the tree, and waits until the id is free."""
+        """The broker names both instances, moves nothing into the tree, and waits until the id is free."""
         member = self.stored("mine", 0)
         other = self.member(1)
         member.start()
@@ -366,7 +366,7 @@ class TreeAwayTests(MembersTestCase):
         self.create(member, "u", 1)
 
     def test_a_broker_starts_without_the_tree(self) -> None:
-        """It serves after a while what it stores, and goes on trying."""
+        """After a while the broker serves the topics that it stores, and goes on trying."""
         member = self.member(1)
         entry = self.create(member, "t", 1)
         self.outcome(member.stop())

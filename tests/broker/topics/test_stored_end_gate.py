@@ -56,7 +56,7 @@ class HeldLogTests(LostLogTestCase):
         self.assertEqual(self.gate.held, {})
 
     def test_an_offline_log_is_not_held(self) -> None:
-        """It takes no messages anyway."""
+        """A log that is offline takes no messages anyway."""
         self.gate.let_go([self.log_of("t")])
         self.log_of("t").go_offline(OSError(5, "the disk is gone"))
         self.gate.hold(self.log_of("t"))
@@ -92,24 +92,24 @@ class _Log:
     partition: int
 
     def wait_visible(self, position: int, listener: object) -> None:
-        """Never goes offline."""
+        """Do nothing: the log never goes offline."""
 
 
 @define(eq=False)
 class _Connection:
     """A stand-in that counts how often it may go on."""
 
-    proceeded: int = 0
+    resumed: int = 0
     fails: bool = False
-    holds: list[PauseReason] = field(factory=list)
+    pauses: list[PauseReason] = field(factory=list)
 
     def pause(self, reason: PauseReason) -> None:
         """See Gated."""
-        self.holds.append(reason)
+        self.pauses.append(reason)
 
     def resume(self, reason: PauseReason) -> None:
         """See Gated."""
-        self.proceeded += 1
+        self.resumed += 1
         if self.fails:
             raise RuntimeError("a bug")
 
@@ -131,7 +131,7 @@ class StoredEndGateTests(SynchronousTestCase):
         connection = _Connection()
         gate.wait(connection)
         gate.let_go(logs)  # type: ignore[arg-type]
-        self.assertEqual((connection.proceeded, gate.held), (1, {}))
+        self.assertEqual((connection.resumed, gate.held), (1, {}))
 
     def test_one_failing_connection_spares_the_others(self) -> None:
         """A defect in one connection must not leave producers waiting for ever."""
@@ -141,7 +141,7 @@ class StoredEndGateTests(SynchronousTestCase):
         for connection in connections:
             gate.wait(connection)
         gate.let_go([log])  # type: ignore[list-item]
-        self.assertEqual([each.proceeded for each in connections], [1, 1])
+        self.assertEqual([each.resumed for each in connections], [1, 1])
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
 

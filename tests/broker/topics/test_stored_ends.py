@@ -38,7 +38,7 @@ class RecordingTests(LostLogTestCase):
         self.assertEqual(self.end(), 13 * len(HELLO))
 
     def test_a_roll_is_recorded_at_once(self) -> None:
-        """It does not wait until the minute is over."""
+        """The stored end is written before the minute is over."""
         self.create("r", 1, segment_bytes=len(HELLO))
         self.uuid = self.entry("r").uuid
         peer = self.connect()
@@ -79,7 +79,7 @@ class RecordingTests(LostLogTestCase):
         self.assertEqual(self.end(), 3 * len(HELLO))
 
     def test_a_stop_waits_for_the_write_under_way(self) -> None:
-        """It fails, and the stop writes what it should have written."""
+        """The write fails, and the stop repeats it."""
         self.create("u", 1)
         self.uuid = self.entry("u").uuid
         link = self.access.client.link
@@ -99,7 +99,7 @@ class RecordingTests(LostLogTestCase):
         self.assertEqual(self.end(), len(HELLO))
 
     def test_a_failed_naming_keeps_other_ends(self) -> None:
-        """It adds a partition to the node; the growth of the others is still to be written."""
+        """The write adds a partition to the node; the growth of the others is still to be written."""
         self.produce(self.connect(), "t", HELLO)
         ends, node = self.broker.ends, self.broker.ends._nodes["t"]
         naming = Deferred.fromCoroutine(ends._write(node, {7: 0}))
@@ -115,7 +115,7 @@ class RecordingTests(LostLogTestCase):
         self.assertEqual(self.end(), 3 * len(HELLO))
 
     def test_a_creation_is_answered_after_its_node(self) -> None:
-        """Its files survive a loss of power from then on, so the topic is not taken for a lost one."""
+        """The files survive a loss of power from then on, so the topic is not taken for a lost one."""
         self.create("new", 3)
         found = self.stored_ends(self.entry("new").uuid)
         assert found is not None
@@ -127,7 +127,7 @@ class RecordingTests(LostLogTestCase):
             self.assertIsNone(self.log_of("new", number).offline)
 
     def test_a_log_far_ahead_has_to_wait(self) -> None:
-        """It may not grow more than a bound above its stored end; other partitions go on."""
+        """A log may not grow more than a bound above its stored end; other partitions go on."""
         self.kill()
         self.remove_folder("t-0")
         self.open()

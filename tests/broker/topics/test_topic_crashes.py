@@ -140,7 +140,7 @@ class TopicCrashTests(BrokerTestCase):
         self.assertGreater(lost, SEEDS // 2)
 
     def live_with_many(self, random: Random, answered: dict[str, object]) -> None:
-        """Have eight topics made and some of them deleted at once; ``answered`` is what is known of each."""
+        """Have eight topics made and some of them deleted at once; ``answered`` gets the answer about each."""
 
         def note(topic: str) -> Callable[[object], None]:
             return lambda result: answered.update({topic: result})

@@ -30,7 +30,7 @@ class RestartTests(BrokerTestCase):
         verifyObject(ITopics, self.broker.topics)
 
     def test_an_answered_topic_survives_power_loss(self) -> None:
-        """So do its uuid and its settings."""
+        """The topic keeps its uuid and its settings."""
         answer = self.ask(self.connect(), CreateTopic("t", 2, {"retention.ms": 5}))
         self.kill(power_lost=True)
         entry = self.broker.topics.get("t")
@@ -48,13 +48,13 @@ class RestartTests(BrokerTestCase):
         self.assertEqual((self.log_of("t", 0).end, self.log_of("t", 1).end), (0, 0))
 
     def test_an_unrecorded_topic_is_gone(self) -> None:
-        """Its creation was not answered."""
+        """The creation was not answered, so no client counts on the topic."""
         self.connect().send(CreateTopic("t", 2, {}))
         self.kill()
         self.assertEqual((self.broker.topics.names(), self.store.logs()), ([], []))
 
     def test_logs_without_a_topic_are_served(self) -> None:
-        """They get a new uuid, which stays, and a warning says so."""
+        """The topic gets a new uuid, which stays, and a warning says so."""
         self.create("t", 3)
         self.connect().send(Produce("t", 2, HELLO))
         self.settle()
@@ -87,7 +87,7 @@ class RestartTests(BrokerTestCase):
         self.assertEqual(self.log_of("t").end, 0)
 
     def test_an_undecided_deletion_changes_nothing(self) -> None:
-        """It had not reached the tree, so the topic keeps its messages."""
+        """The deletion had not reached the tree, so the topic keeps its messages."""
         self.create("t")
         peer = self.connect()
         peer.send(Produce("t", 0, HELLO))

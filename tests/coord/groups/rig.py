@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord import paths
-from logd.coord.groups.rebalance import GroupMembership
+from logd.coord.groups.membership import GroupMembership
 from logd.coord.groups.records import Timing
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.topics import encode_entry

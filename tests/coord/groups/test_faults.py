@@ -216,7 +216,7 @@ class FenceTests(GroupCase):
     def test_a_former_owner_cannot_commit(self) -> None:
         """It wakes up late and was told of nothing, so the version alone stops its commit."""
         a, b = self.joined("a", "b", commit_interval=0.0)
-        offsets = a.membership._claims
+        offsets = a.membership._share._claims
         held = dict(offsets._held)
         self.host.expire(a.coordination.session_id)
         a.coordination.link.reachable = False
@@ -347,7 +347,7 @@ class WatchTests(GroupCase):
 
             self.patch(counted, name, counting)
         rebalances = members[0].membership.counts.rebalances
-        self.join("a00", members[0].membership._subscription)
+        self.join("a00", members[0].membership._share.subscription)
         self.run_for(3.0)
         rebalances = members[0].membership.counts.rebalances - rebalances
         self.assertEqual(rebalances, 1)

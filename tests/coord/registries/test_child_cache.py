@@ -27,9 +27,9 @@ class ChildCacheTests(RegistryCase):
         super().setUp()
         self.told: list[str] = []
         self.watcher = self.client()
-        self.mirror = ChildCache(self.watcher, self.clock, "/m", decode, self.told.append)
-        self.complete = self.mirror.when_complete()
-        self.mirror.start()
+        self.cache = ChildCache(self.watcher, self.clock, "/m", decode, self.told.append)
+        self.complete = self.cache.when_complete()
+        self.cache.start()
         self.settle()
 
     def put(self, name: str, value: bytes) -> None:
@@ -39,20 +39,20 @@ class ChildCacheTests(RegistryCase):
     def test_a_missing_parent_is_made(self) -> None:
         """The cache is complete and empty."""
         self.successResultOf(self.complete)
-        self.assertEqual((self.mirror.values, self.told), ({}, []))
+        self.assertEqual((self.cache.values, self.told), ({}, []))
         self.assertIsNotNone(self.outcome(self.tree.exists("/m")))
 
     def test_children_that_come_and_go_are_followed(self) -> None:
         """Changed values are followed too, and each is told once."""
         self.put("a", b"1")
-        self.assertEqual((self.mirror.values, self.told), ({"a": "1"}, ["a"]))
+        self.assertEqual((self.cache.values, self.told), ({"a": "1"}, ["a"]))
         self.outcome(self.tree.set("/m/a", b"2"))
         self.put("b", b"3")
-        self.assertEqual((self.mirror.values, self.told), ({"a": "2", "b": "3"}, ["a", "a", "b"]))
+        self.assertEqual((self.cache.values, self.told), ({"a": "2", "b": "3"}, ["a", "a", "b"]))
         self.outcome(self.tree.delete("/m/a"))
-        self.assertEqual((self.mirror.values, self.told[3:]), ({"b": "3"}, ["a"]))
+        self.assertEqual((self.cache.values, self.told[3:]), ({"b": "3"}, ["a"]))
         self.put("a", b"4")
-        self.assertEqual((self.mirror.values, self.told[4:]), ({"a": "4", "b": "3"}, ["a"]))
+        self.assertEqual((self.cache.values, self.told[4:]), ({"a": "4", "b": "3"}, ["a"]))
 
     def test_a_vanished_child_leaves_the_cache_complete(self) -> None:
         """Its first read had failed, so it was still waited for."""
@@ -67,15 +67,15 @@ class ChildCacheTests(RegistryCase):
             return read(path, timeout)
 
         watcher.get_and_watch = failing  # type: ignore[method-assign]  # as when the server does not answer that one
-        mirror = ChildCache(watcher, self.clock, "/m", decode)
-        complete = mirror.when_complete()
-        mirror.start()
+        cache = ChildCache(watcher, self.clock, "/m", decode)
+        complete = cache.when_complete()
+        cache.start()
         self.settle()
         self.assertNoResult(complete)
         self.outcome(self.tree.delete("/m/b"))
         self.pass_time(RETRY_SECONDS)
         self.successResultOf(complete)
-        self.assertEqual(mirror.values, {"a": "1"})
+        self.assertEqual(cache.values, {"a": "1"})
 
     def test_a_child_that_may_not_be_read_counts_as_missing(self) -> None:
         """It is logged once by each cache, although the read is tried again."""
@@ -86,13 +86,13 @@ class ChildCacheTests(RegistryCase):
         self.put("a", b"1")
         secret = (Acl(Permission.READ, "digest", "someone:x"),)
         self.outcome(self.tree.create("/m/b", b"2", acl=secret))
-        mirror = ChildCache(self.client(), self.clock, "/m", decode)
-        mirror.start()
+        cache = ChildCache(self.client(), self.clock, "/m", decode)
+        cache.start()
         self.pass_time(5 * RETRY_SECONDS)
-        self.assertTrue(mirror.complete)
-        self.assertEqual(mirror.values, {"a": "1"})
+        self.assertTrue(cache.complete)
+        self.assertEqual(cache.values, {"a": "1"})
         said = [event for event in map(formatEvent, events) if "/m/b cannot be read" in event]
-        self.assertEqual(len(said), 2)  # by each of the two mirrors
+        self.assertEqual(len(said), 2)  # by each of the two caches
 
     def test_a_child_replaced_at_once_is_followed_on(self) -> None:
         """The cache has the value of the latest one."""
@@ -101,9 +101,9 @@ class ChildCacheTests(RegistryCase):
             self.tree.delete("/m/a")
             self.tree.create("/m/a", value)
         self.settle()
-        self.assertEqual(self.mirror.values, {"a": "3"})
+        self.assertEqual(self.cache.values, {"a": "3"})
         self.outcome(self.tree.set("/m/a", b"4"))
-        self.assertEqual(self.mirror.values, {"a": "4"})
+        self.assertEqual(self.cache.values, {"a": "4"})
 
     def test_values_stay_while_the_tree_is_away(self) -> None:
         """Changes made meanwhile are seen and told afterwards."""
@@ -115,13 +115,13 @@ class ChildCacheTests(RegistryCase):
         self.outcome(self.tree.delete("/m/a"))
         self.outcome(self.tree.set("/m/b", b"2"))
         self.put("c", b"3")
-        self.assertEqual(self.mirror.values, {"a": "1", "b": "1"})
+        self.assertEqual(self.cache.values, {"a": "1", "b": "1"})
         self.watcher.link.reachable = True
         self.pass_time(1)
-        self.assertEqual(self.mirror.values, {"b": "2", "c": "3"})
+        self.assertEqual(self.cache.values, {"b": "2", "c": "3"})
         self.assertEqual(sorted(self.told[2:]), ["a", "b", "c"])
         self.outcome(self.tree.set("/m/b", b"4"))
-        self.assertEqual(self.mirror.values["b"], "4")
+        self.assertEqual(self.cache.values["b"], "4")
 
     def test_a_cache_is_followed_on_in_the_next_session(self) -> None:
         """The watches of the old one are gone."""
@@ -132,9 +132,9 @@ class ChildCacheTests(RegistryCase):
         self.outcome(self.tree.set("/m/a", b"2"))
         self.watcher.link.reachable = True
         self.pass_time(2)
-        self.assertEqual(self.mirror.values, {"a": "2"})
+        self.assertEqual(self.cache.values, {"a": "2"})
         self.outcome(self.tree.set("/m/a", b"3"))
-        self.assertEqual(self.mirror.values, {"a": "3"})
+        self.assertEqual(self.cache.values, {"a": "3"})
 
     def test_thirty_cuts_leave_the_cache_right(self) -> None:
         """The connection is cut each time while the cache reads."""
@@ -143,7 +143,7 @@ class ChildCacheTests(RegistryCase):
             self.watcher.link.cut()
             self.pass_time(0.2)
         self.pass_time(1)
-        self.assertEqual(self.mirror.values, {f"n{number}": str(number) for number in range(30)})
+        self.assertEqual(self.cache.values, {f"n{number}": str(number) for number in range(30)})
 
     def test_a_value_that_cannot_be_decoded_is_left_out(self) -> None:
         """It is logged, and is there once it is mended."""
@@ -156,10 +156,10 @@ class ChildCacheTests(RegistryCase):
         globalLogPublisher.addObserver(observe)
         self.addCleanup(globalLogPublisher.removeObserver, observe)
         self.put("a", b"\xff")
-        self.assertEqual((self.mirror.values, self.mirror.complete), ({}, True))
+        self.assertEqual((self.cache.values, self.cache.complete), ({}, True))
         self.assertTrue(any("/m/a cannot be read" in formatEvent(event) for event in events))
         self.outcome(self.tree.set("/m/a", b"1"))
-        self.assertEqual(self.mirror.values, {"a": "1"})
+        self.assertEqual(self.cache.values, {"a": "1"})
 
     def test_a_listener_that_raises_does_not_end_the_cache(self) -> None:
         """Its error is logged, and the cache goes on following the children."""
@@ -177,6 +177,6 @@ class ChildCacheTests(RegistryCase):
     def test_a_stopped_cache_tells_nothing_more(self) -> None:
         """Its values stay as they were."""
         self.put("a", b"1")
-        self.mirror.stop()
+        self.cache.stop()
         self.put("b", b"1")
-        self.assertEqual((self.mirror.values, self.told), ({"a": "1"}, ["a"]))
+        self.assertEqual((self.cache.values, self.told), ({"a": "1"}, ["a"]))

@@ -16,7 +16,7 @@ from logd.coord.server.wire.opcodes import Opcode
 from logd.protocol.requests.fields import INT32
 from logd.testing.processes.coordination import CoordinationProcess, four_letter_word
 from tests.integration.broker.mounts import enlarge, mount_small
-from tests.integration.coordination.coordination_peers import PATIENCE, CoordinationTestCase, TreePeer, create, read
+from tests.integration.coordination.peers import PATIENCE, CoordinationTestCase, TreePeer, create, read
 
 
 class CommandTests(CoordinationTestCase):

@@ -18,7 +18,7 @@ from logd.errors import BrokerUnavailable, LogdError
 from logd.protocol.message import Message
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.clients.test_tls_clients import make_certificate
-from tests.integration.spark.sparking import SparkTestCase, numbered, shared_folder, why_not
+from tests.integration.spark.rig import SparkTestCase, numbered, shared_folder, why_not
 
 if why_not() is None:
     from logd.spark.blocking.cluster import ClusterSettings
@@ -242,7 +242,7 @@ class FailingTests(ImportTestCase):
                 file.write(b"?")
 
         cluster = ClusterSettings(brokers=self.broker.address, retry_timeout=5.0)
-        self.fails(ImportFailed, "loading failed: .*'logd repair' can make a gap of it", damage, cluster=cluster)
+        self.fails(ImportFailed, "loading failed: .*'logd repair' can replace it by a gap", damage, cluster=cluster)
 
     def test_a_lost_broker_is_an_unavailable_one(self) -> None:
         """A task finds it out, and the import fails as if its own connection had been refused."""

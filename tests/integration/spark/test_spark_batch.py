@@ -13,7 +13,7 @@ from typing import Any
 from logd.protocol.message import Message
 from logd.spark.worker.arrow import source_schema
 from logd.testing.processes.broker import BrokerProcess
-from tests.integration.spark.sparking import SparkTestCase, numbered
+from tests.integration.spark.rig import SparkTestCase, numbered
 
 
 class BatchTests(SparkTestCase):
@@ -209,7 +209,7 @@ class AvroTests(SparkTestCase):
         self.assertEqual((row.tags, row.more, row.where.x), (["a", "b"], {"k": 1.5, "none": None}, 7))
         self.assertIsNone(gone.value)
         self.fill(topic, [Message(b"\x02")])
-        words = "not of the Avro schema", f"topic '{topic}', partition 0, id {gone.next}"
+        words = "does not match the Avro schema", f"topic '{topic}', partition 0, id {gone.next}"
         self.assert_fails(self.read(topic, avroSchema=self.schema).collect, *words)
         lenient = self.read(topic, avroSchema=self.schema, mode="PERMISSIVE", columnNameOfCorruptRecord="bytes")
         found = lenient.selectExpr("value.user", "bytes").collect()

@@ -142,7 +142,7 @@ class DirectoryTests(InspectionTestCase):
             self.files.remove(join(ROOT, path))
 
     def test_a_damaged_meta_is_harm(self) -> None:
-        """A broker may not start with it."""
+        """A broker finds its identity there."""
         self.make(join(ROOT, "meta"), b"{}")
         self.assert_remark("meta", "damaged", True)
 
@@ -183,7 +183,7 @@ class DirectoryTests(InspectionTestCase):
         self.assertIn(f"{self.rig.path(120)} has lost its end", losses[1])
 
     def test_retention_may_remove_segments_meanwhile(self) -> None:
-        """It races the inspection, which must not take that for a loss."""
+        """The inspection must not take a removal beside it for a loss."""
         for call, path in (("list", FOLDER), ("size", self.rig.path(0))):
             self.setUp()
 
@@ -211,12 +211,12 @@ class IndexTests(InspectionTestCase):
         self.assert_remark(f"t-0/{index_name(60)}", "missing", False)
 
     def test_a_damaged_index_is_harm(self) -> None:
-        """Its checksum does not hold."""
+        """The checksum of a chunk does not hold."""
         self.files._inode(join(FOLDER, index_name(60))).data[40] ^= 1
         self.assert_remark(f"t-0/{index_name(60)}", "damaged", True)
 
     def test_an_index_of_other_entries_is_harm(self) -> None:
-        """It would lead readers into the middle of an entry; the remark names the id."""
+        """Such an index would lead readers into the middle of an entry; the remark names the id."""
         self.rig.data(60)[:] = plain(b"x" * 51)
         self.assert_remark(f"t-0/{index_name(60)}", "an entry begins at 80", True)
 
@@ -231,7 +231,7 @@ class SegmentTests(InspectionTestCase):
     """The places of damage."""
 
     def test_a_closed_segment_must_be_sound_to_its_end(self) -> None:
-        """It ends where the next one begins."""
+        """The next segment tells where the end is."""
         self.rig.data(60)[-1] ^= 1
         del self.rig.data(120)[40:]
         self.rig.data(0).append(0)
@@ -240,7 +240,7 @@ class SegmentTests(InspectionTestCase):
         )
 
     def test_a_missing_segment_shows_in_the_one_before(self) -> None:
-        """Its place becomes a gap at that segment's end."""
+        """The missing bytes become a gap at that segment's end."""
         self.files.remove(self.rig.path(60))
         self.files.remove(join(FOLDER, index_name(60)))
         self.assertEqual(self.damages(), [(60, 60, DamageKind.SHORT)])
@@ -257,7 +257,7 @@ class SegmentTests(InspectionTestCase):
         self.assertEqual(self.damages(), [(180, 20, DamageKind.TAIL)])
 
     def test_a_short_last_segment_is_damage(self) -> None:
-        """It was flushed further than it reaches now."""
+        """The segment was flushed further than it reaches now."""
         del self.rig.data(180)[7:]
         self.assertEqual(self.damages(), [(180, 20, DamageKind.SHORT)])
 
@@ -280,7 +280,7 @@ class RecordTests(SynchronousTestCase):
         return [(r.id, r.next_position, r.magic, r.codec, r.timestamp, r.payload, bool(r.problem)) for r in records]
 
     def test_each_entry_is_shown_once(self) -> None:
-        """It comes with its place, and with no more of its payload than asked for."""
+        """A record has the entry's place, and no more of its payload than asked for."""
         ends = [sum(map(len, self.sets[:number])) for number in range(7)]
         contents = [
             (0, "none", None, b"one", False),
@@ -296,14 +296,14 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual(self.rows(ends[6]), [])
 
     def test_a_wrappers_messages_follow_it(self) -> None:
-        """They have the places at which consumers see them."""
+        """The messages have the places at which consumers see them."""
         inside = [row for row in self.rows(expand=True) if row[5] in (b"w1", b"w2")]
         start = len(self.sets[0] + self.sets[1])
         end = start + len(self.sets[2])
         self.assertEqual([row[:2] for row in inside], [(start, end - 1), (end - 1, end)])
 
     def test_an_oversized_wrapper_is_sound(self) -> None:
-        """It has more messages than a reader opens, and the record says so."""
+        """The wrapper has more messages than a reader opens, and the record says so."""
         self.rig = Rig(LogSettings(index_bytes=1))
         self.rig.filled(encode_wrapper("gzip", plain(b"") * 1_000_001), plain(b"one"))
         self.rig.stop()
@@ -318,7 +318,7 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual([row[-1] for row in self.rows()], [True, False, False, False, False, False])
 
     def test_binary_payloads_are_in_base64(self) -> None:
-        """Their field has a name of its own, so that text is never mistaken."""
+        """The field has a name of its own, so that text is never mistaken."""
         records = [json.loads(r.to_json()) for r in read_records(self.rig.files, self.place, 0, False, 100)]
         self.assertEqual((records[0]["payload"], records[0]["crc_ok"]), ("one", True))
         self.assertEqual(records[4]["payload_base64"], "//4=")

@@ -33,7 +33,7 @@ class LostSegmentTests(SynchronousTestCase):
 
     def check(self, rig: Rig, *lost: tuple[int, int, DamageKind]) -> None:
         """Repair, and check that the log is served whole, with gaps in place of lost bytes, and that ids go on."""
-        rig.files.sync_directory(FOLDER)  # what was removed stays so when the power goes
+        rig.files.sync_directory(FOLDER)  # removed files stay so when the power goes
         found = repair_folder(rig.files, FOLDER, dry_run=True, cut=False)
         self.assertFalse(found.is_sound)
         self.assertEqual(found.end, 160)
@@ -69,7 +69,7 @@ class LostSegmentTests(SynchronousTestCase):
         self.check(rig, (100, 20, DamageKind.SHORT), (140, 20, DamageKind.SHORT))
 
     def test_a_gap_replaces_the_first_segments(self) -> None:
-        """It is a segment of its own, and as old as the next one, for retention."""
+        """The gap is a segment of its own, as old as the next one, for retention."""
         rig = self.killed()
         rig.files.remove(rig.path(0))
         rig.files.remove(rig.path(60))
@@ -86,20 +86,20 @@ class LostSegmentTests(SynchronousTestCase):
         self.check(rig, (0, 60, DamageKind.MISSING))
 
     def test_a_gap_replaces_the_last_segment(self) -> None:
-        """It lengthens the one before."""
+        """The gap lengthens the segment before."""
         rig = self.killed()
         rig.files.remove(rig.path(120))
         self.check(rig, (120, 40, DamageKind.SHORT))
 
     def test_a_gap_replaces_the_whole_log(self) -> None:
-        """It is one segment, from the log's start to its end."""
+        """The gap is one segment, from the log's start to its end."""
         rig = self.killed()
         for start in (0, 60, 120):
             rig.files.remove(rig.path(start))
         self.check(rig, (0, 160, DamageKind.MISSING))
 
     def test_a_file_put_back_replaces_its_gap(self) -> None:
-        """It is found after the repair, and the next start takes it."""
+        """The file is found after the repair, and the next start takes it."""
         rig = self.killed()
         content = bytes(rig.data(60))
         rig.files.remove(rig.path(60))

@@ -36,7 +36,7 @@ class RandomDamageTests(SynchronousTestCase):
     @settings(deadline=None, max_examples=300)
     @given(SEEDS)
     def test_a_damaged_length_costs_one_entry(self, seed: int) -> None:
-        """Its value may point anywhere, even at another entry."""
+        """The length may point anywhere, even at another entry."""
         random = Random(seed)
         segment = DamagedSegment.random(random)
         number = random.randrange(len(segment.entries))
@@ -46,7 +46,7 @@ class RandomDamageTests(SynchronousTestCase):
     @settings(deadline=None, max_examples=300)
     @given(SEEDS)
     def test_a_flipped_bit_costs_one_entry_at_most(self, seed: int) -> None:
-        """It may be in the length, the magic, the checksum or the payload."""
+        """The bit may be in the length, the magic, the checksum or the payload."""
         random = Random(seed)
         segment = DamagedSegment.random(random)
         number = random.randrange(len(segment.entries))
@@ -113,7 +113,7 @@ class KnownDamageTests(SynchronousTestCase):
     """One kind of damage at a time."""
 
     def test_a_damaged_payload_becomes_a_gap(self) -> None:
-        """It has the size of the entry, and keeps the bytes behind its head."""
+        """The gap has the size of the entry, and keeps the bytes behind its head."""
         segment = DamagedSegment([plain(b"one"), plain(b"two"), plain(b"three")])
         segment.data[12 + 10] ^= 1
         self.assertEqual(segment.look(), [Damage(12, 12, DamageKind.PAYLOAD, "checksum mismatch")])
@@ -139,7 +139,7 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual({at: is_gap(each) for at, each in segment.found().items()}, {0: True, 36: False})
 
     def test_a_longer_length_swallows_no_entry(self) -> None:
-        """It happens to point at the start of a later one."""
+        """The length happens to point at the start of a later entry."""
         entries = [plain(b"x" * 55) for _ in range(4)]  # 64 bytes each: one bit makes it 128
         segment = DamagedSegment(entries)
         segment.data[3] ^= 64
@@ -147,7 +147,7 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual(sorted(segment.found()), [0, 64, 128, 192])
 
     def test_a_removed_message_never_comes_back(self) -> None:
-        """Its bytes are still inside the gap that is damaged."""
+        """The message is still inside the gap that is damaged."""
         removed = plain(b"removed") * 3
         for at, bit in ((3, 1), (2, 8), (4, 1), (5, 1), (8, 128)):
             segment = DamagedSegment([plain(b"a"), gap(9 + len(removed))[:9] + removed, plain(b"b")])
@@ -156,7 +156,7 @@ class KnownDamageTests(SynchronousTestCase):
             self.assertEqual([is_gap(each) for each in segment.found().values()], [False, True, False], (at, bit))
 
     def test_bytes_behind_a_lost_head_are_doubtful(self) -> None:
-        """They look like entries, but may be its payload."""
+        """The bytes look like entries, but may be the payload of the lost one."""
         segment = DamagedSegment([plain(plain(b"planted") * 2), plain(b"next")])
         segment.data[:9] = bytes(9)
         segment.repair()
@@ -193,7 +193,7 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual([is_gap(each) for each in segment.found().values()], [number == 5 for number in range(10)])
 
     def test_an_apparent_entry_needs_room_behind_it(self) -> None:
-        """It ends too near to a vouched place, so it was none."""
+        """An apparent entry that ends too near to a vouched place was none."""
         segment = DamagedSegment([plain(plain(b"planted") + b"junk!"), plain(b"next")])
         segment.write_index(1)
         segment.data[3] = 5  # it would end where the planted entry begins, and its checksum cannot tell
@@ -228,7 +228,7 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual(segment.data, plain(b"one"))
 
     def test_an_unflushed_tail_is_left_alone(self) -> None:
-        """It was never promised, and the next start cuts it."""
+        """The tail was never promised, and the next start cuts it."""
         segment = DamagedSegment([plain(b"one"), plain(b"two")])
         segment.place = SegmentPlace(FOLDER, 0, 12, False)
         segment.data[20] ^= 1
@@ -240,7 +240,7 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual(segment.data, before)
 
     def test_a_sound_entry_is_kept_aside(self) -> None:
-        """Its codec may be known elsewhere; it has a file of its own before a gap takes its place."""
+        """Another program may know its codec; the entry has a file of its own before a gap takes its place."""
         sealed = wrapped(b"no codec of ours can open this", 1)
         segment = DamagedSegment([plain(b"one"), sealed, plain(b"two"), plain(b"three"), plain(b"four")])
         three = 12 + len(sealed) + 12
@@ -259,7 +259,7 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual([("kept for a person" in remark.text, remark.wrong) for remark in remarks], [(True, False)])
 
     def test_an_unvouched_tail_is_cut_on_request(self) -> None:
-        """It may hide entries, or be torn; only an operator can decide."""
+        """The tail may hide entries, or be torn; only an operator can decide."""
         segment = DamagedSegment([plain(b"one"), wrapped(b"0123456789"), timed(b"two", 3)])
         segment.place = SegmentPlace(FOLDER, 0, None, False)
         segment.data[12:24] = b"\0\0\0\1" + b"\1" * 8
@@ -272,7 +272,7 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual(segment.data, plain(b"one"))
 
     def test_large_entries_are_repaired_too(self) -> None:
-        """They are larger than the blocks in which a segment is read."""
+        """The entries are larger than the blocks in which a segment is read."""
         large = plain(b"0123456789abcdef" * (3 << 16))
         segment = DamagedSegment([plain(b"a"), large, plain(b"b"), large, plain(b"c")])
         segment.data[2 << 20] ^= 1
@@ -321,7 +321,7 @@ class CrashTests(SynchronousTestCase):
         return crashed
 
     def test_a_second_repair_finishes_the_first(self) -> None:
-        """It loses nothing that was sound."""
+        """Neither repair loses anything that was sound."""
         for seed in range(60):
             for changes in range(1, MOST_CHANGES):
                 if not self.crash(seed, 1 + seed % 4, changes):

@@ -150,7 +150,7 @@ class EachCallTests(SynchronousTestCase):
         rig.threads.settle()
 
     def test_a_full_disk_costs_one_operation_at_most(self) -> None:
-        """It may be tried again at once, and no partition goes offline."""
+        """The operation may be tried again at once, and no partition goes offline."""
         lives = self.each(full)
         self.assertGreater(len(lives), 60)
         for life, call in lives:
@@ -201,7 +201,7 @@ class EachCallTests(SynchronousTestCase):
                 self.restart(life, power_lost)
 
     def test_a_start_survives_a_failing_call(self) -> None:
-        """It is refused with a reason, or lacks one partition; the next start serves all."""
+        """The start is refused with a reason, or lacks one partition; the next one serves all."""
         for clean in (True, False):
             number = 0
             survived = False

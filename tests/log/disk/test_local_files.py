@@ -55,7 +55,7 @@ class LocalFilesTests(SynchronousTestCase):
         self.addCleanup(os.umask, os.umask(mask))
 
     def test_a_link_is_not_locked(self) -> None:
-        """Its target would be opened, and could be another program's file."""
+        """The link's target would be opened, and could be another program's file."""
         target = self.folder + "/target"
         with open(target, "w") as file:
             file.write("somebody's")
@@ -75,7 +75,7 @@ class LocalFilesTests(SynchronousTestCase):
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_appends_follow_one_another(self) -> None:
-        """Those of one buffer, of several, and of more than one system call takes."""
+        """An append may have one buffer, several, or more than one system call takes."""
         file = self.files.open(self.path, create=True)
         self.addCleanup(file.close)
         many = [bytes([number % 256]) * (number % 7) for number in range(3000)]
@@ -100,7 +100,7 @@ class LocalFilesTests(SynchronousTestCase):
         self.assertEqual(self.content(), b"01XY456789ad")
 
     def test_reads_return_the_bytes_there_are(self) -> None:
-        """They are fewer at the end only, and the cache has those just written."""
+        """A read is short at the file's end only, and the cache has the bytes just written."""
         file = self.files.open(self.path, create=True)
         self.addCleanup(file.close)
         file.append([b"0123456789"])
@@ -122,7 +122,7 @@ class LocalFilesTests(SynchronousTestCase):
         self.assertEqual((file.read_at(0, 4096), file.read_at(12_288, 10)), (b"x" * 4096, b"x" * 10))
 
     def test_creating_needs_a_new_name(self) -> None:
-        """And opening needs one that is there."""
+        """Opening needs a name that is there."""
         with self.assertRaises(FileNotFoundError):
             self.files.open(self.path)
         self.files.open(self.path, create=True).close()
@@ -138,7 +138,7 @@ class LocalFilesTests(SynchronousTestCase):
             file.append([b"x"])
 
     def test_a_lock_has_one_holder(self) -> None:
-        """It ends with its file."""
+        """The lock ends with its file."""
         lock = self.files.lock(self.path)
         with self.assertRaises(BlockingIOError):
             self.files.lock(self.path)
@@ -146,7 +146,7 @@ class LocalFilesTests(SynchronousTestCase):
         self.files.lock(self.path).close()
 
     def test_names_and_times_can_be_changed(self) -> None:
-        """They are made, listed, renamed over others and removed."""
+        """Names are made, listed, renamed over others and removed."""
         self.files.open(self.path, create=True).close()
         self.files.make_directory(self.folder + "/sub")
         self.assertEqual(self.files.list(self.folder), ["file", "sub"])

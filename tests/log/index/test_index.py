@@ -51,7 +51,7 @@ class SearchTests(SynchronousTestCase):
             self.assertEqual(found, expected, position)
 
     def test_a_growing_index_finds_every_boundary(self) -> None:
-        """It may be in the tail, or in a chunk of the file."""
+        """A boundary may be in the tail, or in a chunk of the file."""
         for count in (1, 2, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1, 3 * CHUNK):
             index, boundaries = made(count)
             self.assertLessEqual(len(index.tail), CHUNK)
@@ -93,7 +93,7 @@ class LoadTests(SynchronousTestCase):
             self.assertEqual(found, boundaries)
 
     def test_boundaries_past_the_sound_end_are_dropped(self) -> None:
-        """They point into bytes that a recovery cut; the caller learns of it."""
+        """Such boundaries point into bytes that a recovery cut; the caller learns of them."""
         index, boundaries = made(2 * CHUNK + 10)
         index.finish(10 * len(boundaries), 0, 0)
         for sound in (0, 95, 5110, 5120, 5125, 10_240, 10_300):
@@ -125,7 +125,7 @@ class ChunkTests(SynchronousTestCase):
     @settings(max_examples=50, deadline=None)
     @given(st.lists(st.tuples(*[st.integers(-(1 << 63), (1 << 63) - 1)] * 3), min_size=1, max_size=CHUNK), st.data())
     def test_a_chunk_notices_any_change(self, flat: list[tuple[int, int, int]], data: st.DataObject) -> None:
-        """It is read as it was written, or refused."""
+        """A chunk is read as it was written, or refused."""
         boundaries = [Boundary(*each) for each in flat]
         encoded = encode_chunk(boundaries)
         self.assertEqual(decode_chunk(encoded), boundaries)

@@ -109,7 +109,7 @@ class FileTests(DamageTestCase):
     """Other things in the place of a partition's files."""
 
     def test_an_unusable_last_segment_is_not_touched(self) -> None:
-        """Its partition is offline, and keeps its other files."""
+        """The partition is offline, and keeps its other files."""
         path = self.folder / f"{LAST}.log"
         for kind in ("folder", "loop", "dangling"):
             log = self.start(self.replace(path, kind))
@@ -134,7 +134,7 @@ class FileTests(DamageTestCase):
         self.assertEqual(self.content(self.start(put_back)), ENTRY * 8)
 
     def test_an_unusable_closed_segment_takes_it_offline(self) -> None:
-        """Its messages would be missing without a word otherwise."""
+        """Messages would be missing without a word otherwise."""
         for kind in ("folder", "loop", "dangling"):
             path = self.folder / f"{60:020}.log"
             self.is_offline(self.start(self.replace(path, kind)), path)
@@ -149,12 +149,12 @@ class FileTests(DamageTestCase):
         self.assertIn("is damaged", "\n".join(self.reports))
 
     def test_a_wrong_mark_costs_nothing(self) -> None:
-        """It is only a hint."""
+        """The mark is only a hint."""
         for kind in ("folder", "loop", "file", "nothing"):
             self.assertEqual(self.content(self.start(self.replace(self.folder / "mark", kind))), ENTRY * 8)
 
     def test_a_wrong_index_is_made_again(self) -> None:
-        """It may be the last segment's or another's, and anything may be in its place."""
+        """The index may be the last segment's or another's, and anything may be in its place."""
         for start in ("0" * 20, LAST):
             path = self.folder / f"{start}.index"
             for kind in ("folder", "loop", "dangling", "file", "nothing"):
@@ -180,13 +180,13 @@ class FolderTests(DamageTestCase):
     """Other things in the data directory."""
 
     def test_a_wrong_thing_in_a_folders_place_is_offline(self) -> None:
-        """It may be the partition, on a disk that is not there."""
+        """The name may be that of a partition on a disk that is not there."""
         for kind in ("loop", "dangling", "file"):
             log = self.start(self.replace(self.folder, kind))
             self.is_offline(log, self.folder)
 
     def test_foreign_names_are_left_alone(self) -> None:
-        """They are reported, and keep no partition from service."""
+        """Foreign names are reported, and keep no partition from service."""
         names = ("notes.deleted", "x.deleted", "loop-0", "dangling", "pipe-0", "0", "-0", "a b-0", "t-00", "é-0")
 
         def put() -> None:
@@ -205,7 +205,7 @@ class FolderTests(DamageTestCase):
             self.assertIn(str(self.path / name), "\n".join(self.reports))
 
     def test_a_failed_removal_is_repeated(self) -> None:
-        """It is reported, and the next start removes the folder."""
+        """The failure is reported, and the next start removes the folder."""
         leaving = self.path / "0a1b2c3d-0000-4000-8000-00000000abcd.deleted"
 
         def put() -> None:
@@ -228,7 +228,7 @@ class FolderTests(DamageTestCase):
             self.assertIn("move it away", str(error))
 
     def test_a_new_file_system_counts_as_empty(self) -> None:
-        """It brings lost+found with it."""
+        """A new file system brings lost+found with it."""
         self.path = self.path.parent / "other"
         (self.path / "lost+found").mkdir(parents=True)
         store = self.new_store()

@@ -20,12 +20,12 @@ class MarkTests(SynchronousTestCase):
     """The file of the mark."""
 
     def test_a_mark_is_text_of_one_length(self) -> None:
-        """So it can be written over in place, whatever its number."""
+        """A mark of any number can then be written over in place."""
         self.assertEqual(encode_mark(160), b"logd-mark 1 00000000000000000160 9bae58ee\n")
         self.assertEqual(len(encode_mark((1 << 63) - 1)), len(encode_mark(0)))
 
     def test_a_failing_mark_is_harmless(self) -> None:
-        """Its file is opened once for many writes, and an error may pass."""
+        """The file is opened once for many writes, and an error may pass."""
         files = Rig().files
         mark = Mark(files, ROOT)
         files.errors["open"] = [OSError(errno.EIO, "input/output error")]
@@ -43,7 +43,7 @@ class MarkTests(SynchronousTestCase):
         self.assertEqual(read_mark(files, ROOT), 5)
 
     def test_a_mark_follows_each_sync(self) -> None:
-        """It says nothing of bytes that are not flushed."""
+        """The mark says nothing of bytes that are not flushed."""
         rig = Rig()
         log = rig.filled(ENTRY)
         self.assertEqual(read_mark(rig.files, FOLDER), 20)
@@ -54,7 +54,7 @@ class MarkTests(SynchronousTestCase):
         self.assertEqual(read_mark(rig.files, FOLDER), 40)
 
     def test_a_failed_sync_leaves_the_mark(self) -> None:
-        """It would vouch for bytes that the disk may not have."""
+        """A later mark would vouch for bytes that the disk may not have."""
         rig = Rig()
         log = rig.filled(ENTRY)
         rig.files.fail_syncs = 1
@@ -116,7 +116,7 @@ class StartTests(SynchronousTestCase):
             self.assertEqual(log.append([ENTRY], 1, -1), 60)
 
     def test_a_tail_behind_the_mark_is_cut(self) -> None:
-        """It was never flushed."""
+        """The tail was never flushed."""
         rig = Rig()
         log = rig.filled(ENTRY)
         log.append([ENTRY], 1, -1)
@@ -134,7 +134,7 @@ class StartTests(SynchronousTestCase):
         rig.files.bytes_read = 0
         rig.open()
         self.assertEqual(rig.log().end, 1009 * 3000)
-        self.assertLess(rig.files.bytes_read, 2_500_000)  # what the index, in chunks of 2 MiB of log, did not have yet
+        self.assertLess(rig.files.bytes_read, 2_500_000)  # 2 MiB of log that the index did not have yet
 
     def test_a_mark_past_the_end_shows_a_loss(self) -> None:
         """The partition is offline and nothing is cut, so that no id is given again."""
@@ -147,7 +147,7 @@ class StartTests(SynchronousTestCase):
         self.assertEqual((len(rig.data()), read_mark(rig.files, FOLDER)), (45, 60))
 
     def test_a_deleted_topic_leaves_no_mark(self) -> None:
-        """Its last sync ends while the topic is made anew."""
+        """The last sync of the deleted topic ends while it is made anew."""
         rig = Rig()
         log = rig.filled(ENTRY)
         log.append([ENTRY], 1, -1)

@@ -68,7 +68,7 @@ class LossAtStartTests(SynchronousTestCase):
             self.assertIn(str(log.offline), rig.reports)
 
     def test_a_short_segment_is_named(self) -> None:
-        """It was closed, so the next one tells where it ended."""
+        """The segment was closed, so the next one tells where it ended."""
         rig = killed()
 
         def damage() -> None:
@@ -239,13 +239,13 @@ class FindLossesTests(SynchronousTestCase):
     """The arithmetic of losses."""
 
     def test_an_empty_log_has_lost_nothing(self) -> None:
-        """Nor has one whose first name a crash took before any flush."""
+        """A log whose first name a crash took before any flush has lost nothing either."""
         self.assertEqual(find_losses([], 0, 0), [])
         self.assertEqual(find_losses([], 60, 60), [])
         self.assertEqual(find_losses([(60, 20)], 0, 0), [])
 
     def test_excess_bytes_replace_no_loss(self) -> None:
-        """They stand behind the next segment's start, and have no positions."""
+        """Bytes behind the next segment's start have no positions."""
         self.assertEqual(find_losses([(0, 160), (60, 20), (120, 40)], 0, 160), [LostRange(80, 120, 60)])
 
     def test_the_highest_known_end_counts(self) -> None:

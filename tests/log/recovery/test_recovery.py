@@ -48,7 +48,7 @@ class TornTailTests(SynchronousTestCase):
                 self.assertEqual(rig.log().end, 20 + len(kind) if at in free else 20, (kind, at))
 
     def test_a_large_entry_is_checked_whole(self) -> None:
-        """It is larger than the blocks in which the segment is read."""
+        """The entry is larger than the blocks in which the segment is read."""
         large = plain(b"0123456789abcdef" * (3 << 16))
         for damaged in (False, True):
             rig = Rig()
@@ -98,7 +98,7 @@ class TornTailTests(SynchronousTestCase):
         self.assertEqual(rig.log().end, 80)
 
     def test_a_start_after_a_clean_stop_reads_nothing(self) -> None:
-        """It writes nothing either, however large the log is."""
+        """The start writes nothing either, however large the log is."""
         rig = Rig()
         rig.filled(*[plain(bytes(1000))] * 500)
         rig.stop()
@@ -160,7 +160,7 @@ class MissingPartsTests(SynchronousTestCase):
         self.assertNotIn(rig.path(120).rpartition("/")[2], " ".join(rig.files.list(f"{ROOT}/t-0")))
 
     def test_the_mark_replaces_a_missing_checkpoint(self) -> None:
-        """It vouches for flushed bytes, so damage there cuts nothing."""
+        """The mark vouches for flushed bytes, so damage there cuts nothing."""
         rig = self.rig()
         rig.files.remove(f"{ROOT}/t-0/checkpoint")
         rig.data(0)[15] ^= 1
@@ -189,7 +189,7 @@ class MissingPartsTests(SynchronousTestCase):
         self.assertIn("is damaged", rig.reports[0])
 
     def test_excess_bytes_are_cut(self) -> None:
-        """Their positions are those of the next segment."""
+        """Positions of the excess are those of the next segment."""
         rig = self.rig()
         rig.data(0).extend(b"more")
         rig.open()
@@ -233,7 +233,7 @@ class MissingPartsTests(SynchronousTestCase):
         self.assertEqual({deleted, "topics.json.tmp"} & set(rig.files.list(ROOT)), set())
 
     def test_an_unreadable_folder_costs_one_partition(self) -> None:
-        """It is offline with the reason, and the others serve."""
+        """The partition is offline with the reason, and the others serve."""
         rig = Rig()
         rig.filled(ENTRY)
         rig.log("u").append([ENTRY], 1, -1)
@@ -258,7 +258,7 @@ class IndexTests(SynchronousTestCase):
         self.assertIn("rebuilt", rig.reports[0])
 
     def test_a_closed_segments_index_is_made_when_needed(self) -> None:
-        """It keeps the segment's time, and is found the next time."""
+        """The new index keeps the segment's time, and is found the next time."""
         for damage in ("missing", "wrong"):
             rig = Rig(SMALL)
             log = rig.filled(*[ENTRY] * 8)
@@ -274,11 +274,11 @@ class IndexTests(SynchronousTestCase):
             self.assertEqual(log.position_at_time(int(rig.clock.seconds() * 1000)), 0)
 
     def test_an_index_is_believed_up_to_the_checkpoint(self) -> None:
-        """It may have boundaries in bytes that a recovery cut."""
+        """The index may have boundaries in bytes that a recovery cut."""
         rig = Rig(SMALL)
         rig.filled(*[ENTRY] * 4)  # the index of segment 0 is complete, segment 60 has one entry
         rig.kill()
-        rig.files.remove(f"{ROOT}/t-0/mark")  # so that nothing vouches for what is taken away
+        rig.files.remove(f"{ROOT}/t-0/mark")  # so that nothing vouches for the bytes taken away
         rig.files.remove(rig.path(60))
         del rig.data(0)[25:]
         rig.open()

@@ -28,7 +28,7 @@ SEGMENTS = int(os.environ.get("LOGD_START_SEGMENTS", "300"))
 PARTITIONS = int(os.environ.get("LOGD_START_PARTITIONS", "300"))
 ENTRY = plain(b"eleven more")
 READERS, WRITERS = 8, 16
-#: Seconds: generous for a busy machine, and far below what reading the segments would take.
+#: Seconds: generous for a busy machine, and far below the time that reading the segments would take.
 PATIENCE = 20.0
 
 

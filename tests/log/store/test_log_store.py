@@ -35,7 +35,7 @@ class DirectoryTests(SynchronousTestCase):
     """The identity of the directory."""
 
     def test_a_directory_keeps_its_identity(self) -> None:
-        """It gets the id that was asked for, 0 by default, and an instance of its own."""
+        """A new directory gets the id that was asked for, 0 by default, and an instance of its own."""
         for asked, given in ((None, 0), (7, 7)):
             files = MemoryFiles()
             first = store(files, broker_id=asked)
@@ -97,7 +97,7 @@ class DirectoryTests(SynchronousTestCase):
             self.assertEqual(bytes(files._inode("/data/meta").data), whole)
 
     def test_an_older_meta_is_believed_once(self) -> None:
-        """It has no checksum; it gets a copy with one, which is believed from then on."""
+        """A meta without a checksum gets a copy with one, which is believed from then on."""
         files = MemoryFiles()
         first = store(files)
         first.open()
@@ -143,7 +143,7 @@ class PartitionsTests(SynchronousTestCase):
     """The partitions of the store."""
 
     def test_a_partition_is_made_once(self) -> None:
-        """It is found by its name, and is there after a restart."""
+        """The partition is found by its name, and is there after a restart."""
         rig = Rig()
         log = rig.store.create("a-b", 3)
         self.assertIs(rig.store.create("a-b", 3), log)
@@ -167,7 +167,7 @@ class PartitionsTests(SynchronousTestCase):
         self.assertEqual(rig.content(rig.log()), ENTRY)
 
     def test_a_topics_own_settings_hold(self) -> None:
-        """From the start of the store on, and after a change."""
+        """The settings hold from the start of the store, and after a change."""
         rig = Rig()
         own = LogSettings(segment_bytes=10)
         log = rig.store.create("t", 0, own)
@@ -204,7 +204,7 @@ class PartitionsTests(SynchronousTestCase):
         self.assertEqual(rig.log("t-0").visible_end, 20)
 
     def test_upkeep_never_reaches_a_new_partition(self) -> None:
-        """It was begun for the deleted one of the same name."""
+        """The upkeep was begun for the deleted partition of the same name."""
         rig = Rig()
         log = rig.filled(ENTRY, ENTRY)
         rig.store.write_checkpoints()
@@ -262,7 +262,7 @@ class TopicsFileTests(SynchronousTestCase):
         self.assertEqual(topics.read(), {})
 
     def test_a_damaged_file_is_reported(self) -> None:
-        """It must not read as one without topics."""
+        """A damaged file must not read as one without topics."""
         for content in (b"", b"[]", b'{"a": {}, "a": {}}', b"[" * 100_000, b"\xff"):
             files = MemoryFiles()
             files.make_directory(ROOT)
@@ -271,7 +271,7 @@ class TopicsFileTests(SynchronousTestCase):
             self.assertEqual((topics.read(), topics.damage != ""), ({}, True))
 
     def test_a_flipped_byte_costs_two_records_at_most(self) -> None:
-        """It never turns a sound record into another one."""
+        """A sound record is never turned into another one."""
         files = MemoryFiles()
         files.make_directory(ROOT)
         whole = {name: TopicEntry(f"uuid-{name}", {0: (0,)}, {"retention.ms": 5}) for name in ("a", "b", "c")}
@@ -288,7 +288,7 @@ class TopicsFileTests(SynchronousTestCase):
                 data[position] ^= bit
 
     def test_an_unusable_entry_is_kept(self) -> None:
-        """It is left out of the topics with its reason, and survives every write."""
+        """The entry is left out of the topics with its reason, and survives every write."""
         files = MemoryFiles()
         files.make_directory(ROOT)
         entry = TopicEntry("u", {0: (0,)})
@@ -310,7 +310,7 @@ class LocalStoreTests(SynchronousTestCase):
         self.assertTrue(until())
 
     def test_a_store_works_on_a_real_disk(self) -> None:
-        """It appends over many segments, stops, loses its process and a torn tail, and starts again."""
+        """The store appends over many segments, stops, loses its process and a torn tail, and starts again."""
         path = os.path.abspath(self.mktemp())
         threads = Threads()
         clock = Clock()

@@ -44,7 +44,7 @@ class HoldTests(SynchronousTestCase):
         self.assertFalse(rig.files.exists(FOLDER))
 
     def test_a_served_partition_can_be_held(self) -> None:
-        """It goes offline, and its files stay as they are."""
+        """The partition goes offline, and its files stay as they are."""
         rig = Rig()
         log = rig.filled(ENTRY)
         self.assertIs(rig.store.hold("t", 0, REASON, 100), log)
@@ -52,7 +52,7 @@ class HoldTests(SynchronousTestCase):
         self.assertEqual(bytes(rig.data()), ENTRY)
 
     def test_files_put_back_are_served(self) -> None:
-        """They have to reach the known end, or it stays offline."""
+        """The files have to reach the known end, or the partition stays offline."""
         rig = Rig()
         rig.filled(ENTRY, ENTRY)
         rig.stop()
@@ -71,7 +71,7 @@ class HoldTests(SynchronousTestCase):
         self.assertEqual(rig.content(rig.log()), ENTRY * 2)
 
     def test_an_old_backup_is_not_served(self) -> None:
-        """Its files end before the known end."""
+        """The files of the backup end before the known end."""
         rig = Rig()
         log = rig.filled(ENTRY)
         rig.store.hold("t", 0, REASON, 100)
@@ -80,7 +80,7 @@ class HoldTests(SynchronousTestCase):
         self.assertIn("bytes 20 to 100 are lost", str(error))
 
     def test_a_held_topic_can_be_deleted(self) -> None:
-        """It can be made again from nothing."""
+        """The topic can be made again from nothing."""
         rig = Rig()
         rig.store.hold("t", 0, REASON, 100)
         outcome: list[BaseException | None] = []
@@ -90,7 +90,7 @@ class HoldTests(SynchronousTestCase):
         self.assertEqual(rig.filled(ENTRY).end, 20)
 
     def test_the_highest_known_end_counts(self) -> None:
-        """It is that of the files, or of any hold."""
+        """The end may be that of the files, or of any hold."""
         rig = Rig()
         self.assertEqual(rig.store.known_end("t", 0), 0)
         rig.filled(ENTRY)
@@ -124,7 +124,7 @@ class BeginAgainTests(SynchronousTestCase):
         return outcome
 
     def test_a_beginning_is_a_round_position(self) -> None:
-        """It is a multiple of 2^40, at least 2^39 above the end; an end too near 2^63 is refused."""
+        """The position is a multiple of 2^40, at least 2^39 above the end; an end too near 2^63 is refused."""
         self.assertEqual([beginning_after(end) for end in (0, 1, LEAST_JUMP)], [JUMP] * 3)
         self.assertEqual(beginning_after(LEAST_JUMP + 1), 2 * JUMP)
         last = (1 << 63) - JUMP
@@ -132,7 +132,7 @@ class BeginAgainTests(SynchronousTestCase):
         self.assertRaises(UnknownError, beginning_after, last - LEAST_JUMP + 1)
 
     def test_a_log_begins_without_files(self) -> None:
-        """It is empty, served, and lasts."""
+        """The new log is empty, served, and lasts."""
         rig = Rig()
         rig.store.hold("t", 0, REASON, 100)
         self.assertEqual(self.begin(rig), [None])
@@ -146,7 +146,7 @@ class BeginAgainTests(SynchronousTestCase):
         self.assertRaises(OffsetOutOfRange, log.read, 0, 100)
 
     def test_old_files_are_kept_aside(self) -> None:
-        """Their folder's name says so, and later starts leave it alone."""
+        """The folder's name says so, and later starts leave it alone."""
         rig = Rig()
         rig.filled(ENTRY)
         rig.store.hold("t", 0, REASON, 100)
@@ -197,7 +197,7 @@ class BeginAgainTests(SynchronousTestCase):
         self.assertEqual(self.begin(rig), [None])
 
     def test_a_log_can_begin_again_twice(self) -> None:
-        """Both former logs are kept aside."""
+        """The folders of both former logs are kept aside."""
         rig = Rig()
         for position in (JUMP, 2 * JUMP):
             rig.filled(ENTRY)
@@ -207,7 +207,7 @@ class BeginAgainTests(SynchronousTestCase):
         self.assertEqual(len([name for name in rig.files.list(ROOT) if is_lost_name(name)]), 2)
 
     def test_a_served_log_does_not_begin_again(self) -> None:
-        """Nor does any log at a position that is no such multiple."""
+        """A log that is held does not either, at a position that is no such multiple."""
         rig = Rig()
         log = rig.filled(ENTRY)
         with self.assertRaises(ValueError):

@@ -105,7 +105,7 @@ class TruncationTests(TruncationTestCase):
         self.assertIs(self.log, log)
 
     def test_unflushed_bytes_can_be_cut(self) -> None:
-        """They count no more against the bound on unflushed bytes."""
+        """Bytes that are cut count no more against the bound on unflushed bytes."""
         for _ in range(3):
             self.log.append([NEW], 1, -1)
         self.assertEqual(self.truncate(220), [None])
@@ -113,7 +113,7 @@ class TruncationTests(TruncationTestCase):
         self.assertEqual((self.rig.store.unflushed_bytes, self.log.unflushed_bytes), (0, 0))
 
     def test_expired_segments_stay_gone(self) -> None:
-        """Their files were still there when the log was cut."""
+        """The files of expired segments were still there when the log was cut."""
         self.follow(self.log).visible_end = 120
         self.log.settings = LogSettings(segment_bytes=50, retention_bytes=60)
         self.log.expire()
@@ -123,7 +123,7 @@ class TruncationTests(TruncationTestCase):
         self.assertFalse(self.rig.files.exists(self.rig.path(0)))
 
     def test_a_log_without_a_checkpoint_can_be_cut(self) -> None:
-        """So can one whose checkpoint is damaged."""
+        """A log whose checkpoint is damaged can be cut as well."""
         for damage in (b"", b"?"):
             self.setUp()
             self.rig.files._inode(f"{FOLDER}/checkpoint").data[:] = damage
@@ -198,7 +198,7 @@ class RefusedTests(TruncationTestCase):
         self.assertEqual(self.truncate(80, stored_end=80), [None])
 
     def test_a_known_end_stays(self) -> None:
-        """It was known when the store was opened."""
+        """The end was known when the store was opened."""
         self.rig.stop()
         self.rig.known_end["t", 0] = 120
         self.rig.open()
@@ -211,7 +211,7 @@ class RefusedTests(TruncationTestCase):
         self.assertIsInstance(self.refused(-20), OffsetOutOfRange)
 
     def test_an_offline_log_is_not_cut(self) -> None:
-        """It may go offline while the truncation waits."""
+        """The log may go offline while the truncation waits."""
         outcomes: list[BaseException | None] = []
         self.rig.store.truncate(self.log, 80, 0, outcomes.append)
         self.log.go_offline(OSError(errno.EIO, "input/output error"))
@@ -225,7 +225,7 @@ class AroundTests(TruncationTestCase):
     """Readers, waiters and syncs of a log that is cut."""
 
     def test_a_reader_keeps_its_bytes(self) -> None:
-        """Its range is of the old file, while readers of the new log never see that."""
+        """The reader's range is of the old file, while readers of the new log never see that."""
         self.log.visible_end = 200
         held = self.log.read(20, 20)
         later = self.log.read(120, 20)  # its file is kept open for the next reader
@@ -244,7 +244,7 @@ class AroundTests(TruncationTestCase):
         self.assertEqual(self.rig.files.open_handles, 0)
 
     def test_a_waiter_is_told_to_try_again(self) -> None:
-        """Its position may not be reached any more."""
+        """The position of the wait may not be reached any more."""
         listener = Listener()
         self.log.wait_visible(200, listener)
         self.assertEqual(self.truncate(60), [None])

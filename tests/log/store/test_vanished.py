@@ -19,7 +19,7 @@ class ReadTests(SynchronousTestCase):
     """Readers of such files."""
 
     def test_a_missing_segment_is_an_error(self) -> None:
-        """It is named, and reported once; the other segments are served."""
+        """The segment is named, and reported once; the other segments are served."""
         rig = Rig(SMALL)
         log = rig.filled(*[ENTRY] * 8)
         rig.files.remove(rig.path(60))
@@ -34,7 +34,7 @@ class ReadTests(SynchronousTestCase):
             found.close()
 
     def test_a_short_segment_is_an_error(self) -> None:
-        """Its readers' connections would end again and again otherwise."""
+        """Connections of readers would end again and again otherwise."""
         rig = Rig(SMALL)
         log = rig.filled(*[ENTRY] * 8)
         del rig.data(60)[50:]
@@ -43,7 +43,7 @@ class ReadTests(SynchronousTestCase):
         self.assertEqual(rig.files.open_handles, 2)  # the last segment's, and the lock
 
     def test_a_lookup_in_a_missing_segment_fails(self) -> None:
-        """It must not look as if retention had removed the segment."""
+        """The answer must not look as if retention had removed the segment."""
         rig = Rig(SMALL)
         log = rig.filled(*[ENTRY] * 8)
         rig.files.remove(rig.path(60))
@@ -52,7 +52,7 @@ class ReadTests(SynchronousTestCase):
             self.assertIn(rig.path(60), str(self.assertRaises(UnknownError, look)))
 
     def test_a_local_file_notices_its_removal(self) -> None:
-        """And that it has become shorter."""
+        """A file notices as well that it has become shorter."""
         path = self.mktemp()
         file = LocalFiles().open(path, create=True)
         self.addCleanup(file.close)
@@ -98,7 +98,7 @@ class FileWatchTests(SynchronousTestCase):
         self.rig.threads.settle()
 
     def test_a_look_at_whole_files_reports_nothing(self) -> None:
-        """It is repeated for as long as the broker runs."""
+        """Looks are repeated for as long as the broker runs."""
         self.look()
         self.assertEqual((self.log.loss, self.rig.reports), ("", []))
 

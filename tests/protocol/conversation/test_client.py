@@ -36,7 +36,7 @@ PIPELINE: list[LegacyRequest | NativeRequest] = [
 
 
 def response_to(request: Request) -> Response:
-    """Return a sound response of some kind."""
+    """Return a sound response to a request."""
     responses: dict[type, Response] = {
         Fetch: FetchResponse(0, b"abc"),
         Offsets: OffsetsResponse(0, (5,)),
@@ -53,12 +53,12 @@ def fetched() -> bytes:
 
 
 class ClientConversationTests(SynchronousTestCase):
-    """A client's side of one connection."""
+    """The client's side of one connection."""
 
     @settings(deadline=None, max_examples=60)
     @given(st.permutations([0, 1, 2, 3, 4, 5]), st.integers(1, 50))
-    def test_any_order_and_chunks(self, order: list[int], size: int) -> None:
-        """Requests of both kinds in flight together find their answers, in whatever order the broker makes them."""
+    def test_responses_in_any_order_find_their_requests(self, order: list[int], size: int) -> None:
+        """Requests of both kinds are in flight, and the bytes come in any chunks; those of 0.7 keep their order."""
         client = ClientConversation()
         server = ServerConversation()
         received = server.receive_data(b"".join(b"".join(client.send(request)) for request in PIPELINE))
@@ -81,8 +81,8 @@ class ClientConversationTests(SynchronousTestCase):
         legacy = [type(request) for request, _ in got if isinstance(request, Fetch | Offsets)]
         self.assertEqual(legacy, [Fetch, Offsets, Fetch])
 
-    def test_sets_are_bytes(self) -> None:
-        """A set that came in parts is bytes of its own."""
+    def test_a_set_in_chunks_becomes_bytes_of_its_own(self) -> None:
+        """It must not refer to a buffer that the next chunk changes."""
         client = ClientConversation()
         client.send(FETCH)
         wire = fetched()
@@ -91,8 +91,8 @@ class ClientConversationTests(SynchronousTestCase):
         assert isinstance(response, FetchResponse)
         self.assertEqual((type(response.message_set), response.message_set), (bytes, b"abc"))
 
-    def test_nothing_asked(self) -> None:
-        """A response that nobody asked for, of either kind, is a violation, and nothing is taken after it."""
+    def test_a_response_without_a_request_is_a_violation(self) -> None:
+        """Of either kind; responses after it are not taken, since they may belong to other requests."""
         for wire in (
             fetched(),
             joined(encode_response(MetadataResponse((), ()), FIRST_CORRELATION_ID)),
@@ -103,8 +103,8 @@ class ClientConversationTests(SynchronousTestCase):
             client.send(FETCH)
             self.assertEqual(client.receive_data(fetched()), [])
 
-    def test_responses_before_a_violation_count(self) -> None:
-        """What was sound before the stream broke is returned."""
+    def test_responses_before_a_violation_are_returned(self) -> None:
+        """Their requests were answered, and need not be sent again."""
         client = ClientConversation()
         client.send(FETCH)
         got = client.receive_data(fetched() + bytes(4))
@@ -113,8 +113,8 @@ class ClientConversationTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=200)
     @given(st.lists(st.binary(max_size=40), max_size=4), st.booleans())
-    def test_random_streams(self, chunks: list[bytes], ours: bool) -> None:
-        """Random bytes from a broker, framed or not, raise nothing."""
+    def test_random_bytes_from_a_broker_raise_nothing(self, chunks: list[bytes], ours: bool) -> None:
+        """Framed or not, with or without a known correlation id."""
         client = ClientConversation(1000)
         for request in PIPELINE:
             client.send(request)
@@ -123,22 +123,22 @@ class ClientConversationTests(SynchronousTestCase):
             client.receive_data((len(head) + len(chunk)).to_bytes(4, "big") + head + chunk)
             client.receive_data(chunk)
 
-    def test_too_large(self) -> None:
-        """A request above the frame limit is refused before anything is expected."""
+    def test_a_request_above_the_frame_limit_is_refused(self) -> None:
+        """The broker would close the connection; no response is expected for it."""
         client = ClientConversation(100)
         self.assertRaises(MessageTooLarge, client.send, Produce("t", 0, bytes(100)))
         self.assertRaises(MessageTooLarge, client.send, Metadata(("x" * 100,)))
         self.assertEqual(client.outstanding, 0)
 
-    def test_values_that_fit_no_field(self) -> None:
-        """A number too large for its field is InvalidRequest, not a crash of some other kind."""
+    def test_a_number_too_large_for_its_field_is_refused(self) -> None:
+        """By InvalidRequest, not struct.error; no response is expected for it."""
         client = ClientConversation()
         self.assertRaises(InvalidRequest, client.send, FETCH._replace(offset=1 << 63))
         self.assertRaises(InvalidRequest, client.send, WAIT._replace(max_bytes=1 << 31))
         self.assertEqual(client.outstanding, 0)
 
-    def test_ids_start_again(self) -> None:
-        """After the last correlation id comes the first, never one that looks like a response of 0.7."""
+    def test_correlation_ids_start_again_at_the_first(self) -> None:
+        """A lower id would look like a response of 0.7."""
         self.patch(client_conversation, "_LAST_CORRELATION_ID", FIRST_CORRELATION_ID + 1)
         client = ClientConversation()
         ids = [int.from_bytes(b"".join(client.send(WAIT))[8:12], "big") - FIRST_CORRELATION_ID for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Tests of what is told of clients of other protocols. The bytes of Kafka's clients are as they sent them."""
+"""Tests that clients of other protocols are recognized. The bytes of Kafka's clients are those that they sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import Unsupported, encode_request
 from tests.protocol.test_documentation import REQUESTS
 
-#: librdkafka 2.16.1 of confluent-kafka; kafka-python 3.0.12; librdkafka told that its broker is of 0.8.2.
+#: First frames of librdkafka 2.16.1 (confluent-kafka), kafka-python 3.0.12, and librdkafka set to a broker of 0.8.2.
 API_VERSIONS_3 = bytes.fromhex(
     "000000400012000300000001000772646b61666b610017636f6e666c75656e742d6b61666b612d707974686f6e16322e31362e312d72646b6166"
     "6b612d322e31362e3000"
@@ -26,27 +26,27 @@ METADATA_0 = bytes.fromhex("000000150003000000000001000772646b61666b6100000000")
 
 
 def framed(body: bytes) -> bytes:
-    """A frame."""
+    """Return the frame of ``body``."""
     return pack(">i", len(body)) + body
 
 
 def api_versions(version: int, client: bytes | None = b"console-producer") -> bytes:
-    """An ApiVersions request of version 0 to 2, as the Java client sends it to brokers that know no other."""
+    """Return an ApiVersions request of version 0 to 2, as the Java client sends it to brokers that know no other."""
     name = pack(">h", -1) if client is None else pack(">h", len(client)) + client
     return framed(pack(">hhi", 18, version, 0) + name)
 
 
 def produce(version: int) -> bytes:
-    """A Produce request of today's Kafka, of a version without a transactional id."""
+    """Return a Produce request of Kafka, of a version without a transactional id."""
     head = pack(">hhih", 0, version, 5, 7) + b"rdkafka"
     return framed(head + pack(">hiih", 1, 30_000, 1, 1) + b"t" + pack(">iii", 1, 0, 20) + bytes(20))
 
 
 class ForeignTests(SynchronousTestCase):
-    """The first bytes of a connection."""
+    """The first bytes of connections."""
 
     def told(self, data: bytes) -> ForeignClient:
-        """Who is told to have sent this, whatever pieces it comes in."""
+        """Return the client that the conversation recognizes; check that the chunks do not matter."""
         for size in (len(data), 1, 5):
             conversation = ServerConversation()
             for at in range(0, len(data), size):
@@ -55,8 +55,8 @@ class ForeignTests(SynchronousTestCase):
         assert isinstance(conversation.violation, ForeignClient)
         return conversation.violation
 
-    def test_kafka(self) -> None:
-        """ApiVersions of every version, Metadata and Produce are told as what they are, with the client's name."""
+    def test_kafka_clients_are_recognized_with_their_names(self) -> None:
+        """The text names request, version and client id, and the page for users of such clients."""
         for data, words in (
             (
                 API_VERSIONS_3,
@@ -73,8 +73,8 @@ class ForeignTests(SynchronousTestCase):
             self.assertIn(words, str(foreign))
             self.assertIn("docs/clients.md", str(foreign))
 
-    def test_http_and_tls(self) -> None:
-        """HTTP requests and TLS handshakes are told before they are whole, with what to do."""
+    def test_http_and_tls_are_recognized_with_the_remedy(self) -> None:
+        """Before the request or handshake is whole: the peer waits for an answer, and sends no more."""
         for data in (b"GET /health HTTP/1.1\r\n", b"POST / HTTP/1.0\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
             self.assertIn("--http", str(self.told(data)))
         for minor in range(4):
@@ -82,16 +82,16 @@ class ForeignTests(SynchronousTestCase):
             self.assertEqual(foreign.kind, "TLS")
             self.assertIn("ssl:", str(foreign))
 
-    def test_ours(self) -> None:
-        """No sound request of 0.7 or of ours is taken for another's."""
+    def test_a_sound_request_is_never_taken_for_foreign(self) -> None:
+        """Requests of 0.7 and of logd share numbers with Kafka's."""
         for request in REQUESTS.values():
             conversation = ServerConversation()
             received = conversation.receive_data(b"".join(encode_request(request)))
             self.assertEqual([each for each, _ in received], [request])
             self.assertIsNone(conversation.violation)
 
-    def test_broken_ones(self) -> None:
-        """Nor is one that is broken: cut short by a byte, or a byte longer than it says."""
+    def test_a_broken_request_is_never_taken_for_foreign(self) -> None:
+        """A request that is a byte too short or too long is a client's bug, and must be reported as one."""
         for request in (
             Produce("test", 0, bytes(30)),
             Fetch("test", 3, 1 << 40, 100_000),
@@ -107,8 +107,8 @@ class ForeignTests(SynchronousTestCase):
                 self.assertIsNotNone(conversation.violation, request)
                 self.assertNotIsInstance(conversation.violation, ForeignClient)
 
-    def test_later_versions_of_ours(self) -> None:
-        """A request of a later release is answered, also one of FetchWait's type that is no ApiVersions."""
+    def test_a_later_version_is_never_taken_for_foreign(self) -> None:
+        """FetchWait has the number of Kafka's ApiVersions; a newer logd client must get its error."""
         for type_ in (16, 18, 19):
             for rest in (pack(">iii", 500, 1, 1 << 20) + bytes(8), b"\0\1t\0\0\0\1", b""):
                 conversation = ServerConversation()
@@ -117,8 +117,8 @@ class ForeignTests(SynchronousTestCase):
                     ([each for each, _ in got], conversation.violation), ([Unsupported(77, type_, 1)], None)
                 )
 
-    def test_not_first(self) -> None:
-        """A connection that has sent a request is no other's: what breaks it is said as it is."""
+    def test_only_the_first_bytes_are_recognized(self) -> None:
+        """A connection that has sent a request is a client of logd's, whose violation is reported as such."""
         first = b"".join(encode_request(Metadata(None)))
         for data in (METADATA_0, b"GET / HTTP/1.1\r\n"):
             conversation = ServerConversation()
@@ -126,8 +126,8 @@ class ForeignTests(SynchronousTestCase):
             self.assertNotIsInstance(conversation.violation, ForeignClient)
             self.assertIsNotNone(conversation.violation)
 
-    def test_unprintable(self) -> None:
-        """What would write to a terminal as it likes is shown to nobody."""
+    def test_unprintable_names_are_not_shown(self) -> None:
+        """Escape sequences in a client id could control the terminal of an operator who reads the log."""
         conversation = ServerConversation()
         conversation.receive_data(api_versions(0, b"\x1b[2J"))
         self.assertNotIn("\x1b", str(conversation.violation))

@@ -1,4 +1,4 @@
-"""Tests of the conversations of a server: answers in the order that 0.7 promises, and ours in any."""
+"""Tests of a server's conversations: answers of 0.7 in order, those of native requests in any."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.requests import NativeRequest, Request, Unsupported, encode_request
 from logd.protocol.requests.responses import ErrorResponse, NativeResponse, encode_legacy_response, encode_response
 from tests.net.doubles import BytesFile, Range
-from tests.protocol.strategies import legacy_requests, our_requests
+from tests.protocol.strategies import legacy_requests, native_requests
 
 FETCH = Fetch("t", 0, 0, 100)
 WAIT = FetchWait(1, 1, 1, (), 5)
 ACKED = ProduceAck(1, 1, (), 6)
 
-#: A conversation, and the tokens of what was asked in it.
+#: A conversation, and the tokens of the requests that it has received.
 Asked = tuple[Any, list[Any]]
 
 
 def framed(*requests: Request) -> bytes:
-    """Return the bytes of requests."""
+    """Return the frames of requests."""
     return b"".join(b"".join(encode_request(request)) for request in requests)
 
 
 def asked(*requests: Request, conversation: Any = ServerConversation) -> Asked:
-    """Return a conversation in which these were asked, and the tokens to answer them with."""
+    """Return a conversation that has received these requests, and the tokens to answer them with."""
     server = conversation()
     return server, [token for _, token in server.receive_data(framed(*requests))]
 
@@ -51,23 +51,23 @@ def legacy(*sets: bytes) -> list[Piece]:
 class ServerConversationTests(SynchronousTestCase):
     """A broker's side of a connection to the native port, which carries both kinds of request."""
 
-    def test_interface(self) -> None:
-        """It is a conversation, and so is each of the two that it is made of."""
+    def test_each_conversation_provides_iconversation(self) -> None:
+        """The two conversations that it is made of do so too, and can be used alone."""
         for conversation in (ServerConversation(), LegacyConversation(), NativeConversation()):
             self.assertTrue(verifyObject(IConversation, conversation))
 
     @settings(deadline=None, max_examples=100)
-    @given(st.lists(legacy_requests | our_requests, max_size=5), st.integers(1, 60))
-    def test_chunks_do_not_matter(self, requests: list[LegacyRequest | NativeRequest], size: int) -> None:
-        """The same requests come out wherever the stream is cut."""
+    @given(st.lists(legacy_requests | native_requests, max_size=5), st.integers(1, 60))
+    def test_requests_do_not_depend_on_chunks(self, requests: list[LegacyRequest | NativeRequest], size: int) -> None:
+        """No byte is kept and no violation found once the whole stream has come."""
         stream = framed(*requests)
         server = ServerConversation()
         got = [each for at in range(0, len(stream), size) for each, _ in server.receive_data(stream[at : at + size])]
         self.assertEqual(got, requests)
         self.assertEqual((server.violation, server.kept_bytes), (None, 0))
 
-    def test_sets_are_bytes(self) -> None:
-        """Message sets are bytes of their own, from frames that came whole and in parts."""
+    def test_message_sets_are_bytes_of_their_own(self) -> None:
+        """From frames that came whole or in chunks: a set waits for the disk while the buffer changes."""
         frame = framed(Produce("t", 0, b"abc"))
         server = ServerConversation()
         received = server.receive_data(frame + frame[:-1]) + server.receive_data(frame[-1:])
@@ -75,8 +75,8 @@ class ServerConversationTests(SynchronousTestCase):
             self.assertEqual((type(request.message_set), request.message_set), (bytes, b"abc"))
         self.assertEqual(len(received), 2)
 
-    def test_legacy_answers_wait_for_their_turn(self) -> None:
-        """An answer is held until those before it are there; then all go, in order."""
+    def test_answers_of_0_7_wait_for_their_turn(self) -> None:
+        """Clients of 0.7 match answers by order alone; a held answer goes once those before it are made."""
         offsets = OffsetsResponse(0, (7,))
         for kind in (ServerConversation, LegacyConversation):
             server, (first, second, third) = asked(FETCH, FETCH, Offsets("t", 0, -1, 1), conversation=kind)
@@ -87,27 +87,27 @@ class ServerConversationTests(SynchronousTestCase):
             self.assertEqual(server.answer(first, FetchResponse(0, b"a")), expected)
             self.assertEqual(server.unanswered, 0)
 
-    def test_equal_requests_are_different(self) -> None:
-        """The same question twice has two answers, each in its place."""
+    def test_equal_requests_get_an_answer_each(self) -> None:
+        """Tokens tell them apart, since the requests themselves compare equal."""
         server, (first, second) = asked(FETCH, FETCH)
         self.assertEqual(server.answer(first, FetchResponse(0, b"a")), legacy(b"a"))
         self.assertEqual(server.answer(second, FetchResponse(0, b"b")), legacy(b"b"))
 
-    def test_ours_overtake(self) -> None:
-        """Answers of ours are sent at once, each under its correlation id, whatever waits."""
+    def test_native_answers_overtake_those_of_0_7(self) -> None:
+        """They have correlation ids, so that none has to wait for a fetch before it."""
         server, (fetch, wait, ack) = asked(FETCH, WAIT, ACKED)
         self.assertEqual(server.answer(ack, ProduceAckResponse(())), encode_response(ProduceAckResponse(()), 6))
         self.assertEqual(server.answer(wait, FetchWaitResponse(())), encode_response(FetchWaitResponse(()), 5))
         self.assertEqual(server.unanswered, 1)
         self.assertEqual(server.answer(fetch, FetchResponse(0, b"x")), legacy(b"x"))
 
-    def test_no_answer_expected(self) -> None:
-        """Produces of 0.7 and acks 0 have no token, and nothing waits for them."""
+    def test_produces_without_acks_have_no_token(self) -> None:
+        """They do not count as unanswered, which would hold up a stop."""
         server, tokens = asked(Produce("t", 0, b""), MultiProduce(()), ProduceAck(0, 1, ()))
         self.assertEqual((tokens, server.unanswered), ([None, None, None], 0))
 
-    def test_answered_once(self) -> None:
-        """A second answer to a request is a mistake."""
+    def test_a_second_answer_is_refused(self) -> None:
+        """ValueError: a second answer of 0.7 would shift all later ones."""
         server, (first, second) = asked(FETCH, WAIT)
         answers: list[tuple[Any, LegacyResponse | NativeResponse]] = [
             (first, FetchResponse(0)),
@@ -118,15 +118,15 @@ class ServerConversationTests(SynchronousTestCase):
             self.assertRaises(ValueError, server.answer, token, response)
         self.assertEqual(server.unanswered, 0)
 
-    def test_unsupported_is_answered(self) -> None:
-        """A version that is not known waits for an answer like any request of ours."""
+    def test_an_unknown_version_waits_for_its_answer(self) -> None:
+        """It has a token like any request, and the error goes out under its correlation id."""
         server = ServerConversation()
         ((request, token),) = server.receive_data(bytes.fromhex("0000000a 0011 0007 00000009 abcd"))
         self.assertEqual(request, Unsupported(9, 17, 7))
         self.assertEqual(server.answer(token, ErrorResponse(1, "no")), encode_response(ErrorResponse(1, "no"), 9))
 
-    def test_close(self) -> None:
-        """When the connection is lost what is held back is handed over to be closed, and so is what comes later."""
+    def test_closing_returns_the_answers_to_close(self) -> None:
+        """Held answers and later ones may be open files; each must be returned once, or descriptors leak."""
         held, late = (Range(BytesFile(bytes(9)), 0, 9) for _ in range(2))
         server, (first, second, wait) = asked(FETCH, FETCH, WAIT)
         server.answer(second, FetchResponse(0, held))
@@ -138,10 +138,10 @@ class ServerConversationTests(SynchronousTestCase):
 
 
 class OneKindTests(SynchronousTestCase):
-    """A connection that carries requests of one kind alone."""
+    """Connections that carry only one kind of request."""
 
-    def test_the_other_kind(self) -> None:
-        """A request of the other kind is a violation: what came before it counts, what comes after it does not."""
+    def test_a_request_of_the_other_kind_is_a_violation(self) -> None:
+        """Requests before it are returned, and those behind it are not."""
         kinds: list[tuple[FramedConversation, Request, Request]] = [
             (LegacyConversation(), FETCH, WAIT),
             (NativeConversation(), WAIT, FETCH),
@@ -152,8 +152,8 @@ class OneKindTests(SynchronousTestCase):
             self.assertIn("is not known", str(conversation.violation))
             self.assertEqual(conversation.receive_data(framed(known)), [])
 
-    def test_kept_bytes(self) -> None:
-        """The beginning of a request is kept until the rest has come."""
+    def test_the_beginning_of_a_request_is_kept(self) -> None:
+        """It counts as kept bytes, which a broker limits over all connections."""
         data = framed(FETCH)
         conversation = LegacyConversation(100)
         self.assertEqual((conversation.receive_data(data[:-1]), conversation.kept_bytes), ([], len(data) - 1))

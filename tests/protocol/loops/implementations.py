@@ -1,4 +1,4 @@
-"""The implementations of the loops. Every test of the loops runs on each of them."""
+"""The implementations of the loops; every test of the loops runs on each of them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.loops import python
 
-#: A twin in another language comes here, and is tested where it is there.
+#: An implementation in another language is added here, and is tested where it is installed.
 IMPLEMENTATIONS: Mapping[str, ModuleType] = {"python": python}
 
-#: Settings of the properties: one of them is a test of several classes.
+#: Settings of the properties, each of which is a test of several classes.
 properties = settings(deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 
 
 class LoopsTestCase(SynchronousTestCase):
-    """Tests that call the loops by ``self.loops``, and nothing of an implementation beside them."""
+    """Tests that call only the loops, by ``self.loops``, and no other part of an implementation."""
 
     loops: Any = python
 
 
 def on_each_implementation(tests: type[LoopsTestCase]) -> type[LoopsTestCase]:
-    """Decorate a class of tests: put one more class beside it for each further implementation."""
+    """Decorate a class of tests: add one more class to its module for each further implementation."""
     module = sys.modules[tests.__module__]
     for name, implementation in IMPLEMENTATIONS.items():
         if implementation is not tests.loops:

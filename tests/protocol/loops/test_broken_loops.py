@@ -1,4 +1,4 @@
-"""Tests of the tests of the loops: an implementation that is wrong in one thing does not pass them."""
+"""Tests of the tests of the loops: an implementation with one bug does not pass them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODULES = test_loops, test_columns, test_lengths, test_scanning, test_wrapped_se
 
 
 def accepting(refusal: str) -> Callable[[bytes, int], tuple[int, int]]:
-    """Return a check_set that takes what is refused with these words."""
+    """Return a check_set that accepts sets which are refused with these words."""
 
     def check_set(data: bytes, limit: int) -> tuple[int, int]:
         try:
@@ -40,7 +40,7 @@ def accepting(refusal: str) -> Callable[[bytes, int], tuple[int, int]]:
 
 
 def replacing(name: str, **fields: Any) -> Callable[..., Any]:
-    """Return the loop of that name with fields of its result that are always the same."""
+    """Return the loop of that name with some fields of its result fixed."""
     loop = getattr(python, name)
     return lambda *given, **named: loop(*given, **named)._replace(**fields)
 
@@ -103,7 +103,7 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
 
 
 def run_on(loops: object) -> TestResult:
-    """Run the tests of the loops that are examples, up to the first that fails."""
+    """Run the tests of the loops, except properties, up to the first that fails."""
     result = TestResult()
     result.failfast = True
     names = TestLoader().getTestCaseNames
@@ -120,20 +120,20 @@ def run_on(loops: object) -> TestResult:
 
 
 class BrokenLoopsTests(SynchronousTestCase):
-    """Each thing that an implementation can do wrong is noticed."""
+    """Implementations with one bug each."""
 
-    def test_sound(self) -> None:
-        """An implementation that is right passes."""
+    def test_a_sound_implementation_passes(self) -> None:
+        """Otherwise the failures below would prove nothing; more than 40 tests have run."""
         result = run_on(python)
         self.assertTrue(result.wasSuccessful(), result.failures + result.errors)
         self.assertGreater(result.testsRun, 40)
 
-    def test_every_loop(self) -> None:
-        """Every loop is broken at least once."""
+    def test_every_loop_has_a_bug_here(self) -> None:
+        """A loop that is added must be added to the bugs."""
         self.assertEqual({name for broken in BROKEN.values() for name in broken}, set(python.__all__))
 
-    def test_broken(self) -> None:
-        """An implementation that is wrong fails."""
+    def test_each_bug_fails_a_test(self) -> None:
+        """The names of bugs that pass are listed: for them a test is missing."""
         sound = {name: getattr(python, name) for name in python.__all__}
         passed = [what for what, broken in BROKEN.items() if run_on(SimpleNamespace(**sound | broken)).wasSuccessful()]
         self.assertEqual(passed, [])

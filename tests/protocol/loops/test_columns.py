@@ -23,16 +23,16 @@ KEYED = [
 
 @on_each_implementation
 class ColumnTests(LoopsTestCase):
-    """Runs of plain entries, and of keyed ones."""
+    """Columns of runs of plain entries, and of keyed ones."""
 
-    def test_plain(self) -> None:
-        """Plain messages have a value and a place, and nothing else."""
+    def test_plain_messages_have_values_and_ends(self) -> None:
+        """Columns that no message has are None, so that none is built for nothing."""
         data = self.loops.encode_set(PLAIN)
         columns = self.loops.columns_of_set(data)
         self.assertEqual(tuple(columns), ([b"hello", b"", b"world"], None, None, None, [14, 23, 37]))
 
-    def test_keyed(self) -> None:
-        """Keyed messages have the parts that any of them has."""
+    def test_keyed_messages_have_the_columns_of_their_parts(self) -> None:
+        """A column exists if any message of the run has the part; the others have None there."""
         data = self.loops.encode_set(KEYED)
         values, keys, times, headers, stops = self.loops.columns_of_set(data)
         self.assertEqual(values, [b"a", b"b", b"", b"c", b"d"])
@@ -42,8 +42,8 @@ class ColumnTests(LoopsTestCase):
         self.assertEqual(stops, [message.next_position for message in self.loops.decode_set(data).messages])
         self.assertEqual(self.loops.columns_of_set(self.loops.encode_set(KEYED[2:3]))[1:4], ([b""], None, None))
 
-    def test_one_kind(self) -> None:
-        """A run ends where the kind changes, and goes on from any entry."""
+    def test_a_run_ends_where_the_kind_changes(self) -> None:
+        """The next run begins there, at any entry."""
         plain_part, keyed_part = self.loops.encode_set(PLAIN), self.loops.encode_set(KEYED)
         data = plain_part + keyed_part + plain_part
         at = 0
@@ -53,15 +53,15 @@ class ColumnTests(LoopsTestCase):
             at = columns.stops[-1]
         self.assertEqual(at, len(data))
 
-    def test_others(self) -> None:
-        """Entries of other kinds are left to decode_set."""
+    def test_other_kinds_end_a_run(self) -> None:
+        """Wrappers, gaps, tombstones, cut and unknown entries are left to decode_set."""
         tombstone = self.loops.encode_set([Message(None, key=b"k")])
         for entry in (wrapped(b"hello"), gap(9), tombstone, b"", plain(b"hello")[:-1], b"\0\0\0\x05\x63" + bytes(20)):
             self.assertEqual(tuple(self.loops.columns_of_set(entry)), ([], None, None, None, []))
             self.assertEqual(self.loops.columns_of_set(plain(b"x") + entry).values, [b"x"])
 
-    def test_limits(self) -> None:
-        """So many are taken, or so many bytes and the one that exceeds them."""
+    def test_a_run_keeps_its_limits(self) -> None:
+        """Of messages, or of bytes, which the last message may exceed."""
         for messages in (PLAIN * 5, KEYED * 5):
             data = self.loops.encode_set(messages)
             ends = [message.next_position for message in self.loops.decode_set(data).messages]
@@ -69,8 +69,8 @@ class ColumnTests(LoopsTestCase):
                 self.assertEqual(self.loops.columns_of_set(data, 0, limit).stops, ends[:limit])
                 self.assertEqual(self.loops.columns_of_set(data, 0, 100, ends[limit - 1] - 1).stops, ends[:limit])
 
-    def test_damage(self) -> None:
-        """A run ends before an entry in which a byte changed that a checksum covers."""
+    def test_a_run_ends_before_damage(self) -> None:
+        """For a change of any byte that a checksum covers; decode_set reports it."""
         for messages in (PLAIN, KEYED):
             entries = [self.loops.encode_set([message]) for message in messages]
             for number, entry in enumerate(entries):
@@ -81,8 +81,8 @@ class ColumnTests(LoopsTestCase):
 
     @properties
     @given(message_lists, st.integers(1, 5))
-    def test_any_set(self, messages: list[Message], limit: int) -> None:
-        """All runs together are what decode_set makes, but for tombstones."""
+    def test_all_runs_together_equal_decode_set(self, messages: list[Message], limit: int) -> None:
+        """For any messages; tombstones are taken from decode_set."""
         data = self.loops.encode_set(messages)
         at = 0
         for_each: list[tuple[object, ...]] = []

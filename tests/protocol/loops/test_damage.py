@@ -1,4 +1,4 @@
-"""Tests of logd.protocol.loops on sets that are not: every prefix, every single byte changed."""
+"""Tests of logd.protocol.loops on damaged sets: every prefix, every change of a single byte, random bytes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def changes(data: bytes, at: int) -> Iterator[bytes]:
 
 @on_each_implementation
 class PrefixTests(LoopsTestCase):
-    """A set that is cut."""
+    """Sets that are cut."""
 
     @settings(properties, max_examples=50)
     @given(message_lists.filter(bool))
-    def test_every_prefix(self, messages: list[Message]) -> None:
-        """The broker refuses every prefix that is not whole entries; a reader gets those that are whole, no more."""
+    def test_only_whole_entries_of_a_prefix_are_read(self, messages: list[Message]) -> None:
+        """A fetch cuts entries anywhere, so a reader needs them; the broker refuses a set that is cut."""
         whole = self.loops.encode_set(messages)
         ends = [message.next_position for message in self.loops.decode_set(whole).messages]
         for stop in range(len(whole)):
@@ -49,8 +49,8 @@ class PrefixTests(LoopsTestCase):
             else:
                 self.assertRaises(InvalidMessage, self.loops.check_set, prefix, 1000)
 
-    def test_every_prefix_of_a_wrapper(self) -> None:
-        """A wrapper is refused unless it is whole."""
+    def test_a_wrapper_is_refused_unless_it_is_whole(self) -> None:
+        """For every prefix; a reader gets the message before the wrapper."""
         for stop in range(1, len(WRAPPER)):
             self.assertRaises(InvalidMessage, self.loops.check_set, HELLO_0 + WRAPPER[:stop], 1000)
             self.assertEqual(self.loops.decode_set(HELLO_0 + WRAPPER[:stop]).messages, [Message(b"hello")])
@@ -58,10 +58,10 @@ class PrefixTests(LoopsTestCase):
 
 @on_each_implementation
 class SingleByteTests(LoopsTestCase):
-    """A set with one byte changed."""
+    """Sets with one changed byte."""
 
     def assert_detected(self, damaged: bytes) -> None:
-        """Check that the broker refuses it and that a reader of the whole set notices."""
+        """Check that the broker refuses a set, and that a reader of the whole set notices."""
         try:
             self.loops.check_set(damaged, 1000)
         except (InvalidMessage, MessageTooLarge):
@@ -71,8 +71,8 @@ class SingleByteTests(LoopsTestCase):
         decoded = self.loops.decode_set(damaged)
         self.assertTrue(decoded.error is not None or decoded.consumed != len(damaged), damaged.hex())
 
-    def test_every_change(self) -> None:
-        """Every change of every byte of every kind of entry is detected, but for those that the next tests state."""
+    def test_every_change_of_a_byte_is_detected(self) -> None:
+        """In every kind of entry, with the exceptions that the next tests state."""
         for data in (HELLO_0, HELLO_1, KEYED, TOMBSTONE, WRAPPER):
             for at in range(len(data)):
                 if at == ATTRIBUTES_AT and data[MAGIC_AT] == 1:
@@ -85,8 +85,8 @@ class SingleByteTests(LoopsTestCase):
 
     @settings(properties, max_examples=300)
     @given(message_lists.filter(bool), st.data())
-    def test_any_set(self, messages: list[Message], data: st.DataObject) -> None:
-        """The same of sets of any messages."""
+    def test_a_change_in_any_set_is_detected(self, messages: list[Message], data: st.DataObject) -> None:
+        """In sets of any messages, with the exception of magic 0 and 2."""
         whole = self.loops.encode_set(messages)
         at = data.draw(st.integers(0, len(whole) - 1))
         change = data.draw(st.integers(1, 255))
@@ -94,11 +94,11 @@ class SingleByteTests(LoopsTestCase):
         assume(not (at in magics and change == 2))
         self.assert_detected(whole[:at] + bytes((whole[at] ^ change,)) + whole[at + 1 :])
 
-    def test_attributes_of_magic_1(self) -> None:
-        """No checksum covers the attributes of magic 1: the broker sees a change of them by the payload alone.
+    def test_wrapper_attributes_are_checked_by_the_payload(self) -> None:
+        """No checksum covers the attributes of magic 1, so that only the payload can show a change.
 
-        It refuses a payload that cannot be of the codec claimed, and a reader takes that for corrupt. Both ignore the
-        upper bits, and take a wrapper's payload as it is where it claims no codec.
+        The broker refuses a payload that cannot be of the claimed codec, and a reader takes it for corrupt. Both ignore
+        the upper bits, and take the payload as it is where no codec is claimed.
         """
         for changed in changes(HELLO_1, ATTRIBUTES_AT):
             decoded = self.loops.decode_set(changed)
@@ -121,8 +121,8 @@ class SingleByteTests(LoopsTestCase):
             else:
                 self.assertIsNotNone(decoded.error)
 
-    def test_magic_0_and_2_share_their_checksum(self) -> None:
-        """The checksum of magic 0 and 2 stands in one place over the same bytes, and does not cover the magic.
+    def test_magic_0_and_2_have_the_same_checksum(self) -> None:
+        """It stands in one place over the same bytes, and does not cover the magic.
 
         So a magic 2 that becomes 0 is a sound magic-0 message whose payload begins with the fields; the other way
         round it is detected unless the payload happens to be such fields.
@@ -134,8 +134,8 @@ class SingleByteTests(LoopsTestCase):
             plain = self.loops.encode_set([Message(payload)])
             self.assert_detected(plain[:MAGIC_AT] + b"\x02" + plain[MAGIC_AT + 1 :])
 
-    def test_body_of_a_gap(self) -> None:
-        """Behind its first nine bytes a gap may hold anything: a change there means nothing."""
+    def test_the_body_of_a_gap_may_hold_anything(self) -> None:
+        """Only its first nine bytes are written and checked; the rest may be a hole in the file."""
         gap = encode_gap(20) + bytes(11)
         for at in range(len(gap)):
             for changed in changes(gap, at):
@@ -149,12 +149,12 @@ class SingleByteTests(LoopsTestCase):
 
 @on_each_implementation
 class AnyBytesTests(LoopsTestCase):
-    """Bytes from anywhere."""
+    """Random bytes, and strange bodies under a checksum that holds."""
 
     @settings(properties, max_examples=300)
     @given(st.binary(max_size=80), st.integers(0, 20))
-    def test_never_a_crash(self, data: bytes, position: int) -> None:
-        """Random bytes are refused by the broker or sound, and a reader stops within them."""
+    def test_random_bytes_are_refused_or_read(self, data: bytes, position: int) -> None:
+        """Nothing else is raised, and a reader never goes beyond their end."""
         for noise in (data, HELLO_0 + data, KEYED + data):
             with contextlib.suppress(InvalidMessage, MessageTooLarge):
                 self.loops.check_set(noise, 1000)
@@ -163,8 +163,8 @@ class AnyBytesTests(LoopsTestCase):
 
     @settings(properties, max_examples=300)
     @given(message_lists.filter(bool), st.data())
-    def test_what_the_broker_takes_can_be_read(self, messages: list[Message], data: st.DataObject) -> None:
-        """A magic-2 body with a true checksum, however strange, is refused by the broker exactly if a reader fails."""
+    def test_a_body_that_the_broker_takes_can_be_read(self, messages: list[Message], data: st.DataObject) -> None:
+        """The broker refuses a strange magic-2 body exactly when a reader fails: else it would stop every consumer."""
         whole = self.loops.encode_set(messages)
         body = bytearray(whole[9:] + bytes(14))
         for _ in range(data.draw(st.integers(1, 3))):

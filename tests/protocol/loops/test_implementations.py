@@ -1,4 +1,4 @@
-"""Tests of logd.protocol.loops itself: the one place that chooses an implementation."""
+"""Tests of logd.protocol.loops itself, the only place that chooses an implementation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.protocol.loops.test_damage import PrefixTests
 
 
 def loaded(**environment: str) -> subprocess.CompletedProcess[str]:
-    """Load the loops in a process of their own, and print the name of the implementation."""
+    """Run a process that loads the loops and prints the name of the implementation."""
     program = "from logd.protocol import loops; print(loops.IMPLEMENTATION)"
     given = {name: value for name, value in os.environ.items() if name != "LOGD_LOOPS"}
     return subprocess.run(
@@ -27,37 +27,37 @@ def loaded(**environment: str) -> subprocess.CompletedProcess[str]:
 
 
 class ChoiceTests(SynchronousTestCase):
-    """LOGD_LOOPS names the implementation."""
+    """The choice of the implementation by LOGD_LOOPS."""
 
-    def test_named(self) -> None:
-        """The implementation in Python is there under its name, and is used where none is named."""
+    def test_python_is_the_default_implementation(self) -> None:
+        """It is also used under its name, and with an empty variable."""
         for environment in ({}, {"LOGD_LOOPS": ""}, {"LOGD_LOOPS": "python"}):
             self.assertEqual(loaded(**environment).stdout, "python\n")
 
-    def test_unknown(self) -> None:
-        """A name of no implementation is an error that says so, never another implementation."""
+    def test_an_unknown_implementation_is_an_error(self) -> None:
+        """Another implementation must not be used silently: a benchmark would measure the wrong one."""
         result = loaded(LOGD_LOOPS="fast")
         self.assertIn("ImportError: LOGD_LOOPS is 'fast'", result.stderr)
         self.assertNotEqual(result.returncode, 0)
 
-    def test_in_use(self) -> None:
-        """The loops that everybody calls are those of the implementation in use, every one of them."""
+    def test_the_module_exports_the_chosen_loops(self) -> None:
+        """Every loop, so that two implementations are never mixed."""
         chosen = IMPLEMENTATIONS[loops.IMPLEMENTATION]
         for name in chosen.__all__:
             self.assertIs(getattr(loops, name), getattr(chosen, name))
 
-    def test_complete(self) -> None:
-        """Each implementation has every loop."""
+    def test_each_implementation_has_every_loop(self) -> None:
+        """A missing loop would be noticed only at its first call."""
         functions = {name for name in loops.__all__ if name.islower()}
         for implementation in IMPLEMENTATIONS.values():
             self.assertEqual(set(implementation.__all__), functions)
 
 
 class EachTests(SynchronousTestCase):
-    """The tests of the loops run on each implementation."""
+    """The decorator that runs tests on each implementation."""
 
-    def test_one_class_for_each(self) -> None:
-        """Beside a class of tests stands one for each further implementation, which calls that one."""
+    def test_each_implementation_gets_a_class_of_tests(self) -> None:
+        """It is in the module beside the decorated class, where trial finds it."""
         other = type(sys)("other")
         self.patch(implementations, "IMPLEMENTATIONS", {**IMPLEMENTATIONS, "other": other})
         module = sys.modules[__name__]
@@ -68,16 +68,16 @@ class EachTests(SynchronousTestCase):
         self.assertTrue(issubclass(made, cases))
         self.assertIs(made.loops, other)
 
-    def test_names(self) -> None:
-        """The implementation in Python is tested under the plain name."""
+    def test_python_is_tested_under_the_plain_name(self) -> None:
+        """So that the name of a failing test is that in the file."""
         self.assertEqual(PrefixTests.loops, IMPLEMENTATIONS["python"])
 
 
 class ImportTests(SynchronousTestCase):
-    """The loops are called through the module that chooses."""
+    """Imports of the loops in the project's modules."""
 
-    def test_no_names(self) -> None:
-        """No other module of the project imports a loop, or an implementation, by name."""
+    def test_no_module_imports_a_loop_by_name(self) -> None:
+        """Loops are called through the module, so that tests and LOGD_LOOPS can replace them."""
         wrong = [
             module.name
             for module in read_tree(Path(__file__).resolve().parents[3])
@@ -85,8 +85,8 @@ class ImportTests(SynchronousTestCase):
         ]
         self.assertEqual(wrong, [])
 
-    def test_one_layout(self) -> None:
-        """No other module than that of the layout packs or unpacks the head of an entry."""
+    def test_only_one_module_knows_the_layout(self) -> None:
+        """A change of the format is made in logd.protocol.entry; no other module packs or unpacks a head."""
         wrong = [
             module.name
             for module in read_tree(Path(__file__).resolve().parents[3])

@@ -1,4 +1,4 @@
-"""Tests of the loops that go by lengths and heads alone."""
+"""Tests of the loops that use only lengths and heads."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ DATA = b"".join(LOG)
 
 @on_each_implementation
 class EndTests(LoopsTestCase):
-    """The places where entries end."""
+    """The ends of entries."""
 
-    def test_every_end(self) -> None:
-        """Each entry's end is told, from any entry on."""
+    def test_every_entrys_end_is_found(self) -> None:
+        """From any entry on, in bytes and in a memoryview."""
         self.assertEqual(self.loops.ends_of_set(DATA), ENDS)
         self.assertEqual(self.loops.ends_of_set(memoryview(DATA), ENDS[1]), ENDS[2:])
         self.assertEqual(self.loops.ends_of_set(b""), [])
 
-    def test_cut_off(self) -> None:
-        """The end of an entry that is cut off is told once its length is there."""
+    def test_the_end_of_a_cut_entry_is_found(self) -> None:
+        """Its four bytes of length are enough, so that a reader knows how much is missing."""
         for size in range(len(DATA)):
             begun = sum(start + 4 <= size for start in [0, *ENDS[:-1]])
             self.assertEqual(self.loops.ends_of_set(DATA[:size]), ENDS[:begun])
 
-    def test_nonsense(self) -> None:
-        """A length that no entry has is the end."""
+    def test_an_impossible_length_ends_the_list(self) -> None:
+        """No entry has a length of 4 or less, and a negative one would lead back."""
         for length in (4, 0, -1, -(1 << 31)):
             data = DATA + length.to_bytes(4, "big", signed=True) + bytes(50)
             self.assertEqual(self.loops.ends_of_set(data), ENDS)
@@ -36,10 +36,10 @@ class EndTests(LoopsTestCase):
 
 @on_each_implementation
 class HeadTests(LoopsTestCase):
-    """Entries by their heads."""
+    """The heads of entries."""
 
-    def test_every_head(self) -> None:
-        """Index, size and time of each entry are told, damaged or not."""
+    def test_every_entrys_head_is_found(self) -> None:
+        """With index, size and time; a damaged payload does not matter, since no checksum is computed."""
         starts = [0, *ENDS[:-1]]
         heads = [(at, len(entry), time) for at, entry, time in zip(starts, LOG, [-1, -1, 50, -1, 40, -1], strict=True)]
         self.assertEqual(self.loops.heads_of_set(DATA), heads)
@@ -47,15 +47,15 @@ class HeadTests(LoopsTestCase):
         damaged = DATA[: len(LOG[0]) - 1] + b"!" + DATA[len(LOG[0]) :]
         self.assertEqual(self.loops.heads_of_set(damaged), heads)
 
-    def test_cut_off(self) -> None:
-        """An entry that is cut off is told if its head is there."""
+    def test_the_head_of_a_cut_entry_is_found(self) -> None:
+        """If all of the head is there, which is longer with some magics."""
         for entry, head_bytes in ((LOG[0], 9), (LOG[1], 10), (LOG[2], 22), (LOG[3], 9)):
             for size in range(len(entry)):
                 found = self.loops.heads_of_set(LOG[5] + entry[:size])
                 self.assertEqual(len(found), 2 if size >= head_bytes else 1)
 
-    def test_nonsense(self) -> None:
-        """A head that no entry has is the end."""
+    def test_an_impossible_head_ends_the_list(self) -> None:
+        """By its length, its magic, or both together."""
         for head in ("00000004 00 00000000", "00000010 63 00000000", "fffffff6 00 00000000", "00000012 02 00000000"):
             self.assertEqual(len(self.loops.heads_of_set(DATA + bytes.fromhex(head) + bytes(50))), len(LOG))
 
@@ -64,8 +64,8 @@ class HeadTests(LoopsTestCase):
 class SliceEndTests(LoopsTestCase):
     """The ends of slices."""
 
-    def test_bounds(self) -> None:
-        """A slice ends behind so many entries, or behind the first that makes it longer than so many bytes."""
+    def test_a_slice_keeps_its_bounds(self) -> None:
+        """It ends behind a number of entries, or behind the entry that exceeds the number of bytes."""
         data = self.loops.encode_set([Message(bytes(size)) for size in range(20)])
         self.assertEqual(self.loops.slice_end(data, 0, 1, 1000), 9)
         self.assertEqual(self.loops.slice_end(data, 0, 3, 1000), 9 + 10 + 11)
@@ -73,8 +73,8 @@ class SliceEndTests(LoopsTestCase):
         self.assertEqual(self.loops.slice_end(data, 9, 100, 9), 9 + 10)
         self.assertEqual(self.loops.slice_end(data, 0, 100, 1000), len(data))
 
-    def test_nonsense(self) -> None:
-        """A slice with a length that cannot be is all the rest."""
+    def test_an_impossible_length_makes_a_slice_of_the_rest(self) -> None:
+        """The check of that slice then refuses it, with the reason."""
         for length in (0, -1, -(1 << 31)):
             data = DATA + length.to_bytes(4, "big", signed=True) + bytes(50)
             self.assertEqual(self.loops.slice_end(data, 0, 100, 1000), len(data))

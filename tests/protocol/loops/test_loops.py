@@ -1,4 +1,4 @@
-"""Tests of logd.protocol.loops on sets that are sound."""
+"""Tests of logd.protocol.loops on sound sets, refused ones, and tails."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ GAP = bytes.fromhex("000000057f512e2b93")
 TIME = 1320969600000
 KEYED_MESSAGE = Message(b"hello", key=b"k", timestamp=TIME, headers=[("server", b"web1")])
 
-#: A segment written by the system of 2011, where the folder beside the project has it.
+#: A segment written by Kafka in 2011, which is not part of the project; the test is skipped without it.
 OLD_SEGMENT = Path(__file__).resolve().parents[4] / "shared" / "data" / "magic0-segment.log"
 
 
 @on_each_implementation
 class GoldenTests(LoopsTestCase):
-    """The bytes that are fixed."""
+    """Entries whose bytes are fixed."""
 
-    def test_encode(self) -> None:
-        """Plain payloads become magic 0; a key, a time or a header makes magic 2."""
+    def test_messages_get_the_smallest_magic(self) -> None:
+        """Plain payloads become magic 0, which clients of 0.7 read; a key, time or header makes magic 2."""
         self.assertEqual(self.loops.encode_set([Message(b"hello")]), HELLO_0)
         self.assertEqual(self.loops.encode_set([KEYED_MESSAGE]), KEYED)
         self.assertEqual(self.loops.encode_set([Message(None, key=b"k", timestamp=TIME)]), TOMBSTONE)
 
-    def test_decode(self) -> None:
-        """Each vector gives its message, and a gap none."""
+    def test_each_vector_gives_its_message(self) -> None:
+        """With its id and next position; a gap gives none, and is counted."""
         data = HELLO_0 + HELLO_1 + GAP + KEYED + TOMBSTONE
         decoded = self.loops.decode_set(data, 1000, topic="t", partition=4)
         tombstone = Message(None, key=b"k", timestamp=TIME)
@@ -51,19 +51,19 @@ class GoldenTests(LoopsTestCase):
         self.assertEqual({(message.topic, message.partition) for message in decoded.messages}, {("t", 4)})
         self.assertEqual(decoded[1:], (1000 + len(data), len(data), 1, 9, None, -1, 0, None))
 
-    def test_check(self) -> None:
-        """A set is counted, and the newest time in it found."""
+    def test_a_check_counts_entries_and_finds_the_newest_time(self) -> None:
+        """Messages without a time have none to give."""
         self.assertEqual(self.loops.check_set(HELLO_0 + HELLO_1, 5), (2, -1))
         self.assertEqual(self.loops.check_set(KEYED + HELLO_1 + TOMBSTONE, 50), (3, TIME))
         self.assertEqual(self.loops.check_set(memoryview(KEYED + HELLO_0), 50), (2, TIME))
 
-    def test_overhead_is_nine_bytes(self) -> None:
-        """A magic-0 message takes nine bytes more than its payload: four of length, one of magic, four of checksum."""
+    def test_a_plain_message_takes_nine_bytes_of_overhead(self) -> None:
+        """Four of length, one of magic, four of checksum, for payloads of any size."""
         for size in (0, 1, 200, 70_000):
             self.assertEqual(len(self.loops.encode_set([Message(bytes(size))])), size + 9)
 
-    def test_segment_of_2011(self) -> None:
-        """A segment file that Kafka wrote in 2011 reads whole."""
+    def test_a_segment_of_2011_reads_whole(self) -> None:
+        """Its messages are encoded to the same bytes again."""
         if not OLD_SEGMENT.exists():
             raise SkipTest(f"the segment of 2011 is not part of the project, and not at {OLD_SEGMENT}")
         data = OLD_SEGMENT.read_bytes()
@@ -80,8 +80,8 @@ class RoundTripTests(LoopsTestCase):
 
     @properties
     @given(message_lists, st.integers(0, 1 << 50))
-    def test_round_trip(self, messages: list[Message], position: int) -> None:
-        """Messages come back equal, each where the one before it ended."""
+    def test_messages_come_back_as_they_were(self, messages: list[Message], position: int) -> None:
+        """Each has its id where the one before it ended, from any position on."""
         data = self.loops.encode_set(messages)
         decoded = self.loops.decode_set(data, position)
         self.assertEqual(decoded.messages, messages)
@@ -90,8 +90,8 @@ class RoundTripTests(LoopsTestCase):
 
     @properties
     @given(st.lists(message_lists, max_size=4), st.integers(1, 5))
-    def test_resumed(self, lists: list[list[Message]], limit: int) -> None:
-        """Decoding a few entries at a time gives what decoding at once gives."""
+    def test_decoding_in_steps_equals_decoding_at_once(self, lists: list[list[Message]], limit: int) -> None:
+        """In steps of any size, over gaps between the sets."""
         data = encode_gap(9).join([self.loops.encode_set(messages) for messages in lists])
         got: list[Message] = []
         position, begin, gaps = 7, 0, 0
@@ -105,16 +105,16 @@ class RoundTripTests(LoopsTestCase):
         self.assertEqual(list(map(tuple, got)), list(map(tuple, self.loops.decode_set(data, 7).messages)))
         self.assertEqual(gaps, max(len(lists) - 1, 0))
 
-    def test_collector_is_left_as_it_was(self) -> None:
-        """Decoding much pauses the garbage collector, and gives it back on or off as it was."""
+    def test_decoding_leaves_the_garbage_collector_as_it_was(self) -> None:
+        """It is paused while many messages are made; an application may have turned it off itself."""
         self.addCleanup(gc.enable)
         for switch, on in ((gc.disable, False), (gc.enable, True)):
             switch()
             self.loops.decode_set(HELLO_0 * 1000)
             self.assertIs(gc.isenabled(), on)
 
-    def test_other_buffers(self) -> None:
-        """A bytearray or memoryview is decoded to bytes all the same."""
+    def test_payloads_of_other_buffers_are_bytes(self) -> None:
+        """From a bytearray or a memoryview, which may change later."""
         for buffer in (bytearray(HELLO_0), memoryview(HELLO_0)):
             payload = self.loops.decode_set(buffer).messages[0].payload  # more is taken than promised
             self.assertIs(type(payload), bytes)
@@ -122,10 +122,10 @@ class RoundTripTests(LoopsTestCase):
 
 @on_each_implementation
 class CheckTests(LoopsTestCase):
-    """Sets that a producer may not send."""
+    """Sets that the broker refuses."""
 
-    def test_refused(self) -> None:
-        """Nothing, gaps, unknown magic, short lengths and bytes left over each say what they are."""
+    def test_each_bad_set_is_refused_with_its_reason(self) -> None:
+        """Empty sets, gaps, unknown magics, short lengths, bytes left over, and wrong checksums."""
         for data, why in (
             (b"", "empty"),
             (HELLO_0 + GAP, "may not send gaps"),
@@ -143,15 +143,15 @@ class CheckTests(LoopsTestCase):
             error = self.assertRaises(InvalidMessage, self.loops.check_set, data, 1000)
             self.assertIn(why, str(error))
 
-    def test_message_limit(self) -> None:
-        """The limit counts what is behind the checksum, and names both sizes."""
+    def test_a_message_above_the_limit_is_refused_with_its_size(self) -> None:
+        """The bytes behind the checksum count; the error names the size and the limit."""
         for data, size in ((HELLO_0, 5), (HELLO_1, 5), (KEYED, 32)):
             self.loops.check_set(HELLO_0 + data, size)
             error = self.assertRaises(MessageTooLarge, self.loops.check_set, data, size - 1)
             self.assertIn(f"{size} bytes, {size - 1} are allowed", str(error))
 
-    def test_fields_of_magic_2(self) -> None:
-        """Fields out of range are refused although the checksum holds, and decoding refuses the same."""
+    def test_fields_out_of_range_are_refused(self) -> None:
+        """The checksum holds, so that only the fields show it; decode_set must refuse the same bodies."""
         fixed = bytes.fromhex("00 000001338fec7c00 00000001 6b 00")
         for body in (
             b"\x01" + fixed[1:],  # an attribute that has no meaning
@@ -170,24 +170,24 @@ class CheckTests(LoopsTestCase):
 
 @on_each_implementation
 class TailTests(LoopsTestCase):
-    """Bytes that end inside an entry."""
+    """Sets that end inside an entry."""
 
-    def test_needed(self) -> None:
-        """The whole size of the entry is told as soon as its length is there."""
+    def test_a_cut_entry_tells_its_whole_size(self) -> None:
+        """Once its length is there: a consumer asks for as many bytes the next time."""
         for cut, needed in ((3, 0), (4, 14), (5, 14), (13, 14)):
             decoded = self.loops.decode_set(HELLO_1 + HELLO_0[:cut], 5)
             self.assertEqual((len(decoded.messages), decoded.consumed, decoded.position), (1, 15, 20))
             self.assertEqual((decoded.needed, decoded.error), (needed, None))
 
-    def test_nonsense_is_an_error_at_once(self) -> None:
-        """A length or magic of no entry is not waited for."""
+    def test_an_impossible_head_is_an_error_at_once(self) -> None:
+        """A consumer must not wait for the rest of an entry that cannot exist."""
         for tail in ("00000004", "ffffffff", "0000000a03", "0000001202", "0000000501"):
             decoded = self.loops.decode_set(HELLO_0 + bytes.fromhex(tail))
             assert decoded.error is not None
             self.assertEqual((decoded.error.position, decoded.needed, decoded.error_end), (14, 0, -1))
 
-    def test_gap_beyond_the_end(self) -> None:
-        """Nine bytes of a gap are enough: the position jumps behind it, beyond the bytes that are here."""
+    def test_nine_bytes_of_a_gap_are_enough(self) -> None:
+        """The position jumps behind the gap, beyond the bytes at hand: a gap may have gigabytes."""
         gap = encode_gap(1000)
         decoded = self.loops.decode_set(HELLO_0 + gap + bytes(7), 50)
         self.assertEqual(decoded[1:], (1064, 30, 1, 1000, None, -1, 0, None))
@@ -196,5 +196,5 @@ class TailTests(LoopsTestCase):
 
 
 def entry(body: bytes) -> bytes:
-    """Return a magic-2 entry of any body under a checksum that holds."""
+    """Return a magic-2 entry of any body with a right checksum."""
     return (len(body) + 5).to_bytes(4, "big") + b"\x02" + crc32(body).to_bytes(4, "big") + body

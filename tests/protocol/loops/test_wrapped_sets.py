@@ -18,7 +18,7 @@ from tests.protocol.loops.test_loops import GAP, HELLO_0, HELLO_1
 
 
 def all_slices(twin: Any, data: bytes, position: int = 0, **limits: int) -> tuple[list[tuple[object, ...]], int]:
-    """Return all messages of ``data``, decoded in slices, and the most that came at a time."""
+    """Return all messages of ``data``, decoded in slices, and the largest number of messages in a slice."""
     found: list[tuple[object, ...]] = []
     most = at = 0
     wrapper = None
@@ -37,10 +37,10 @@ def all_slices(twin: Any, data: bytes, position: int = 0, **limits: int) -> tupl
 
 @on_each_implementation
 class WrapperTests(LoopsTestCase):
-    """The inside of a wrapper, which a consumer judges."""
+    """The inside of wrappers, which only consumers check."""
 
     def assert_wrong(self, inner: bytes, why: str) -> None:
-        """Check that a wrapper of ``inner`` is wrong as a whole, after the message before it."""
+        """Check that all of a wrapper of ``inner`` is refused, behind the message before it."""
         data = HELLO_0 + encode_wrapper("gzip", inner) + HELLO_0
         decoded = self.loops.decode_set(data, 100)
         self.assertEqual(decoded.messages, [Message(b"hello")])
@@ -49,21 +49,21 @@ class WrapperTests(LoopsTestCase):
         self.assertEqual((decoded.error.position, decoded.position), (114, 114))
         self.assertEqual((decoded.consumed, decoded.error_end), (14, 100 + len(data) - 14))
 
-    def test_wrong_inside(self) -> None:
-        """A wrapper in a wrapper, a gap, a bad checksum and a set cut short each make the whole wrapper wrong."""
+    def test_a_wrapper_with_a_bad_entry_is_refused_whole(self) -> None:
+        """Positions count back from its end, so that a part of its messages would have wrong ones."""
         self.assert_wrong(HELLO_0 + encode_wrapper("zstd", HELLO_0), "inside a wrapper")
         self.assert_wrong(HELLO_0 + GAP, "magic 127")
         self.assert_wrong(HELLO_0 + HELLO_0[:-1] + b"!", "checksum")
         self.assert_wrong(HELLO_0 + HELLO_0[:-1], "cut short")
 
-    def test_nothing_inside(self) -> None:
-        """A wrapper of no messages is passed over."""
+    def test_an_empty_wrapper_is_passed_over(self) -> None:
+        """A reader goes on with the entry behind it, and does not wait."""
         data = encode_wrapper("gzip", b"") + HELLO_0
         decoded = self.loops.decode_set(data)
         self.assertEqual((decoded.messages, decoded.consumed), ([Message(b"hello")], len(data)))
 
-    def test_many_wrappers(self) -> None:
-        """Wrappers that are large together end the call once the bytes exceed its limit."""
+    def test_several_wrappers_keep_the_limit_of_bytes(self) -> None:
+        """The limit counts expanded bytes; the messages of all calls together are those of the whole."""
         wrapper = encode_wrapper("gzip", HELLO_0 * 100)
         decoded = self.loops.decode_set(wrapper * 3, limit_bytes=2000)
         self.assertLess(len(decoded.messages), 200)
@@ -73,10 +73,10 @@ class WrapperTests(LoopsTestCase):
 
 @on_each_implementation
 class BoundTests(LoopsTestCase):
-    """The bounds of what a wrapper may become, in all and at a time."""
+    """Bounds of an expanded wrapper, as a whole and for one call."""
 
-    def test_bytes(self) -> None:
-        """More bytes than are allowed is an error that names the setting and the place to go on at; not damage."""
+    def test_too_many_bytes_are_refused_with_the_setting(self) -> None:
+        """It is not the error of damage; it has the position behind the wrapper, where a reader may go on."""
         wrapper = encode_wrapper("gzip", HELLO_0 * 100)
         decoded = self.loops.decode_set(HELLO_0 + wrapper, 50, max_decompressed=1399)
         self.assertEqual((len(decoded.messages), decoded.position, decoded.consumed), (1, 64, 14))
@@ -86,8 +86,8 @@ class BoundTests(LoopsTestCase):
         self.assertIn("max_decompressed = 1399", str(error))
         self.assertIsNone(self.loops.decode_set(wrapper, max_decompressed=1400).error)
 
-    def test_messages(self) -> None:
-        """More messages than are allowed is such an error too."""
+    def test_too_many_messages_are_refused_with_the_setting(self) -> None:
+        """The bytes may be few: an empty message takes nine, and an object takes more."""
         wrapper = encode_wrapper("gzip", HELLO_0 * 100)
         decoded = self.loops.decode_set(wrapper, 50, max_decompressed_messages=99)
         error = decoded.error
@@ -97,13 +97,13 @@ class BoundTests(LoopsTestCase):
         )
         self.assertEqual(decoded.messages, [])
 
-    def test_just_as_many(self) -> None:
-        """A wrapper of as many messages as are allowed is read."""
+    def test_as_many_messages_as_allowed_are_read(self) -> None:
+        """The bound itself is allowed."""
         decoded = self.loops.decode_set(encode_wrapper("gzip", HELLO_0 * 100), max_decompressed_messages=100)
         self.assertEqual((len(decoded.messages), decoded.error, decoded.wrapper), (100, None, None))
 
-    def test_slices(self) -> None:
-        """However small the slices, of messages or bytes, the messages and their places are those of the whole."""
+    def test_slices_equal_the_whole(self) -> None:
+        """Messages and positions do not depend on the slices, of any number of messages or bytes."""
         messages = [
             Message(b"x" * (n % 7), key=b"k" if n % 3 else None, headers=[("h", b"v")] * (n % 2)) for n in range(40)
         ]
@@ -122,16 +122,16 @@ class BoundTests(LoopsTestCase):
             self.assertEqual(got, whole, limits)
             self.assertLessEqual(most, limits.get("limit", 8))
 
-    def test_start_inside_in_slices(self) -> None:
-        """Messages before the position to start at are passed over in slices too, and never made."""
+    def test_slices_begin_at_any_message_of_a_wrapper(self) -> None:
+        """Messages before the starting position are passed over, in slices as in one call."""
         data = HELLO_0 + encode_wrapper("zstd", self.loops.encode_set([Message(b"%09d" % (n * n)) for n in range(200)]))
         whole = self.loops.decode_set(data).messages
         for index in (0, 1, 2, 100, 200):
             got, _ = all_slices(self.loops, data, start_at=whole[index].id, limit=3)
             self.assertEqual(got, [tuple(each) for each in whole[index:]])
 
-    def test_damage_at_the_end(self) -> None:
-        """A wrapper that is damaged behind many sound messages hands none of them over, in slices neither."""
+    def test_damage_at_a_wrappers_end_refuses_all_of_it(self) -> None:
+        """In slices too: no message may be delivered before the last one is checked."""
         data = encode_wrapper("gzip", HELLO_0 * 500 + HELLO_0[:-1] + b"!")
         wrapper = None
         for _ in range(100):
@@ -145,10 +145,10 @@ class BoundTests(LoopsTestCase):
 
 
 class BoundedWorkTests(SynchronousTestCase):
-    """The bounds of the implementation in Python, seen from inside."""
+    """The work of the implementation in Python, counted inside."""
 
-    def test_messages_are_not_made(self) -> None:
-        """More messages than are allowed is an error before any message is made."""
+    def test_no_message_is_made_beyond_the_bound(self) -> None:
+        """They are counted before the first is made; objects are what costs memory."""
         wrapper = encode_wrapper("gzip", HELLO_0 * 100)
         self.patch(OpenWrapper, "_messages", lambda *_: self.fail("messages are made"))
         decoded = loops.decode_set(wrapper, 50, max_decompressed_messages=99)
@@ -159,8 +159,8 @@ class BoundedWorkTests(SynchronousTestCase):
         )
         self.assertEqual(decoded.messages, [])
 
-    def test_work_is_bounded(self) -> None:
-        """No call checks or makes more than a few times its limit, whatever the wrapper is."""
+    def test_no_call_does_more_than_a_few_times_its_limit(self) -> None:
+        """A call runs in the reactor's thread; 10,000 messages in few bytes must not hold it up."""
         counted: list[int] = []
 
         def counting(data: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Tests of check_set on wrappers: compressed bytes that cannot be of their codec are refused, and no others."""
+"""Tests of check_set on wrappers: only compressed bytes that cannot be of their codec are refused."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def wrapper(attributes: int, payload: bytes) -> bytes:
 
 @on_each_implementation
 class CodecTests(LoopsTestCase):
-    """A wrapper whose compressed bytes cannot be of its codec."""
+    """The first compressed bytes of wrappers, against the codec that their attributes claim."""
 
-    def test_sound(self) -> None:
-        """Everything that the codecs make is let through, an empty set and raw snappy as well."""
+    def test_bytes_of_each_codec_are_accepted(self) -> None:
+        """Also of an empty set, raw snappy, and zstd behind a frame to skip."""
         for inner in (b"", HELLO_0, HELLO_0 * 1000, KEYED * 3):
             for codec in ("gzip", "snappy", "zstd"):
                 self.assertEqual(self.loops.check_set(encode_wrapper(codec, inner), 1_000_000), (1, -1))
@@ -43,12 +43,12 @@ class CodecTests(LoopsTestCase):
     @given(st.lists(st.binary(max_size=300), min_size=1, max_size=60))
     @settings(properties, max_examples=200)
     def test_raw_snappy_is_never_refused(self, payloads: list[bytes]) -> None:
-        """Whatever a raw block of snappy holds, it passes."""
+        """It has no magic number, so that few first bytes can be excluded."""
         block = bytes(cramjam.snappy.compress_raw(self.loops.encode_set([Message(payload) for payload in payloads])))
         self.assertEqual(self.loops.check_set(wrapper(2, block), 1_000_000), (1, -1))
 
-    def test_refused(self) -> None:
-        """Any other first bytes are refused, and the reason names the codec and the bytes."""
+    def test_bytes_of_another_codec_are_refused(self) -> None:
+        """Consumers could not read such a wrapper; the error names the place, the codec and the bytes."""
         for number, codec in ((1, "gzip"), (2, "snappy"), (3, "zstd")):
             others = [encode_wrapper(other, HELLO_0)[10:] for other in ("gzip", "snappy", "zstd") if other != codec]
             for payload in (HELLO_0, HELLO_1, b"hello", b"plain text", zlib.compress(HELLO_0), b"", b"\x1f", *others):
@@ -58,8 +58,8 @@ class CodecTests(LoopsTestCase):
                 self.assertIn(f"attributes say {codec}", str(error))
                 self.assertIn(payload[:8].hex() or "nothing", str(error))
 
-    def test_other_bits(self) -> None:
-        """The upper bits of the attributes mean nothing, and without a codec any payload goes."""
+    def test_the_upper_bits_of_attributes_mean_nothing(self) -> None:
+        """As in 0.7; without a codec in the lower bits any payload is accepted."""
         self.assertRaises(InvalidMessage, self.loops.check_set, wrapper(0xF1, b"hello"), 1000)
         self.assertEqual(self.loops.check_set(wrapper(0xF1, encode_wrapper("gzip", HELLO_0)[10:]), 1000), (1, -1))
         self.assertEqual(self.loops.check_set(wrapper(0xFC, b"hello"), 1000), (1, -1))

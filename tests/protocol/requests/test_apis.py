@@ -8,18 +8,18 @@ from logd.protocol.requests.apis import LEGACY_APIS, LEGACY_BY_NUMBER, NATIVE_AP
 
 
 class ApiTests(SynchronousTestCase):
-    """Every row."""
+    """Every row of the table."""
 
-    def test_numbers(self) -> None:
-        """Each request has a number of its own: 0.7's five, ours from 16 on, and 32 and above are kept free."""
+    def test_each_request_has_a_number_of_its_own(self) -> None:
+        """Requests of 0.7 have 0 to 4, native ones 16 to 31; higher numbers are kept free."""
         self.assertEqual([api.number for api in LEGACY_APIS], list(range(5)))
         self.assertEqual(len(NATIVE_BY_NUMBER), len(NATIVE_APIS))
         self.assertEqual(set(LEGACY_BY_NUMBER) & set(NATIVE_BY_NUMBER), set())
         for api in NATIVE_APIS:
             self.assertIn(api.number, range(16, 32))
 
-    def test_responses(self) -> None:
-        """What has a response can write and read it; each response belongs to one request, so that it says which."""
+    def test_each_response_belongs_to_one_request(self) -> None:
+        """Its type tells which one; a request with a response has both functions to write and to read it."""
         for api in (*LEGACY_APIS, *NATIVE_APIS):
             answered = api.response is not None
             self.assertEqual((api.encode_response is not None, api.read_response is not None), (answered, answered))

@@ -1,4 +1,4 @@
-"""Tests of the responses: their vectors, and that what is encoded is decoded, whole or as heads before their sets."""
+"""Tests of the responses: vectors, round trips, ranges of files in the place of sets, and refusals."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
 
 
 def read_native(request: NativeRequest, frame: bytes) -> NativeResponse:
-    """Read a whole frame of ours."""
+    """Read the whole frame of a native response."""
     response: NativeResponse = read_response(request, Reader(frame, 8, len(frame)))
     return response
 
@@ -143,15 +143,15 @@ def read_native(request: NativeRequest, frame: bytes) -> NativeResponse:
 class LegacyResponseTests(SynchronousTestCase):
     """The responses of 0.7."""
 
-    def test_vectors(self) -> None:
-        """They have the bytes that they had in 0.7."""
+    def test_responses_of_0_7_have_their_bytes_of_2011(self) -> None:
+        """They are written out in hex, and read back too."""
         for text, (request, response) in LEGACY_VECTORS.items():
             frame = bytes.fromhex(text)
             self.assertEqual(joined(encode_legacy_response(response)), frame)
             self.assertEqual(read_legacy_response(request, Reader(frame, 4, len(frame))), response)
 
-    def test_pieces(self) -> None:
-        """A set is a piece of its own, the very object; heads with no set between them are one piece."""
+    def test_encoding_copies_no_message_set(self) -> None:
+        """A set is a piece of its own, the same object; heads with no set between them are one piece."""
         self.assertEqual(encode_legacy_response(FetchResponse(0)), [bytes.fromhex("000000020000")])
         self.assertEqual(encode_legacy_response(MultiFetchResponse(0)), [bytes.fromhex("000000020000")])
         sets = [FetchResponse(1), FetchResponse(0, HELLO_1), FetchResponse(1), FetchResponse(1)]
@@ -159,8 +159,8 @@ class LegacyResponseTests(SynchronousTestCase):
         self.assertEqual([size_of(piece) for piece in pieces], [18, 15, 12])
         self.assertIs(pieces[1], HELLO_1)
 
-    def test_ranges(self) -> None:
-        """The range of a file stands where the bytes of a set would, and counts with its length."""
+    def test_a_file_range_stands_for_its_bytes(self) -> None:
+        """It is counted in the frame's size by its length, and sent by sendfile later."""
         found = Range(BytesFile(bytes(500)), 0, 500)
         for response in (FetchResponse(0, found), MultiFetchResponse(0, (FetchResponse(0, found),))):
             head, piece = encode_legacy_response(response)
@@ -168,8 +168,8 @@ class LegacyResponseTests(SynchronousTestCase):
             whole = joined([head, bytes(500)])
             self.assertEqual(int.from_bytes(whole[:4], "big"), len(whole) - 4)
 
-    def test_refused(self) -> None:
-        """Parts, counts and sizes that do not add up are violations."""
+    def test_wrong_lengths_are_violations(self) -> None:
+        """Parts, counts and sizes that do not fit together, in each kind of response."""
         for text, request in (
             ("0000 00000002 0001", MultiFetch((FETCH, FETCH))),
             ("0000 00000002 0001 00000002 0001", MultiFetch((FETCH,))),
@@ -184,12 +184,14 @@ class LegacyResponseTests(SynchronousTestCase):
 
 
 class NativeResponseTests(SynchronousTestCase):
-    """The responses of ours."""
+    """The native responses."""
 
     @settings(deadline=None, max_examples=200)
     @given(EXCHANGES, int32s)
-    def test_round_trip(self, exchange: tuple[NativeRequest, NativeResponse], correlation_id: int) -> None:
-        """Every response comes back equal and of its own type, behind its size and correlation id."""
+    def test_every_response_comes_back_as_it_was(
+        self, exchange: tuple[NativeRequest, NativeResponse], correlation_id: int
+    ) -> None:
+        """With its own type too, behind its size and correlation id."""
         request, response = exchange
         frame = joined(encode_response(response, correlation_id))
         self.assertEqual(
@@ -200,8 +202,10 @@ class NativeResponseTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=60)
     @given(EXCHANGES, st.data())
-    def test_any_change(self, exchange: tuple[NativeRequest, NativeResponse], data: st.DataObject) -> None:
-        """A prefix, or another byte anywhere, gives a response or a violation and nothing else."""
+    def test_a_damaged_response_raises_only_a_violation(
+        self, exchange: tuple[NativeRequest, NativeResponse], data: st.DataObject
+    ) -> None:
+        """For every prefix, and any change of a byte: a client must not crash by its broker's bytes."""
         request, response = exchange
         frame = joined(encode_response(response, 1))
         at = data.draw(st.integers(8, len(frame) - 1))
@@ -214,8 +218,8 @@ class NativeResponseTests(SynchronousTestCase):
 
     @settings(deadline=None)
     @given(st.lists(_parts, max_size=3))
-    def test_ranges(self, parts: list[FetchedPart]) -> None:
-        """Ranges of files stand where the bytes of sets would."""
+    def test_file_ranges_stand_for_their_bytes(self, parts: list[FetchedPart]) -> None:
+        """The sent bytes are the same as with sets in memory."""
         files = {part: BytesFile(part.message_set) for part in parts}
         ranges = [
             part._replace(message_set=Range(files[part], 0, len(part.message_set))) if part.message_set else part
@@ -225,8 +229,8 @@ class NativeResponseTests(SynchronousTestCase):
         sent = [piece.file.content if isinstance(piece, Range) else piece for piece in pieces]
         self.assertEqual(joined(sent), joined(encode_response(FetchWaitResponse(tuple(parts)), 5)))
 
-    def test_long_text_is_shortened(self) -> None:
-        """A text for people never makes a response fail."""
+    def test_a_long_text_is_shortened(self) -> None:
+        """An error's text for people must not make its response too large to encode."""
         frame = joined(encode_response(ErrorResponse(-1, "é" * 40_000), 1))
         response = read_native(Metadata(None), frame)
         assert isinstance(response, ErrorResponse)

@@ -87,7 +87,7 @@ class ChainTests(SynchronousTestCase):
         self.assert_broken("moved from 100 to 200", one, evolve(moved, positions={**moved.positions, A0: 200}))
         self.assert_broken("moved from 100 to None", one, evolve(moved, positions={A1: 10}))
         self.assert_broken("made behind run other", one, evolve(moved, previous_uuid="other"))
-        self.assert_broken("run=2 is missing: run=3 is there", one, run_of(3, {A0: (100, 110)}, one))
+        self.assert_broken("run=2 is missing, although run=3 exists", one, run_of(3, {A0: (100, 110)}, one))
         lost = run_of(2, {A0: (150, 170)}, one, lost=[Lost(A0, 120, 150, "retention")])
         self.assert_broken("ended at 100, and is lost from 120", one, lost)
 

@@ -280,7 +280,7 @@ class TroubleTests(ImportTestCase):
         """The first one goes on."""
 
         def second() -> None:
-            with self.assertRaisesRegex(RunLost, "at work"):
+            with self.assertRaisesRegex(RunLost, "is running"):
                 self.run_import()
 
         self.loader.meanwhile = second

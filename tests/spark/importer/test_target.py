@@ -172,7 +172,7 @@ class OneAtATimeTests(TargetTestCase):
         """The attempt fails at once, and succeeds when the first import has ended."""
         self.target.acquire()
         other = self.another()
-        with self.assertRaisesRegex(RunLost, "another import into .* is at work"):
+        with self.assertRaisesRegex(RunLost, "another import into .* is running"):
             other.acquire()
         self.target.close()
         other.acquire()

@@ -8,7 +8,7 @@ from operator import length_hint
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
 from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
-from logd.client.consumer.group.entry_boundaries import EntryBoundaries
+from logd.client.consumer.group.raw_progress import RawProgress
 from logd.client.consumer.stream_state import COUNTED, StreamState
 from logd.client.settings import ConsumerSettings
 from logd.interfaces import Clock
@@ -33,11 +33,8 @@ class GroupStreamState(StreamState):
         self._may_deliver = may_deliver
         #: The item handed over last, and its partition fetch, until the application asks for the next one.
         self._hand: tuple[PartitionFetch, MessageBatch | RawChunk] | None = None
-        #: The boundaries of entries that passed raw; the boundary before the chunk in hand; the boundaries behind
-        #: chunks.
-        self._raw: dict[PartitionFetch, EntryBoundaries] = {}
-        self._before: dict[PartitionFetch, int] = {}
-        self._ends: dict[PartitionFetch, dict[int, int]] = {}
+        #: The progress in the partitions that are read raw.
+        self._raw: dict[PartitionFetch, RawProgress] = {}
         #: The position up to which the application has reported messages as handled; at first the start of the first
         #: item.
         self._marks: dict[PartitionFetch, int] = {}
@@ -61,10 +58,8 @@ class GroupStreamState(StreamState):
             return
         position = item.next_position
         if isinstance(item, RawChunk):
-            ends = self._ends.get(fetch, {})
-            position = ends.get(position, -1)
-            for end in [end for end in ends if end <= item.next_position]:
-                del ends[end]
+            raw = self._raw.get(fetch)
+            position = -1 if raw is None else raw.behind(item)
         if mark < position <= fetch.position:
             self._marks[fetch] = position
 
@@ -158,10 +153,10 @@ class GroupStreamState(StreamState):
         hand = self._hand
         if hand is None or hand[0] is not fetch:
             raw = self._raw.get(fetch)
-            return fetch.position if raw is None else max(raw.position, self._before[fetch])
+            return fetch.position if raw is None else raw.position
         item = hand[1]
         if isinstance(item, RawChunk):
-            return self._before[fetch]
+            return self._raw[fetch].handled
         if item is self._batch:  # message by message: the last one is in the application's hands
             delivered = len(item.messages) - length_hint(self.messages)
             if delivered > 1:
@@ -181,18 +176,13 @@ class GroupStreamState(StreamState):
     def _forget(self, fetch: PartitionFetch) -> None:
         if self._hand is not None and self._hand[0] is fetch:
             self._hand = None
-        self._forget_raw(fetch)
-        self._marks.pop(fetch, None)
-
-    def _forget_raw(self, fetch: PartitionFetch) -> None:
         self._raw.pop(fetch, None)
-        self._before.pop(fetch, None)
-        self._ends.pop(fetch, None)
+        self._marks.pop(fetch, None)
 
     def _asked(self) -> None:
         hand, self._hand = self._hand, None
         if hand is not None and hand[0] in self._raw:
-            self._before[hand[0]] = max(self._before[hand[0]], self._raw[hand[0]].position)
+            self._raw[hand[0]].asked()
 
     def take_batch(self) -> MessageBatch | None:
         if not self._may_deliver():
@@ -201,7 +191,7 @@ class GroupStreamState(StreamState):
         if batch is not None:
             fetch = self._fetches[batch.topic, batch.partition]
             if fetch in self._raw:
-                self._forget_raw(fetch)  # decoding knows the boundaries itself
+                del self._raw[fetch]  # decoding knows the boundaries itself
             mark = self._marks.setdefault(fetch, batch.position)
             if mark > batch.position:  # the position was not in the log, and reading continued before it
                 mark = self._marks[fetch] = batch.position
@@ -221,13 +211,10 @@ class GroupStreamState(StreamState):
                 self._forget(fetch)  # its position was not in the log: reading continued elsewhere, at an entry
             if fetch not in self._raw:
                 begin = self._raw_from  # it may be inside the wrapper that the chunk begins with
-                self._raw[fetch] = EntryBoundaries(chunk.position)
-                self._before[fetch] = begin
+                self._raw[fetch] = RawProgress(begin, chunk.position)
                 self._marks.setdefault(fetch, begin)
             self._hand = fetch, chunk
-            boundary = self._raw[fetch].passed(chunk.data)
-            if self._explicit:
-                self._ends.setdefault(fetch, {})[chunk.next_position] = boundary
+            self._raw[fetch].passed(chunk, reported=self._explicit)
         return chunk
 
     def _rest(self, batch: MessageBatch) -> MessageBatch:

@@ -21,7 +21,7 @@ from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position, Starts, start_for
 from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.rebalance import GroupMembership
+from logd.coord.groups.membership import GroupMembership
 from logd.coord.groups.records import Counts, Phase
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import watch_brokers

@@ -50,7 +50,7 @@ class AppenderTests(SynchronousTestCase):
             self.appender.add_told(log, each, 1, -1, lambda *ids: self.told.append(ids), self.told.append)
 
     def test_sets_of_a_log_become_one_write(self) -> None:
-        """They keep their order; messages and newest times are added up for the write."""
+        """The sets keep their order; the write has the sum of their messages and the newest of their times."""
         one, two = PlayedLog(), PlayedLog()
         self.appender.add(one, b"a", 2, 5)
         self.appender.add(two, b"b", 1, -1)
@@ -92,7 +92,7 @@ class AppenderTests(SynchronousTestCase):
         self.assertEqual({newest for _, _, newest in log.appends}, {7})
 
     def test_no_set_overtakes_a_failed_one(self) -> None:
-        """Those for the next segment might fit on the disk, but stand behind it."""
+        """Sets for the next segment might fit on the disk, but stand behind the failed one."""
         log = PlayedLog(fails=[1])
         self.add(log, bytes(11), b"next", b"too", bytes(11), b"last")
         self.appender.append()

@@ -72,7 +72,7 @@ class LargeSetTests(BrokerTestCase):
             self.assertEqual(len(self.peer.answers()), 2)
 
     def test_a_bad_large_set_is_refused(self) -> None:
-        """It breaks the pipeline, as a set that is checked at once does."""
+        """The refusal breaks the pipeline, as that of a set checked at once does."""
         requests = (ask((0, SPOILED), (1, LARGE)), ask((0, SMALL)))
         self.peer.send(*requests)
         self.turns(self.peer)
@@ -93,7 +93,7 @@ class LargeSetTests(BrokerTestCase):
         self.assertEqual({part.error for part in answer.parts}, {0})
 
     def test_a_large_set_waits_for_its_topic(self) -> None:
-        """It waits for the topic, then for its own check."""
+        """The check begins once the topic is there."""
         self.peer.send(Produce("new", -1, LARGE))
         self.settle()
         self.assertEqual(self.content("new"), LARGE)
@@ -106,14 +106,14 @@ class LargeSetTests(BrokerTestCase):
         self.assertEqual((self.content("t"), self.content("t", 1)), (LARGE * 2, LARGE * 2))
 
     def test_the_topics_own_limit_holds(self) -> None:
-        """It is below the broker's."""
+        """The topic's limit on messages is below the broker's."""
         self.create("short", message_bytes=AT_ONCE_BYTES // COUNT - 1)
         self.peer.send(ProduceAck(1, 0, (ProducePart("short", 0, 0, False, LARGE),)))
         self.turns(self.peer)
         self.assertEqual(self.peer.answers()[0].parts[0].error, MessageTooLarge.code)
 
     def test_a_lost_client_leaves_nothing(self) -> None:
-        """Its set is half checked, and no timer goes on with it."""
+        """The set is half checked, and no timer goes on with the check."""
         self.peer.send(ask((0, LARGE)))
         self.clock.callLater(0, self.peer.lose)
         self.clock.advance(0)

@@ -49,7 +49,7 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(len(self.content("new")), 14 + 100 * (9 + 50_003))
 
     def test_two_producers_share_a_new_topic(self) -> None:
-        """It is made once, and neither loses a message."""
+        """The topic is made once, and neither producer loses a message."""
         one, two = self.connect(), self.connect()
         one.send(Produce("new", 0, plain(b"one")))
         two.send(Produce("new", 0, plain(b"two")))
@@ -121,7 +121,7 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(self.broker.counters.sets_refused, 0)
 
     def test_each_kind_of_bad_set_is_refused(self) -> None:
-        """It is refused whole and counted, and the connection stays open."""
+        """A bad set is refused whole and counted, and the connection stays open."""
         self.create("t", message_bytes=100)
         wrong_crc = HELLO[:-1] + b"O"
         bad = {
@@ -230,7 +230,7 @@ class NoCreationTests(BrokerTestCase):
     options = {"topics_create": False}  # noqa: RUF012
 
     def test_a_missing_topic_is_refused(self) -> None:
-        """Both for a partition that is named and for -1."""
+        """The request may name a partition, or leave it to the broker."""
         peer = self.connect()
         peer.send(Produce("new", 0, HELLO), Produce("new", -1, HELLO))
         self.settle()

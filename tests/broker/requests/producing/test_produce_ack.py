@@ -104,12 +104,12 @@ class AcksTests(ProduceAckTestCase):
         self.assertEqual([self.content("t", partition) for partition in range(3)], [b"", b"", b""])
 
     def test_an_empty_request_is_answered(self) -> None:
-        """Unless its acks are 0."""
+        """With acks 0 an empty request has no answer, as any other."""
         self.peer.send(ask(-1), ask(0), ask(1))
         self.assertEqual(self.peer.answers(), [ProduceAckResponse(())] * 2)
 
     def test_old_and_new_requests_keep_their_order(self) -> None:
-        """Both kinds come in one read of one connection."""
+        """Produce and ProduceAck come in one read of one connection."""
         sets = [plain(b"%d" % number) for number in range(6)]
         self.peer.send(
             ask(1, part(sets[0])),
@@ -134,7 +134,7 @@ class PartsTests(ProduceAckTestCase):
     """Requests of several parts."""
 
     def test_an_answer_follows_its_requests_order(self) -> None:
-        """It is sent once every part is settled, refused ones too."""
+        """The answer is sent once every part is settled, refused ones too."""
         later = timed(b"later", 5)
         self.peer.send(ask(-1, part(HELLO, 1), part(BAD, 2), part(later, 1), part(HELLO, 0), part(HELLO, 9)))
         self.assertEqual(self.peer.answers(), [])
@@ -188,7 +188,7 @@ class NoCreationTests(BrokerTestCase):
     options = {"topics_create": False}  # noqa: RUF012
 
     def test_a_missing_topic_is_refused(self) -> None:
-        """Both for a partition that is named and for -1."""
+        """The request may name a partition, or leave it to the broker."""
         peer = self.connect()
         self.assertEqual(self.produce(peer, "new", HELLO), refused(UNKNOWN_TOPIC, topic="new"))
         self.assertEqual(self.produce(peer, "new", HELLO, -1), refused(PIPELINE_BROKEN, -1, "new")._replace(error=101))
@@ -233,13 +233,13 @@ class RefusalTests(ProduceAckTestCase):
         self.answers(stored(SIZE, 2 * SIZE), peer=other)
 
     def test_later_parts_are_blocked_too(self) -> None:
-        """They are behind the refused part like parts of later requests."""
+        """Parts behind the refused one are treated like those of later requests."""
         self.peer.send(ask(1, part(), part(BAD), part(), part(partition=1)))
         (answer,) = self.peer.answers()
         self.assertEqual([each.error for each in answer.parts], [0, 2, PIPELINE_BROKEN, 0])
 
     def test_a_refusal_without_acks_blocks_nothing(self) -> None:
-        """Its sender never learns of it, so it would never restart."""
+        """The sender never learns of the refusal, so it would never restart."""
         self.peer.send(ask(0, part(BAD)), ask(1, part()))
         self.answers(stored(0, SIZE))
 

@@ -62,13 +62,13 @@ class ClosingTests(BrokerTestCase):
         self.files.room = None
 
     def test_a_refused_large_set_closes_it(self) -> None:
-        """It is checked in slices, so the refusal comes late."""
+        """The set is checked in slices, so the refusal comes late."""
         self.create("t")
         self.closed(Produce("t", 0, plain(bytes(999_000)) * 2 + BAD), Produce("t", 0, ONE))
         self.assertEqual(self.content("t"), b"")
 
-    def test_a_refused_produceack_closes_nothing(self) -> None:
-        """Its answer has the error."""
+    def test_a_refused_produce_ack_closes_nothing(self) -> None:
+        """The answer has the error, so its sender needs no other sign."""
         self.create("t")
         peer = self.connect()
         self.assertEqual(self.produce(peer, "t", BAD).error, 2)

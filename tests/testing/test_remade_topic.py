@@ -9,7 +9,7 @@ from logd.client.consumer.stream import MessageStream
 from logd.testing import MemoryCluster
 
 
-class MadeAgainTests(SynchronousTestCase):
+class RemadeTopicTests(SynchronousTestCase):
     """Two brokers, a consumer without a group and one of a group."""
 
     def setUp(self) -> None:
@@ -33,7 +33,7 @@ class MadeAgainTests(SynchronousTestCase):
         cluster.advance(5.0)
 
     async def read(self, stream: MessageStream, got: list[bytes]) -> None:
-        """Note every message of a stream."""
+        """Record every message of a stream."""
         async for message in stream:
             got.append(message.payload or b"")
 

@@ -1,0 +1,45 @@
+"""The progress of a group through one partition whose bytes are handed over raw, counted in whole entries."""
+
+from __future__ import annotations
+
+from logd.client.consumer.fetching.batches import RawChunk
+from logd.client.consumer.group.entry_boundaries import EntryBoundaries
+
+
+class RawProgress:
+    """The entry boundaries behind the chunks handed over, and the position up to which they are handled."""
+
+    def __init__(self, begin: int, chunk_position: int) -> None:
+        """Begin at ``begin``, which may be inside the wrapper at ``chunk_position``, where the first chunk begins."""
+        #: The position up to which messages are handled while the last chunk is in the application's hands.
+        self.handled = begin
+        self._boundaries = EntryBoundaries(chunk_position)
+        #: The boundary behind each chunk that the application has not reported yet, by the chunk's next position.
+        self._unreported: dict[int, int] = {}
+
+    @property
+    def end(self) -> int:
+        """Return the position at which the next chunk begins."""
+        return self._boundaries.end
+
+    @property
+    def position(self) -> int:
+        """Return the position up to which messages are handled once the last chunk is."""
+        return max(self._boundaries.position, self.handled)
+
+    def passed(self, chunk: RawChunk, *, reported: bool) -> None:
+        """Add the chunk handed over next. ``reported``: the application will report chunks as handled."""
+        boundary = self._boundaries.passed(chunk.data)
+        if reported:
+            self._unreported[chunk.next_position] = boundary
+
+    def asked(self) -> None:
+        """Count the last chunk as handled, since the application asks for the next one."""
+        self.handled = self.position
+
+    def behind(self, chunk: RawChunk) -> int:
+        """Return the boundary behind a chunk reported as handled, -1 if it is not known, and forget earlier chunks."""
+        boundary = self._unreported.get(chunk.next_position, -1)
+        for end in [end for end in self._unreported if end <= chunk.next_position]:
+            del self._unreported[end]
+        return boundary

@@ -1,0 +1,260 @@
+"""One consumer's membership of a group: joins, rebalances at each change, commits, stops when cut off, leaves.
+
+Watch firings are gathered, and there is one rebalance at a time (rebalance.py has its steps). After a conflict nothing
+is claimed: wait, then begin again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.backoff import Backoff
+from logd.coord.errors import CoordinationError
+from logd.coord.groups.claims import Conflict
+from logd.coord.groups.commit_timer import CommitTimer
+from logd.coord.groups.interfaces import IGroupReader
+from logd.coord.groups.rebalance import GroupShare, ShareCallbacks
+from logd.coord.groups.records import FOLLOWING, Counts, EventCounter, Phase, Timing
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import SessionState, WatchEvent
+from logd.coord.registries.consumers import Subscription
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import InterruptibleSleep
+from logd.deferreds.timeouts import with_timeout
+from logd.deferreds.waiting import OneTimeEvent, WaitingDeferreds
+from logd.errors import ClientClosed, PartitionLost
+from logd.interfaces import Clock
+from logd.topic import TopicPartition
+
+
+class GroupMembership:
+    """A membership of one group. For the reactor's thread alone. ``random`` returns a float in [0, 1)."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        coordination: ICoordination,
+        clock: Clock,
+        group: str,
+        consumer: str,
+        reader: IGroupReader,
+        random: Callable[[], float],
+        timing: Timing | None = None,
+    ) -> None:
+        """``consumer``: this member's id, unique among all members ever. Raises ValueError for a bad group name."""
+        self.phase = Phase.IDLE
+        self._coordination = coordination
+        self._clock = clock
+        self._timing = timing = timing or Timing()
+        self._counter = EventCounter()
+        callbacks = ShareCallbacks(self._changed, self._rebalancing, self._cut_off)
+        self._share = GroupShare(coordination, clock, group, consumer, reader, self._counter, callbacks)
+        #: True if something may have changed since the registries were last read.
+        self._wanted = False
+        self._backoff = Backoff(timing.first_wait, timing.longest_wait, random)
+        self._sleep = InterruptibleSleep(clock)
+        self._background = Background(f"the membership of group {group}")
+        self._commits = CommitTimer(clock, timing.commit_interval, self._may_commit, self._commit_quietly)
+        self._unsubscribe: Callable[[], None] | None = None
+        self._settled: WaitingDeferreds[None] = WaitingDeferreds()
+        self._left = OneTimeEvent()
+
+    @property
+    def group(self) -> str:
+        """The name of the group."""
+        return self._share.group
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of the events so far."""
+        return self._counter.counts
+
+    @property
+    def consumer(self) -> str:
+        """The id of this consumer's registration, present or future."""
+        return self._share.consumer
+
+    @property
+    def streams(self) -> dict[TopicPartition, str]:
+        """The partitions owned, each with its stream's id."""
+        return self._share.streams
+
+    def may_deliver(self) -> bool:
+        """Return whether the partitions may be delivered now: they are held, and the session is certainly alive.
+
+        If that ends before the timer fires (the process stood still), the membership stops at once.
+        """
+        if self._share.delivering and not self._share.in_touch:
+            self._cut_off()
+        return self._share.delivering
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Subscribe to these topics from now on. The first call joins the group."""
+        self._share.subscription = subscription
+        if self.phase is Phase.IDLE:
+            self._enter(Phase.WAITING)
+            self._unsubscribe = self._coordination.subscribe(self._session_is)
+            self._background.start(self._run())
+            self._commits.start()
+        self._changed()
+
+    def settled(self) -> Deferred[None]:
+        """Return a Deferred that fires once the share is settled. Fails with ClientClosed after ``leave``."""
+        if self.phase is Phase.LEFT:
+            return fail(ClientClosed(f"the consumer has left group {self.group!r}"))
+        return succeed(None) if self.phase is Phase.STEADY and not self._wanted else self._settled.new()
+
+    def commit(self) -> Deferred[None]:
+        """Commit the positions that the reader has handled.
+
+        Fails with PartitionLost when some partitions turned out to belong to others (the rest is committed), with
+        ClientClosed after ``leave``, and with a CoordinationError.
+        """
+        return Deferred.fromCoroutine(self._commit())
+
+    def leave(self) -> Deferred[None]:
+        """Stop, commit, release and deregister, so that others take over at once. Never fails.
+
+        Takes at most ``leave`` seconds of the timing; claims that could not be released by then end with the session.
+        """
+        if self.phase is not Phase.LEFT:
+            self._enter(Phase.LEFT)
+            self._end().addBoth(lambda _: self._left.happen())
+        return self._left.wait()
+
+    # The main loop.
+
+    async def _run(self) -> None:
+        while True:
+            if not self._wanted or self._coordination.state is not SessionState.CONNECTED:
+                await self._sleep.sleep(None)
+                continue
+            await self._sleep.sleep(self._timing.settle, interruptible=False)
+            if self._coordination.state is not SessionState.CONNECTED:
+                continue
+            self._wanted = False
+            blocker: str | None = None
+            try:
+                await self._share.rebalance()
+            except Conflict as error:
+                self._counter.add(conflicts=1)
+                self._log.debug("group {group}: {error}", group=self.group, error=error)
+                blocker = error.path
+            except CancelledError:
+                raise
+            except CoordinationError as error:
+                self._counter.add(errors=1)
+                level = "warn" if self._backoff.failures else "debug"
+                getattr(self._log, level)("group {group}: trying again after {error!r}", group=self.group, error=error)
+            except Exception:
+                self._counter.add(errors=1)
+                self._log.failure("a bug in the membership of group {group}", group=self.group)
+            else:
+                self._backoff.reset()
+                if self._share.delivering:  # else the session was lost, and CONNECTED will follow
+                    self._enter(Phase.STEADY)
+                    self._settled.fire(None)
+                continue
+            self._wanted = True
+            self._enter(Phase.WAITING)
+            await self._wait(blocker)
+
+    async def _commit(self) -> None:
+        if self.phase is Phase.LEFT:
+            raise ClientClosed(f"the consumer has left group {self.group!r}")
+        lost = await self._share.commit()
+        if lost:
+            names = "; ".join(map(str, lost))
+            raise PartitionLost(f"group {self.group!r}: not committed, since other consumers own them now: {names}")
+        self._counter.add(commits=1)
+
+    def _may_commit(self) -> bool:
+        return self._share.delivering and self._coordination.state is SessionState.CONNECTED
+
+    def _commit_quietly(self) -> Deferred[None]:
+        return self.commit().addErrback(self._not_committed)
+
+    def _not_committed(self, failure: Failure) -> None:
+        if not failure.check(CoordinationError, PartitionLost, ClientClosed):
+            return self._bug(failure)
+        self._log.debug("group {group}: no commit: {error!r}", group=self.group, error=failure.value)
+
+    # Notifications.
+
+    def _changed(self) -> None:
+        """Note that something read has changed, and read again."""
+        self._wanted = True
+        self._sleep.wake()
+
+    def _rebalancing(self) -> None:
+        """Note that a rebalance stops the delivery: the share is to change."""
+        self._enter(Phase.REBALANCING)
+        self._counter.add(rebalances=1)
+
+    def _session_is(self, state: SessionState) -> None:
+        if state in (SessionState.LOST, SessionState.CLOSED):
+            self._share.session_ended()
+            self._enter(Phase.WAITING)
+        elif state is SessionState.CONNECTED:
+            self._backoff.reset()
+            self._changed()
+
+    def _cut_off(self) -> None:
+        """Stop, since nothing was heard for too long and others may soon own the partitions. CONNECTED resumes."""
+        self._counter.add(silences=1)
+        self._log.warn(
+            "group {group}: no contact with the coordination tree, so delivery stops until it answers", group=self.group
+        )
+        self._share.stop()
+        self._enter(Phase.WAITING)
+        self._changed()
+
+    def _enter(self, phase: Phase) -> None:
+        """Enter another phase; a membership that was left stays so, whatever was still under way."""
+        if self.phase is not Phase.LEFT:
+            if phase not in FOLLOWING[self.phase]:
+                raise RuntimeError(f"a membership that is {self.phase.value} cannot become {phase.value}")
+            self.phase = phase
+
+    # Waiting.
+
+    async def _wait(self, blocker: str | None) -> None:
+        """Wait before the next attempt, but no longer than the node that is in the way exists."""
+        watch: Deferred[WatchEvent] | None = None
+        if blocker:
+            exists, watch = self._coordination.exists_and_watch(blocker)
+            watch.addCallbacks(lambda _: self._sleep.wake(), lambda _: None)
+            exists.addCallbacks(lambda stat: self._sleep.wake() if stat is None else None, lambda _: None)
+        try:
+            await self._sleep.sleep(self._backoff.next())
+        finally:
+            if watch is not None:
+                watch.cancel()
+
+    # The end.
+
+    def _end(self) -> Deferred[None]:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        self._commits.stop()
+        self._background.stop()
+        self._settled.fail(ClientClosed(f"the consumer has left group {self.group!r}"))
+        ending = Deferred.fromCoroutine(self._share.hand_over())
+        return with_timeout(self._clock, self._timing.leave, ending).addErrback(self._not_left)
+
+    def _not_left(self, failure: Failure) -> None:
+        error = failure.value
+        self._log.warn(
+            "group {group}: left without a handover; the claims end with the session: {error!r}",
+            group=self.group,
+            error=error,
+        )
+
+    def _bug(self, failure: Failure) -> None:
+        if not failure.check(CancelledError):
+            self._log.failure("a bug in the membership of group {group}", failure, group=self.group)
