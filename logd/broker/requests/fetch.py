@@ -126,7 +126,7 @@ class FetchRequests:
             broker.store,
             broker.topics,
             broker.clock,
-            broker.large_fetches,
+            broker.answer_turns,
             broker.settings.fetch_max_bytes,
         )
         if broker.stopping or not waiting.must_wait():
