@@ -133,7 +133,7 @@ def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
         while len(starts) > 1 and starts[1] <= found.checkpoint.start:
             starts.pop(0)
         if starts and starts[0] > found.checkpoint.start and found.checkpoint.flushed == found.checkpoint.start:
-            text = f"begins at {starts[0]} and not at {found.checkpoint.start}, as the checkpoint says; nothing was flushed"
+            text = f"begins at {starts[0]}, but the checkpoint says {found.checkpoint.start}; nothing was flushed"
             remark(Remark(folder, text, False))
     elif starts and not unusable:
         remark(Remark(path, "is missing: the next start checks more than usual", False))
