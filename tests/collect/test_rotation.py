@@ -9,7 +9,7 @@ class RotationTests(FollowerTestCase):
     """Files that are renamed, copied, emptied, removed and made again while a collector runs."""
 
     def test_a_renamed_file_is_read_to_its_end(self) -> None:
-        """Its rest comes first, also lines written late and under a name that no pattern matches."""
+        """The rest comes first, also lines written late and under a name that no pattern matches."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\n")
@@ -22,7 +22,7 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"late", b"four"])
 
     def test_a_file_renamed_in_an_absence_is_found(self) -> None:
-        """Its inode and content identify it."""
+        """Inode and content identify the file."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\n")
@@ -32,7 +32,7 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"two", b"three"])
 
     def test_a_new_file_with_an_old_inode_is_read_whole(self) -> None:
-        """Its content tells it from the file that is gone, however long it is."""
+        """The content tells it from the file that is gone, however long it is."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         inode = self.disk.names["/l/a.log"].inode
@@ -49,7 +49,7 @@ class RotationTests(FollowerTestCase):
         self.noticed("was truncated or overwritten: it was read up to byte 13; any later lines, written while")
 
     def test_a_removed_open_file_is_read_to_its_end(self) -> None:
-        """Its unfinished line is taken before it is closed."""
+        """The unfinished line at the end is taken before the file is closed."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\nunfinished")
@@ -80,7 +80,7 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"one"])
 
     def test_open_files_are_bounded(self) -> None:
-        """Those without a name are closed last, since they could not be opened again."""
+        """Files without a name are closed last, since they could not be opened again."""
         self.begin(open_files=2)
         for name in "abcd":
             self.disk.append(f"/l/{name}.log", name.encode() + b"\n")
@@ -118,7 +118,7 @@ class RotationTests(FollowerTestCase):
         self.noticed("read up to byte 4; at least 4 bytes after that are lost")
 
     def test_the_copy_of_an_emptied_file_is_continued(self) -> None:
-        """Its earlier lines are not sent again, though a pattern may match it."""
+        """Lines that were read are not sent again, though a pattern may match the copy."""
         for pattern in ("/l/*.log", "/l/*"):
             self.setUp()
             self.begin(patterns=[pattern])
@@ -149,7 +149,7 @@ class RotationTests(FollowerTestCase):
             self.assertEqual(self.lines() + self.lines(), [b"new"], pattern)
 
     def test_a_copy_found_first_is_not_read(self) -> None:
-        """Its original is not emptied yet; the next collector does not read it, either."""
+        """The original is not emptied yet; the next collector does not read the copy, either."""
         self.begin(patterns=["/l/*"])
         self.disk.append("/l/a.log", LONG * 5)
         self.lines()

@@ -51,7 +51,7 @@ class BlockingProducerTests(BlockingCase):
     """``BlockingProducer``."""
 
     def test_the_papers_names_exist(self) -> None:
-        """Its samples read the same here."""
+        """The paper's samples read the same here."""
         self.assertIs(blocking.Producer, blocking.BlockingProducer)
         self.assertIs(blocking.Consumer, blocking.BlockingConsumer)
 
@@ -159,7 +159,7 @@ class BlockingConsumerTests(BlockingCase):
 
         await self.on_thread(work)
 
-    async def test_batches_arrive_whole(self) -> None:
+    async def test_batches_arrive_as_they_were_decoded(self) -> None:
         """A timeout ends the wait for more."""
 
         def work() -> int:
@@ -191,7 +191,7 @@ class BlockingConsumerTests(BlockingCase):
         self.assertEqual(await self.on_thread(work), (1, ["jump"]))
 
     async def test_a_seek_drops_messages_on_their_way(self) -> None:
-        """They are between the two threads when it is called."""
+        """Messages may be between the two threads when it is called."""
 
         def work() -> None:
             with self.consumer(decode_messages=100) as consumer:

@@ -1,4 +1,4 @@
-"""logd's own requests at a real broker, where answers leave by sendfile."""
+"""Native requests at a real broker, where answers leave by sendfile."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def some_set(number: int, size: int = 10) -> bytes:
     return MessageSet([Message(b"%d " % number + os.urandom(size))]).encode()
 
 
-class OursTests(BrokerTestCase):
-    """logd's own requests, on a topic of three partitions."""
+class NativeRequestTests(BrokerTestCase):
+    """Native requests, on a topic of three partitions."""
 
     def setUp(self) -> None:
         """Create the topic."""
