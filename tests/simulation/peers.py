@@ -110,7 +110,11 @@ class PeerFaults:
 
         self.peers.connect(broker, send)
         self._slow_down(broker, FLOOD_SECONDS)
-        self.world.clock.callLater(0.5, self.stop, broker)
+        self.world.clock.callLater(0.5, self._stop_unless_over, broker)
+
+    def _stop_unless_over(self, broker: MemoryBroker) -> None:
+        if not self._over:
+            self.stop(broker)
 
     def _leave_incomplete(self) -> None:
         """Peers leave requests incomplete; the first of them has sent so much before that it is paused."""
