@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from logd.collect.files import OpenFile
+from tests.collect.doubles import MemoryDisk
 from tests.collect.followers import LONG, FollowerTestCase
 
 
@@ -71,6 +73,25 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [])
         self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
         self.assertEqual(self.follower.tracker.lost, 4)
+
+    def test_a_file_rotated_between_listing_and_opening_is_not_lost(self) -> None:
+        """Its lines are in the copy, which the next look finds; nothing was lost, so the status must not say so."""
+        self.disk.append("/l/b.log", b"one\n")
+        self.lines()
+        self.disk.append("/l/a.log", b"two\n" * 400)
+        opened = MemoryDisk.open
+
+        def rotate_and_open(disk: MemoryDisk, path: str) -> OpenFile:
+            self.patch(MemoryDisk, "open", opened)
+            disk.copy("/l/a.log", "/l/a.log.1")
+            disk.truncate("/l/a.log")
+            return opened(disk, path)
+
+        self.patch(MemoryDisk, "open", rotate_and_open)
+        found = self.lines() + self.lines()
+        self.disk.append("/l/a.log", b"three\n")
+        self.assertEqual(found + self.lines(), [b"two"] * 400 + [b"three"])
+        self.assertEqual(self.follower.tracker.losses, 0)
 
     def test_new_files_are_opened_before_they_are_read(self) -> None:
         """An open file is not lost when it is removed while the producer is full."""
