@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from logd.collect.files import OpenFile
-from tests.collect.doubles import MemoryDisk
+from typing import Any
+
+from logd.collect import file_tracker
+from logd.collect.rotation.copies import is_copy
 from tests.collect.followers import LONG, FollowerTestCase
 
 
@@ -74,23 +76,24 @@ class RotationTests(FollowerTestCase):
         self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
         self.assertEqual(self.follower.tracker.lost, 4)
 
-    def test_a_file_rotated_between_listing_and_opening_is_not_lost(self) -> None:
-        """Its lines are in the copy, which the next look finds; nothing was lost, so the status must not say so."""
-        self.disk.append("/l/b.log", b"one\n")
-        self.lines()
-        self.disk.append("/l/a.log", b"two\n" * 400)
-        opened = MemoryDisk.open
+    def test_a_file_emptied_while_its_copy_is_compared_is_not_lost(self) -> None:
+        """The copy is then followed on its own, from its start, so the lines of the emptied file are not lost."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        self.follower.step(read=False)
+        self.disk.copy("/l/a.log", "/l/a.log.1")
 
-        def rotate_and_open(disk: MemoryDisk, path: str) -> OpenFile:
-            self.patch(MemoryDisk, "open", opened)
-            disk.copy("/l/a.log", "/l/a.log.1")
-            disk.truncate("/l/a.log")
-            return opened(disk, path)
+        def empty_and_compare(*given: Any) -> bool:
+            self.patch(file_tracker, "is_copy", is_copy)
+            self.disk.truncate("/l/a.log")
+            return is_copy(*given)
 
-        self.patch(MemoryDisk, "open", rotate_and_open)
-        found = self.lines() + self.lines()
-        self.disk.append("/l/a.log", b"three\n")
-        self.assertEqual(found + self.lines(), [b"two"] * 400 + [b"three"])
+        self.patch(file_tracker, "is_copy", empty_and_compare)
+        self.now += 1.0
+        self.follower.step(read=False)
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
+        self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, and is read on its own")
         self.assertEqual(self.follower.tracker.losses, 0)
 
     def test_new_files_are_opened_before_they_are_read(self) -> None:
