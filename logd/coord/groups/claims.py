@@ -57,7 +57,7 @@ class Claims:
         #: Claims whose outcome is unknown.
         self._doubtful: dict[TopicPartition, str] = {}
         self._ready: set[str] = set()
-        self._turns = DeferredLock()
+        self._lock = DeferredLock()
         #: The session that the claims belong to.
         self._session = 0
 
@@ -239,9 +239,9 @@ class Claims:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        await self._turns.acquire()
+        await self._lock.acquire()
         try:
-            # A call that waited for its turn may run because the call before it failed with the session. In the next
+            # A call that waited for the lock may run because the call before it failed with the session. In the next
             # session it would commit for partitions that are no longer ours.
             coordination = self._coordination
             session = 0 if coordination.state is SessionState.LOST else coordination.session_id
@@ -250,7 +250,7 @@ class Claims:
                 self._session = session
             yield
         finally:
-            self._turns.release()
+            self._lock.release()
 
 
 def _chunks(places: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:

@@ -61,7 +61,7 @@ class BlockingProducerTests(BlockingCase):
         def work() -> tuple[int, int]:
             with self.producer() as producer:
                 results = [producer.send("topic1", MessageSet([Message(b"%d" % n)]), partition=0) for n in range(3000)]
-                return results[-1].wait(20).next_id, producer.send("topic1", b"x", partition=1).wait(20).partition
+                return results[-1].wait(20).next_position, producer.send("topic1", b"x", partition=1).wait(20).partition
 
         self.assertEqual(await self.on_thread(work), (self.logs[0].end, 1))
         self.assertEqual(self.logs[0].payloads(), [b"%d" % n for n in range(3000)])

@@ -97,7 +97,7 @@ class PartitionTests(ProducerCase):
             mine = [m.payload for m in messages if keyed.choose("p", m.key, (0, 1, 2)) == number]
             self.assertEqual(log.payloads(), mine)
         self.assertEqual(
-            sorted((part.partition, part.first_id, part.next_id) for part in sent.parts),
+            sorted((part.partition, part.first_id, part.next_position) for part in sent.parts),
             [(number, 0, log.end) for number, log in self.logs.items() if log.end],
         )
 
@@ -214,7 +214,7 @@ class BatchTests(ProducerCase):
         sent = self.result(self.producer(batch_bytes=100).send("t", [b"%02d" % n * 10 for n in range(10)]))
         self.assertEqual(self.log.payloads(), [b"%02d" % n * 10 for n in range(10)])
         self.assertTrue(all(count <= 3 for count in self.sets()), self.sets())
-        self.assertEqual((sent.parts[0].first_id, sent.parts[-1].next_id), (0, self.log.end))
+        self.assertEqual((sent.parts[0].first_id, sent.parts[-1].next_position), (0, self.log.end))
 
     def test_one_message_too_large_fails_its_set(self) -> None:
         """Nothing of the set is sent."""

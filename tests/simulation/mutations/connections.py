@@ -26,7 +26,7 @@ def close_files_under_threads() -> AbstractContextManager[Any]:
             transfer._tell()
 
     def warm(transfer: _Transfer, then: Callable[[], None]) -> None:
-        file, at, count = transfer._file, transfer._position, min(transfer._left, TURN_BYTES)
+        file, at, count = transfer._file, transfer._file_position, min(transfer._left, TURN_BYTES)
 
         def warmed(_: Any, error: BaseException | None) -> None:
             transfer._warming = False
