@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from logd.collect import file_tracker
+from logd.collect.rotation.copies import is_copy
 from tests.collect.followers import LONG, FollowerTestCase
 
 
@@ -71,6 +75,26 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [])
         self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
         self.assertEqual(self.follower.tracker.lost, 4)
+
+    def test_a_file_emptied_while_its_copy_is_compared_is_not_lost(self) -> None:
+        """The copy is then followed on its own, from its start, so the lines of the emptied file are not lost."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        self.follower.step(read=False)
+        self.disk.copy("/l/a.log", "/l/a.log.1")
+
+        def empty_and_compare(*given: Any) -> bool:
+            self.patch(file_tracker, "is_copy", is_copy)
+            self.disk.truncate("/l/a.log")
+            return is_copy(*given)
+
+        self.patch(file_tracker, "is_copy", empty_and_compare)
+        self.now += 1.0
+        self.follower.step(read=False)
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
+        self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, and is read on its own")
+        self.assertEqual(self.follower.tracker.losses, 0)
 
     def test_new_files_are_opened_before_they_are_read(self) -> None:
         """An open file is not lost when it is removed while the producer is full."""

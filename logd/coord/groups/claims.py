@@ -15,7 +15,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from logd.coord import paths
-from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
+from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode, SessionExpired
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Check, Operation, SessionState, Stat
 from logd.coord.registries.offsets import Offset, OffsetRegistry
@@ -122,6 +122,8 @@ class Claims:
         A partition whose offset's node has no valid position is left alone: to begin anywhere would lose its place.
         """
         async with self._turn():
+            if not self._session:  # the claim would be one of the next session, which forgets what was held before it
+                raise SessionExpired(f"group {self._offsets.group!r}: there is no session to claim partitions in")
             await self._settle(self._doubtful)
             await self._make_parents({where.topic for where in wanted})
             held, doubtful = self._held, self._doubtful

@@ -38,7 +38,7 @@ class DamageKind(IntEnum):
 
 @frozen
 class Damage:
-    """Bytes ``[position, position + size)`` of one segment's file."""
+    """Bytes of one segment's file, from file position ``position`` up to ``position + size``."""
 
     position: int
     size: int
