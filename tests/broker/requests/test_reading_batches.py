@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, Offsets
@@ -31,7 +33,7 @@ class ReadingBatchesTests(BrokerTestCase):
 
     def test_a_batch_is_one_entry_for_ids(self) -> None:
         """The first id of the set is where it begins, and the next one is behind it."""
-        self.assertEqual(self.ids, list(zip(STARTS, STARTS[1:], strict=False)))
+        self.assertEqual(self.ids, list(pairwise(STARTS)))
         self.assertEqual(self.content("t"), CONTENT)
 
     def test_a_position_inside_is_answered_from_the_batch(self) -> None:
