@@ -390,7 +390,7 @@ class History:
             found = log.read(offset, self.random.choice([7, 50, 1000]))
             check(found is not None, "nothing to read", offset, log.end)
             assert found is not None
-            pieces.append(found.file.read_at(found.position, found.count))
+            pieces.append(found.file.read_at(found.file_position, found.count))
             check(len(pieces[-1]) == found.count > 0, "a range is shorter than promised", offset)
             offset += found.count
             found.close()

@@ -257,7 +257,7 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual([is_gap(each) for each in segment.found().values()], [False, True, False, True, False])
         self.assertEqual([name for name in segment.files.list(FOLDER) if "dropped" in name], [kept.rpartition("/")[2]])
         remarks = [remark for remark in read_places(segment.files, FOLDER).remarks if remark.path == kept]
-        self.assertEqual([("kept for a person" in remark.text, remark.wrong) for remark in remarks], [(True, False)])
+        self.assertEqual([("kept for examination" in remark.text, remark.wrong) for remark in remarks], [(True, False)])
 
     def test_an_unvouched_tail_is_cut_on_request(self) -> None:
         """The tail may hide entries, or be torn; only an operator can decide."""
