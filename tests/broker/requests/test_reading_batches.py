@@ -29,7 +29,9 @@ class ReadingBatchesTests(BrokerTestCase):
         super().setUp()
         self.create("t", index_bytes=1)
         self.peer = self.connect()
-        self.ids = [(part.first_id, part.next_position) for part in (self.produce(self.peer, "t", each) for each in SETS)]
+        self.ids = [
+            (part.first_id, part.next_position) for part in (self.produce(self.peer, "t", each) for each in SETS)
+        ]
 
     def test_a_batch_is_one_entry_for_ids(self) -> None:
         """The first id of the set is where it begins, and the next one is behind it."""
