@@ -28,7 +28,7 @@ class ChecksumTests(SynchronousTestCase):
         self.assertEqual(independent_crc32(data), crc32(data))
 
     def test_both_give_the_catalogues_check_value(self) -> None:
-        """Catalogues of CRCs list the value of the digits 1 to 9: the polynomial is the one of zip and Ethernet."""
+        """Catalogues of CRCs list the value of the digits 1 to 9: the polynomial is that of zip and Ethernet."""
         self.assertEqual((crc32(b"123456789"), independent_crc32(b"123456789")), (0xCBF43926, 0xCBF43926))
 
 

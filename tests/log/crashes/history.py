@@ -17,8 +17,8 @@ from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
 from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
-from tests.log.crashes.shadow import Broken, Shadow, check
-from tests.log.entries import plain, timed, wrapped
+from tests.log.crashes.shadow import Broken, Shadow, check, check_format
+from tests.log.entries import batch, plain, record, timed, wrapped
 from tests.log.losses import Loss, adopt_gaps, everything, lose, repair
 from tests.log.threads import Threads
 
@@ -46,6 +46,8 @@ class History:
     #: Partitions that are being deleted.
     leaving: set[tuple[str, int]] = field(factory=set)
     crashes: int = 0
+    #: True once a batch was appended.
+    batches: bool = False
     #: The segment that is lost between two lives, and the number of losses so far.
     loss: Loss | None = None
     losses: int = 0
@@ -122,14 +124,17 @@ class History:
         sets = []
         ends = [log.end]
         newest = -1
+        now = int(self.clock.seconds() * 1000)
         for _ in range(self.random.randint(1, 3)):
             payload = self.random.randbytes(self.random.randint(0, 40))
-            kind = self.random.randrange(8)
+            kind = self.random.randrange(9)
             if kind == 0:
-                newest = max(newest, int(self.clock.seconds() * 1000))
-                entry = timed(payload, int(self.clock.seconds() * 1000))
+                newest, entry = now, timed(payload, now)
             elif kind == 1:
                 entry = wrapped(payload)
+            elif kind == 2 and self._may_append_batches():
+                newest, entry = now, batch(record(payload), record(b"", 1), time=now)
+                self.batches = True
             else:
                 entry = plain(payload)
             sets.append(entry)
@@ -153,6 +158,12 @@ class History:
         shadow.entries += ends[:-1]
         if self.random.random() < 0.2:
             self.store.flusher.due_now(log)
+
+    def _may_append_batches(self) -> bool:
+        """Return whether the directory has the format for batches; begin to raise it otherwise, as a broker does."""
+        if not self.store.batch_format.ready:
+            self.store.batch_format.make_ready(lambda error: None)
+        return self.store.batch_format.ready
 
     def _work(self) -> None:
         if self.threads.works:
@@ -351,6 +362,7 @@ class History:
             if log.visible_end > shadow.durable:
                 self._check_durable(log, max(shadow.durable, log.start), log.visible_end, shadow)
                 shadow.durable = log.visible_end
+        check_format(self.files, ROOT, self.batches)
         check(self.store.unflushed_bytes >= 0, "unflushed bytes are miscounted", self.store.unflushed_bytes)
         wrong = [text for text in self.reports if "damaged" in text or "lost:" in text or "bytes are lost" in text]
         check(not wrong, "harm is reported", wrong)
@@ -378,7 +390,7 @@ class History:
             found = log.read(offset, self.random.choice([7, 50, 1000]))
             check(found is not None, "nothing to read", offset, log.end)
             assert found is not None
-            pieces.append(found.file.read_at(found.position, found.count))
+            pieces.append(found.file.read_at(found.file_position, found.count))
             check(len(pieces[-1]) == found.count > 0, "a range is shorter than promised", offset)
             offset += found.count
             found.close()
