@@ -12,15 +12,14 @@ from twisted.internet.task import Clock
 
 from logd.config import LogSettings
 from logd.errors import PartitionOffline, StorageFull, UnknownError
-from logd.log.disk.names import META, META_COPY, folder_name, join, segment_name
+from logd.log.disk.names import folder_name, join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
-from logd.log.store.meta import BATCH_FORMAT, Meta
 from logd.log.store.topics_file import TopicsFile
 from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
 from tests.log.crashes.drawing import draw_sets
-from tests.log.crashes.shadow import Broken, Shadow, check
+from tests.log.crashes.shadow import Broken, Shadow, check, check_format
 from tests.log.losses import Loss, adopt_gaps, everything, lose, repair
 from tests.log.threads import Threads
 
@@ -149,10 +148,9 @@ class History:
 
     def _may_append_batches(self) -> bool:
         """Return whether the directory has the format for batches; begin to raise it otherwise, as a broker does."""
-        batch_format = self.store.batch_format
-        if not batch_format.ready:
-            batch_format.make_ready(lambda error: None)
-        return batch_format.ready
+        if not self.store.batch_format.ready:
+            self.store.batch_format.make_ready(lambda error: None)
+        return self.store.batch_format.ready
 
     def _work(self) -> None:
         if self.threads.works:
@@ -351,16 +349,10 @@ class History:
             if log.visible_end > shadow.durable:
                 self._check_durable(log, max(shadow.durable, log.start), log.visible_end, shadow)
                 shadow.durable = log.visible_end
-        self._check_format()
+        check_format(self.files, ROOT, self.batches)
         check(self.store.unflushed_bytes >= 0, "unflushed bytes are miscounted", self.store.unflushed_bytes)
         wrong = [text for text in self.reports if "damaged" in text or "lost:" in text or "bytes are lost" in text]
         check(not wrong, "harm is reported", wrong)
-
-    def _check_format(self) -> None:
-        """Check that an older release would refuse the directory if it has batches, whatever is lost now."""
-        for name in (META, META_COPY) if self.batches else ():
-            content = self.files.durable(join(ROOT, name))
-            check(content is not None and Meta.decode(content).format == BATCH_FORMAT, "the format may be lost", name)
 
     def _check_durable(self, log: PartitionLog, low: int, high: int, shadow: Shadow) -> None:
         for start, count, _ in log.segments():
