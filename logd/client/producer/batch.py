@@ -208,15 +208,15 @@ class ProducerBatch:
         self.unfinished.end(self)
         return True
 
-    def succeeded(self, partition: int, first_id: int, next_id: int) -> None:
-        """Tell each send its place: the batch is stored in ``partition`` from ``first_id`` to ``next_id``."""
+    def succeeded(self, partition: int, first_id: int, next_position: int) -> None:
+        """Tell each send its place: the batch is stored in ``partition`` from ``first_id`` to ``next_position``."""
         by_number = self.form.by_number and not self.encoded
         if self._sends:
             if first_id < 0 or (self.codec != "none" and not by_number):
-                self._told(partition, lambda _: (first_id, next_id), lambda _: (first_id, next_id))
+                self._told(partition, lambda _: (first_id, next_position), lambda _: (first_id, next_position))
             elif by_number:
-                # Message j of n ends at next_id - n + j + 1, and all but the first begin where the one before ends.
-                base = next_id - self.messages
+                # Message j of n ends at the end - n + j + 1, and all but the first begin where the one before ends.
+                base = next_position - self.messages
 
                 def place(first: int, messages: int) -> tuple[int, int]:
                     return base + first if first else first_id, base + first + messages

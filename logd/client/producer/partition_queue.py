@@ -122,13 +122,13 @@ class PartitionQueue:
             accumulator.due = True
             self._wake()
 
-    def acknowledged(self, batch: ProducerBatch, partition: int, first_id: int, next_id: int) -> None:
+    def acknowledged(self, batch: ProducerBatch, partition: int, first_id: int, next_position: int) -> None:
         """Settle a batch that the broker has stored."""
         self._leader_search.succeeded()
         self._cause = None
         self._window.acknowledged(batch)
         held = batch.held
-        batch.succeeded(partition, first_id, next_id)
+        batch.succeeded(partition, first_id, next_position)
         self._pool.give(held)
         self._go_on()
 

@@ -16,7 +16,7 @@ from logd.protocol.message import Message
 class Sent(NamedTuple):
     """The place of a stored set: the result of the Deferred of ``send``.
 
-    ``first_id`` is the id of its first message and ``next_id`` the position after its last, in bytes; both are -1 for
+    ``first_id`` is the id of its first message and ``next_position`` the position after its last; both are -1 for
     acks=0, where the broker does not answer. A set that was compressed into one wrapper with others has the wrapper's.
     When a set was split over several partitions or batches, ``parts`` names each; the other fields are those of the
     first part that is stored.
@@ -28,14 +28,14 @@ class Sent(NamedTuple):
     topic: str
     partition: int
     first_id: int = -1
-    next_id: int = -1
+    next_position: int = -1
     parts: tuple[Sent, ...] = ()
     skipped: int = 0
     skipped_bytes: int = 0
 
 
 class Holder(Protocol):
-    """A holder of sends that wait."""
+    """A holder of sends that wait: the router, a partition's queue, or a wait for memory."""
 
     def withdraw(self, send: PendingSend) -> None:
         """Take out a cancelled send, as far as that is still possible, and end it."""

@@ -75,7 +75,7 @@ class PublishTests(PublishCase):
             sent = self.successResultOf(sending)
             first = places[b"%03d" % number]
             last = places[b"and %03d" % number] if number % 4 == 3 else first
-            self.assertEqual((sent.first_id, sent.next_id), (first.id, last.next_position))
+            self.assertEqual((sent.first_id, sent.next_position), (first.id, last.next_position))
         self.assertEqual(self.sets(), [1, 50])
 
     def test_a_batch_is_bounded_in_bytes_and_messages(self) -> None:

@@ -149,4 +149,4 @@ class ProducingApplication:
             getattr(failure.value, "__cause__", None), ClientClosed
         )
         if self.acks and not closed:
-            raise Violation(f"{self.host}: a send failed: {failure.value!r}")
+            raise Violation(f"{self.host}: a send failed: {failure.value!r}") from failure.value
