@@ -53,7 +53,7 @@ class Format(Protocol):
 
 
 @frozen
-class PlainFormat:
+class EntriesFormat:
     """An entry for each message, or wrappers of compressed entries; readable by clients of 0.7 where it is magic 0."""
 
     head_bytes: int = 0
@@ -79,7 +79,7 @@ class PlainFormat:
 
 
 @frozen
-class BatchFormat:
+class SingleEntryFormat:
     """One batch, compressed or not, with one checksum for all its messages."""
 
     head_bytes: int = BATCH_HEAD_BYTES
@@ -107,7 +107,9 @@ class BatchFormat:
 
 def format_of(settings: ProducerSettings) -> Format:
     """Return the format that a producer's settings name."""
-    return BatchFormat() if settings.format == "batch" else PlainFormat(most_wrapper_bytes=settings.message_bytes)
+    return (
+        SingleEntryFormat() if settings.format == "batch" else EntriesFormat(most_wrapper_bytes=settings.message_bytes)
+    )
 
 
 def _payloads(records: Sequence[Record]) -> list[bytes] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.producer.batch import ProducerBatch, pieces_of
-from logd.client.producer.formats import BatchFormat, PlainFormat
+from logd.client.producer.formats import EntriesFormat, SingleEntryFormat
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.refusal_text import refusal
 from logd.client.producer.unfinished import Unfinished
@@ -19,7 +19,7 @@ class RefusalTests(SynchronousTestCase):
     def test_a_refusal_names_the_largest_message(self) -> None:
         """The text has its number, its size, and the broker's setting that was exceeded."""
         messages = [Message(b"x" * size) for size in (10, 300, 20)]
-        for form, setting in ((PlainFormat(), "message.bytes"), (BatchFormat(), "batch.bytes")):
+        for form, setting in ((EntriesFormat(), "message.bytes"), (SingleEntryFormat(), "batch.bytes")):
             batch = ProducerBatch("t", 3, form, "none", Unfinished(), 1.0)
             batch.add(messages, 330, PendingSend("t", messages, None, None, "none", 1.0))
             text = str(refusal(batch, MessageTooLarge.code))
@@ -32,6 +32,6 @@ class RefusalTests(SynchronousTestCase):
         """The number counts in the set as it was sent, however it was divided."""
         for place in range(5):
             messages = [Message(b"x" * (200 if number == place else 5)) for number in range(5)]
-            for form in (PlainFormat(), BatchFormat()):
+            for form in (EntriesFormat(), SingleEntryFormat()):
                 error = self.assertRaises(MessageTooLarge, pieces_of, messages, form, 50, 100)
                 self.assertIn(f"message {place + 1} of the set has 200 bytes", str(error))
