@@ -64,7 +64,7 @@ ROOMS = (
         1,
         ("logd.protocol",),
         forbidden=_NO_IO,
-        exempt=("logd.protocol.loops",),  # reads the environment's LOGD_LOOPS
+        exempt=("logd.protocol.implementation",),  # reads the environment's LOGD_LOOPS
         forbidden_calls=("open", "print", "input"),
     ),
     Room(

@@ -23,7 +23,7 @@ _OTHERS_AT_A_TIME = 1000
 
 @define(eq=False)
 class Rows:
-    """Messages of one partition, column by column. ``ids`` has each message's position, ``nexts`` the one after it.
+    """Messages of one partition, column by column: ``ids`` has the ids, ``nexts`` the next positions.
 
     ``keys``, ``times`` and ``headers`` are shorter than ``values`` or empty where the last, or all, messages have none.
     """

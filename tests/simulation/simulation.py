@@ -15,7 +15,9 @@ from tests.simulation.actors.reading_disks import transfers_watched
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.faults import Faults
 from tests.simulation.flushing import flushes_watched
+from tests.simulation.formats import formats_watched
 from tests.simulation.ledger import Place
+from tests.simulation.peers import closes_watched
 from tests.simulation.retention import payloads_of, told_of_retention
 from tests.simulation.violation import check
 from tests.simulation.world import World
@@ -76,7 +78,8 @@ class Simulation:
         """See ``simulate``."""
         cluster, world = self.cluster, self.cluster.world
         self.faults = Faults(world, cluster)
-        with told_of_retention(cluster.brokers, cluster.ledger), flushes_watched(), transfers_watched():
+        retention = told_of_retention(cluster.brokers, cluster.ledger)
+        with retention, flushes_watched(), transfers_watched(), formats_watched(), closes_watched():
             return self._live()
 
     def _live(self) -> Report:

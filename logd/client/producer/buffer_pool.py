@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable
 
 from attrs import define
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from logd.errors import ProducerBufferFull
 
 
 @define(eq=False)
 class BufferWaiter:
-    """One place in the queue. ``admit`` is called in its turn; ``counted`` places count against ``max_waiting``."""
+    """One place in the queue. ``admit`` is called when it fits; ``counted`` places count against ``max_waiting``."""
 
     admit: Callable[[], None] | None
     counted: bool
@@ -70,13 +70,11 @@ class BufferPool:
 
     def ready(self) -> Deferred[None]:
         """Return a cancellable Deferred that fires once there is room, after all callers that wait already."""
+        if self.free:
+            return succeed(None)
         waiting: Deferred[None] = Deferred(lambda _: self.leave(place))
         place = BufferWaiter(lambda: waiting.callback(None), False)
-        if self.free:
-            place.admit = None
-            waiting.callback(None)
-        else:
-            self._line.append(place)
+        self._line.append(place)
         return waiting
 
     def open(self) -> None:

@@ -105,8 +105,8 @@ class Producer:
         the key of each message. For messages given as bytes ``key`` is also their key. Sets for one destination stay in
         order, through retries too; delivery is at least once. An empty set fires at once.
 
-        While ``buffer_bytes`` are held, the set waits its turn. Cancelling before the messages have left takes them
-        back; later it only stops the waiting. Fails with:
+        While ``buffer_bytes`` are held, the set waits behind earlier ones. Cancelling before the messages have left
+        takes them back; later it only stops the waiting. Fails with:
 
         - ProducerBufferFull: ``max_waiting`` sends wait already;
         - MessageTooLarge, InvalidMessage: the client or the broker refused the set, and would refuse it again;
@@ -119,12 +119,14 @@ class Producer:
         Raises TypeError for a value that is no message.
         """
         codec = "none"
-        if isinstance(messages, MessageSet):
+        if type(messages) is bytes:  # the most common form first: isinstance with "|" takes five times as long
+            listed: Sequence[Message] = (Message(messages, key=key),)
+        elif isinstance(messages, MessageSet):
             codec = messages.compression
-            listed: Sequence[Message] = messages.messages
+            listed = messages.messages
         elif isinstance(messages, Message):
             listed = (messages,)
-        elif isinstance(messages, bytes | bytearray | memoryview):
+        elif isinstance(messages, bytes | bytearray | memoryview):  # a class derived from bytes, or a buffer
             listed = (Message(bytes(messages), key=key),)
         else:
             listed = tuple([each if isinstance(each, Message) else Message(each, key=key) for each in messages])

@@ -107,11 +107,12 @@ class Router:
             elif send.key is not None:
                 partition = self._partitioner.choose(send.topic, send.key, view.partitions)
             else:
-                keys = {message.key for message in messages}
-                if len(keys) > 1:
-                    self._dispatch_by_key(send, messages, keys, held, view)
-                    return
-                (key,) = keys
+                key = messages[0].key
+                if len(messages) != 1:
+                    keys = {message.key for message in messages}
+                    if len(keys) > 1:
+                        self._dispatch_by_key(send, messages, keys, held, view)
+                        return
                 among = view.partitions if key is not None else view.available or view.partitions
                 partition = self._partitioner.choose(send.topic, key, among)
             pieces = encode_pieces(messages, codec, settings.batch_bytes, settings.message_bytes)
