@@ -1,0 +1,14 @@
+"""The systems that the bench knows, by the words of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logd.bench.systems.kafka import KafkaPeer
+from logd.bench.systems.logd_peer import LogdPeer
+from logd.bench.systems.peer import Peer
+
+SYSTEMS: Mapping[str, type[Peer]] = {
+    "logd": LogdPeer,
+    "kafka": KafkaPeer,
+}
