@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import ClassVar
 
 from attrs import define
@@ -41,3 +43,10 @@ class LogdPeer(Peer):
         """See Peer."""
         broker = BrokerProcess(self.data, port=self.port, log_path=f"{self.folder}/log")
         self.process = broker.start().process
+
+    def create(self, topic: str) -> None:
+        """See Peer."""
+        command = [sys.executable, "-c", "from logd.cli.main import main; main()", "topics", "create", topic]
+        self.call(
+            [*command, "--broker", f"127.0.0.1:{self.port}"], {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        )
