@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from os import environ
 
-from logd.protocol.loops.batches import Records
-from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
+from logd.protocol.loops.batches import OpenBatch, Records
+from logd.protocol.loops.results import BatchColumns, Checked, Columns, Decoded, OpenEntry, Scanned
 
 __all__ = [
     "IMPLEMENTATION",
+    "BatchColumns",
     "Checked",
     "Columns",
     "Decoded",
+    "OpenBatch",
     "OpenEntry",
     "Records",
     "Scanned",
     "check_set",
+    "columns_of_batches",
     "columns_of_set",
     "decode_set",
     "encode_records",
@@ -36,6 +39,7 @@ IMPLEMENTATION = environ.get("LOGD_LOOPS") or "python"
 if IMPLEMENTATION == "python":
     from logd.protocol.loops.python import (
         check_set,
+        columns_of_batches,
         columns_of_set,
         decode_set,
         encode_records,

@@ -108,6 +108,20 @@ def _record_body(payload: bytes | None, key: bytes | None, time: bytes, number: 
     return b"".join(pieces)
 
 
+class RecordColumns(NamedTuple):
+    """Messages of a batch as columns of equal length; None for a field that no message has."""
+
+    values: list[bytes | None]
+    keys: list[bytes | None] | None
+    times: list[int | None] | None
+    headers: list[Headers] | None
+    #: The first position of each message, and the position behind it.
+    ids: list[int]
+    nexts: list[int]
+    #: The size of the messages' records in bytes, decompressed.
+    size: int
+
+
 @define(eq=False)
 class OpenBatch:
     """A batch at [start, end) of a log while its records are decoded in slices. Its checksum was verified."""
@@ -144,27 +158,41 @@ class OpenBatch:
     ) -> tuple[list[Message], int]:
         """Return up to ``limit`` further messages, of about ``limit_bytes`` in all, and their size in bytes.
 
-        Messages before position ``start_at`` are included. Raises CorruptMessage for bytes that are no record, once the
-        messages before them were returned.
+        Messages before position ``start_at`` are included. Raises as ``columns``.
+        """
+        values, keys, times, headers, ids, nexts, size = self.columns(limit, limit_bytes)
+        columns = (values, keys or repeat(None), times or repeat(None), headers or repeat(()), ids, nexts)
+        # Without a step in Python for each message.
+        fields = zip(*columns, repeat(topic), repeat(partition), strict=False)
+        return list(map(tuple.__new__, repeat(Message), fields)), size
+
+    def columns(self, limit: int, limit_bytes: int) -> RecordColumns:
+        """Return up to ``limit`` further messages, of about ``limit_bytes`` in all, as columns.
+
+        Raises CorruptMessage for bytes that are no record, once the messages before them were returned.
         """
         data, begin = self.records, self._at
-        at = begin
+        at = done = begin
         end = len(data)
         last = at + limit_bytes
-        delta = self._delta
-        # A message owns the positions from that behind the message before it in the set as it was produced: so
-        # where compaction has removed messages, the next one's id is not the position behind the one before it.
-        behind = self.end - self.last_delta
-        first = self.start
-        base = self.base_time
-        fixed = self.append_time
-        messages: list[Message] = []
-        append = messages.append
-        new = tuple.__new__
-        cls = Message
+        delta, last_delta = self._delta, self.last_delta
+        base, fixed = self.base_time, self.append_time
+        values: list[bytes | None] = []
+        append = values.append
+        # These columns are made at the first message that needs them.
+        keys: list[bytes | None] | None = None
+        times: list[int | None] | None = None
+        headers: list[Headers] | None = None
+        numbers: list[int] | None = None
+        # What stands between the number and the value of a record without key and headers, by the bytes behind the
+        # number. It was the same in the last record of that size, and a comparison is quicker than reading it.
+        between: dict[int, bytes] = {}
+        starts_with = data.startswith
+        small = _SMALL
+        most_small = min(len(small) - 1, last_delta)
         problem = ""
         left = self.count - self._taken
-        for _ in repeat(None, min(limit, left)):
+        for count in range(min(limit, left)):
             if at >= last:
                 break
             try:
@@ -181,14 +209,42 @@ class OpenBatch:
                     else:
                         size, at = decode_zigzag(data, at - 1)
                 stop = at + size
-                at += 1  # the attributes, of which none has a meaning
-                time = data[at]
-                at += 1
+                time = data[at + 1]  # behind the attributes, of which none has a meaning
+                at += 2
                 if time:
                     if time < 0x80:
                         time = time >> 1 ^ -(time & 1)
                     else:
-                        time, at = decode_zigzag(data, at - 1)
+                        more = data[at]
+                        if more < 0x80:
+                            at += 1
+                            time = (time & 0x7F | more << 7) >> 1 ^ -(time & 1)
+                        else:
+                            time, at = decode_zigzag(data, at - 1)
+                number = delta + 1
+                # The last record, behind which nothing may stand, is left to the checks below.
+                if number <= most_small and stop < end:
+                    encoded = small[number]
+                    usual = between.get(stop - at - len(encoded))
+                    if usual is not None and starts_with(encoded + usual, at) and not data[stop - 1]:
+                        if times is not None or (time and fixed is None):
+                            if times is None:
+                                times = [base if base >= 0 else None] * count
+                            time += base
+                            if time > _MAX_TIME:
+                                problem = f"a record of the time {time}"
+                                break
+                            times.append(time if time >= 0 else None)
+                        if keys is not None:
+                            keys.append(None)
+                        if headers is not None:
+                            headers.append(())
+                        if numbers is not None:
+                            numbers.append(number)
+                        append(data[at + len(encoded) + len(usual) : stop - 1])
+                        at = done = stop
+                        delta = number
+                        continue
                 byte = data[at]
                 at += 1
                 if byte < 0x80:
@@ -200,6 +256,7 @@ class OpenBatch:
                         number = (byte & 0x7F | more << 7) >> 1 ^ -(byte & 1)
                     else:
                         number, at = decode_zigzag(data, at - 1)
+                key_at = at
                 byte = data[at]
                 at += 1
                 if byte == 1:
@@ -229,18 +286,21 @@ class OpenBatch:
                     else:
                         size, at = decode_zigzag(data, at - 1)
                 if size < 0:
-                    payload = None
+                    value = None
                     if size < -1:
                         problem = f"a value of {size} bytes"
                         break
                 else:
-                    payload = data[at : at + size]
+                    value_at = at
                     at += size
+                    value = data[value_at:at]
                 if data[at]:
-                    headers, at = _headers(data, at, stop)
+                    pairs, at = _headers(data, at, stop)
                 else:
-                    headers = ()
+                    pairs = ()
                     at += 1
+                    if key is None and value is not None:
+                        between[stop - key_at] = data[key_at:value_at]
             except IndexError:
                 problem = "a record that is cut short"
                 break
@@ -250,30 +310,61 @@ class OpenBatch:
             if at != stop or stop > end:
                 problem = "a record whose lengths do not add up"
                 break
-            if not delta < number <= self.last_delta:
+            if not delta < number <= last_delta:
                 problem = f"a record with the number {number} behind {delta}"
                 break
-            if len(messages) + 1 == left and at != end:
+            if count + 1 == left and at != end:
                 problem = f"{end - at} bytes behind its last record"
                 break
-            time = base + time if fixed is None else fixed
-            if time > _MAX_TIME:
-                problem = f"a record of the time {time}"
-                break
+            if times is None and time and fixed is None:
+                times = [base if base >= 0 else None] * count
+            if times is not None:
+                time += base
+                if time > _MAX_TIME:
+                    problem = f"a record of the time {time}"
+                    break
+                times.append(time if time >= 0 else None)
+            if key is not None and keys is None:
+                keys = [None] * count
+            if keys is not None:
+                keys.append(key)
+            if pairs and headers is None:
+                headers = [()] * count
+            if headers is not None:
+                headers.append(pairs)
+            if numbers is None and number != delta + 1:
+                numbers = list(range(self._delta + 1, delta + 1))
+            if numbers is not None:
+                numbers.append(number)
+            append(value)
             delta = number
-            here = behind + number - 1 if number else first
-            append(
-                new(
-                    cls,
-                    (payload, key, time if time >= 0 else None, headers, here, behind + number, topic, partition),
-                )
-            )
-            self._at = at
-        self._taken += len(messages)
-        self._delta = delta
-        if problem and not messages:
+            done = at
+        if problem and not values:
             raise CorruptMessage(f"the batch holds {problem} (message {self._taken + 1} of {self.count})", self.start)
-        return messages, self._at - begin
+        if times is None:
+            time = base if fixed is None else fixed
+            times = [time] * len(values) if time >= 0 else None
+        ids, nexts = self._positions(numbers or range(self._delta + 1, delta + 1))
+        self._at = done
+        self._taken += len(values)
+        self._delta = delta
+        return RecordColumns(values, keys, times, headers, ids, nexts, done - begin)
+
+    def _positions(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Return the first position of each message by its number, and the position behind each."""
+        # A message owns the positions from that behind the message before it in the set as it was produced: so where
+        # compaction has removed messages, the next one's id is not the position behind the one before it.
+        behind = self.end - self.last_delta
+        if isinstance(numbers, range):
+            nexts = list(range(behind + numbers.start, behind + numbers.stop))
+        else:
+            nexts = [behind + number for number in numbers]
+        if not nexts:
+            return [], []
+        first = nexts[0] - 1 if numbers[0] else self.start
+        if isinstance(numbers, range):
+            return [first, *nexts[:-1]], nexts
+        return [first, *[position - 1 for position in nexts[1:]]], nexts
 
 
 def _headers(data: bytes, at: int, stop: int) -> tuple[Headers, int]:
