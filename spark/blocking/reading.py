@@ -54,7 +54,7 @@ class ReadSettings:
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: Further fetches of an entry that is damaged.
     corrupt_retries: int = defaults.CORRUPT_RETRIES
-    #: True: raise DataLost when messages are lost. False: log a warning and go on with the remaining messages.
+    #: True: raise DataLost when messages are lost. False: log a warning and continue with the remaining messages.
     fail_on_data_loss: bool = True
 
 
@@ -166,7 +166,7 @@ class RangeReader:
             yield rows
 
     def _fetch(self, offset: int, exact: bool, least: int) -> FetchedPart | None:
-        """Return the log's bytes from ``offset`` on; None when they are lost and reading may go on after them.
+        """Return the log's bytes from ``offset`` on; None when they are lost and reading may continue after them.
 
         ``least`` is the number of bytes that complete an entry.
         """

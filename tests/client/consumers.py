@@ -27,7 +27,7 @@ class ConsumerCase(SynchronousTestCase):
             log.data += encode_set([Message(b"%d-%08d" % (number, index)) for index in range(100)])
 
     def consumer(self, **settings: Any) -> Consumer:
-        """A consumer of the model."""
+        """Make a consumer of the model."""
         given = {"reactor": self.clock, "connect": self.broker.connect, "random": lambda: 0.5, **settings}
         return Consumer("model:6667", **given)
 

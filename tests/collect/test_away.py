@@ -88,7 +88,7 @@ class NumberedTests(AwayTestCase):
         self.said()
 
     def test_files_rotated_before_following_are_not_read(self) -> None:
-        """They stay unread later and under other names, as rotations shift them."""
+        """Later rotations give them other names, and they stay unread."""
         self.setUp()
         self.disk = type(self.disk)()
         self.disk.append("/l/a.log.1", LONG + b"old\n")
@@ -120,8 +120,8 @@ class NumberedTests(AwayTestCase):
         self.assertEqual(self.lines(), [LONG[:-1], b"between"])
         self.said()
 
-    def test_a_log_new_in_an_absence_is_read_from_its_first_file(self) -> None:
-        """With patterns that are new to the state, only the log itself is read."""
+    def test_a_log_new_in_an_absence_is_read_whole(self) -> None:
+        """Reading begins with its oldest file. With patterns new to the state, only the log itself is read."""
         for pattern, expected in (("/l/*.log", [b"1", b"2", b"3"]), ("/l/[ab].log", [b"3"])):
             self.setUp()
             self.lines()
@@ -140,7 +140,7 @@ class NumberedTests(AwayTestCase):
         self.again()
         self.assertEqual(self.lines(), [b"1"])
 
-    def test_a_log_without_a_new_file_is_read_to_its_end(self) -> None:
+    def test_a_log_without_a_new_file_is_read_whole(self) -> None:
         """Some programs make the new file only with its first line."""
         self.rotate()
         self.disk.append("/l/a.log", b"second\n")
@@ -306,7 +306,7 @@ class LostTests(AwayTestCase):
         self.said("/l/a.1.log.gz was compressed before it was read, and compressed files are skipped: 7 bytes are")
 
     def test_the_unread_rest_of_a_compressed_file_is_lost(self) -> None:
-        """Its length is known, since the file was seen before the absence."""
+        """The length is known, since the file was seen before the absence."""
         for text in (b"second\n", b"third\n"):
             self.rotate()
             self.disk.append("/l/a.log", text)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from logd.collect import file_tracker
+from logd.collect.rotation.copies import is_copy
 from tests.collect.followers import LONG, FollowerTestCase
 
 
@@ -9,7 +13,7 @@ class RotationTests(FollowerTestCase):
     """Files that are renamed, copied, emptied, removed and made again while a collector runs."""
 
     def test_a_renamed_file_is_read_to_its_end(self) -> None:
-        """Its rest comes first, also lines written late and under a name that no pattern matches."""
+        """The rest comes first, also lines written late and under a name that no pattern matches."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\n")
@@ -22,7 +26,7 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"late", b"four"])
 
     def test_a_file_renamed_in_an_absence_is_found(self) -> None:
-        """Its inode and content identify it."""
+        """Inode and content identify the file."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\n")
@@ -32,7 +36,7 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"two", b"three"])
 
     def test_a_new_file_with_an_old_inode_is_read_whole(self) -> None:
-        """Its content tells it from the file that is gone, however long it is."""
+        """The content tells it from the file that is gone, however long it is."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         inode = self.disk.names["/l/a.log"].inode
@@ -49,7 +53,7 @@ class RotationTests(FollowerTestCase):
         self.noticed("was truncated or overwritten: it was read up to byte 13; any later lines, written while")
 
     def test_a_removed_open_file_is_read_to_its_end(self) -> None:
-        """Its unfinished line is taken before it is closed."""
+        """The unfinished line at the end is taken before the file is closed."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\nunfinished")
@@ -72,6 +76,26 @@ class RotationTests(FollowerTestCase):
         self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
         self.assertEqual(self.follower.tracker.lost, 4)
 
+    def test_a_file_emptied_while_its_copy_is_compared_is_not_lost(self) -> None:
+        """The copy is then followed on its own, from its start, so the lines of the emptied file are not lost."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        self.follower.step(read=False)
+        self.disk.copy("/l/a.log", "/l/a.log.1")
+
+        def empty_and_compare(*given: Any) -> bool:
+            self.patch(file_tracker, "is_copy", is_copy)
+            self.disk.truncate("/l/a.log")
+            return is_copy(*given)
+
+        self.patch(file_tracker, "is_copy", empty_and_compare)
+        self.now += 1.0
+        self.follower.step(read=False)
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
+        self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, and is read on its own")
+        self.assertEqual(self.follower.tracker.losses, 0)
+
     def test_new_files_are_opened_before_they_are_read(self) -> None:
         """An open file is not lost when it is removed while the producer is full."""
         self.disk.append("/l/a.log", b"one\n")
@@ -80,7 +104,7 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"one"])
 
     def test_open_files_are_bounded(self) -> None:
-        """Those without a name are closed last, since they could not be opened again."""
+        """Files without a name are closed last, since they could not be opened again."""
         self.begin(open_files=2)
         for name in "abcd":
             self.disk.append(f"/l/{name}.log", name.encode() + b"\n")
@@ -118,7 +142,7 @@ class RotationTests(FollowerTestCase):
         self.noticed("read up to byte 4; at least 4 bytes after that are lost")
 
     def test_the_copy_of_an_emptied_file_is_continued(self) -> None:
-        """Its earlier lines are not sent again, though a pattern may match it."""
+        """Lines that were read are not sent again, though a pattern may match the copy."""
         for pattern in ("/l/*.log", "/l/*"):
             self.setUp()
             self.begin(patterns=[pattern])
@@ -149,7 +173,7 @@ class RotationTests(FollowerTestCase):
             self.assertEqual(self.lines() + self.lines(), [b"new"], pattern)
 
     def test_a_copy_found_first_is_not_read(self) -> None:
-        """Its original is not emptied yet; the next collector does not read it, either."""
+        """The original is not emptied yet; the next collector does not read the copy, either."""
         self.begin(patterns=["/l/*"])
         self.disk.append("/l/a.log", LONG * 5)
         self.lines()

@@ -52,7 +52,7 @@ legacy_requests = st.one_of(
 )
 _produce_parts = st.lists(st.builds(ProducePart, texts, int32s, int32s, st.booleans(), sets), max_size=3).map(tuple)
 _fetch_parts = st.lists(st.builds(FetchPart, texts, int32s, int32s, int64s, int32s, st.booleans()), max_size=3)
-our_requests = st.one_of(
+native_requests = st.one_of(
     st.builds(Metadata, st.none() | st.lists(texts, max_size=3).map(tuple), st.booleans(), int32s),
     st.builds(ProduceAck, int16s, int32s, _produce_parts, int32s),
     st.builds(FetchWait, int32s, int32s, int32s, _fetch_parts.map(tuple), int32s),
@@ -61,4 +61,4 @@ our_requests = st.one_of(
     st.builds(Repair, texts, int32s, st.booleans(), st.booleans(), int64s, st.booleans(), int32s),
     st.builds(DescribeLog, texts, int32s, st.lists(int64s, max_size=3).map(tuple), int64s, int32s),
 )
-requests = legacy_requests | our_requests
+requests = legacy_requests | native_requests

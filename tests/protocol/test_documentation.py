@@ -207,7 +207,7 @@ class DocumentationTests(SynchronousTestCase):
             self.assertIsNotNone(loops.decode_set(data).error)
 
     def test_requests_have_the_pages_bytes(self) -> None:
-        """Both ways, requests of 0.7 and logd's own."""
+        """Both ways, requests of 0.7 and native ones."""
         for name, request in REQUESTS.items():
             self.assertEqual((name, b"".join(encode_request(request)).hex()), (name, self.vectors[name]))
             frame = bytes.fromhex(self.vectors[name])

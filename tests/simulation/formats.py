@@ -22,7 +22,7 @@ def formats_watched() -> Iterator[None]:
 
     def watched(log: PartitionLog, sets: Sequence[bytes], messages: int, newest_timestamp: int) -> int:
         if any(map(_has_batches, sets)):
-            files = log._around.files
+            files = log._context.files
             assert isinstance(files, MemoryFiles)
             folder = log.folder.rpartition("/")[0]
             for name in (META, META_COPY):

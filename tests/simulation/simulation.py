@@ -17,6 +17,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.flushing import flushes_watched
 from tests.simulation.formats import formats_watched
 from tests.simulation.ledger import Place
+from tests.simulation.peers import closes_watched
 from tests.simulation.retention import payloads_of, told_of_retention
 from tests.simulation.violation import check
 from tests.simulation.world import World
@@ -77,8 +78,8 @@ class Simulation:
         """See ``simulate``."""
         cluster, world = self.cluster, self.cluster.world
         self.faults = Faults(world, cluster)
-        watched = flushes_watched(), transfers_watched(), formats_watched()
-        with told_of_retention(cluster.brokers, cluster.ledger), watched[0], watched[1], watched[2]:
+        retention = told_of_retention(cluster.brokers, cluster.ledger)
+        with retention, flushes_watched(), transfers_watched(), formats_watched(), closes_watched():
             return self._live()
 
     def _live(self) -> Report:

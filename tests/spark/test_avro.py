@@ -83,7 +83,7 @@ class ModeTests(AvroCase):
             self.read(self.messages())
 
     def test_a_wrong_value_can_become_null(self) -> None:
-        """Its bytes are in a column of their own; a tombstone is null without them."""
+        """The bytes are in a column of their own; a tombstone is null without them."""
         with self.assertLogs("logd.spark", "WARNING") as logged:
             found = self.read(self.messages(), mode="permissive").to_pydict()
         expected: list[bytes | None] = [None for _ in self.messages()]

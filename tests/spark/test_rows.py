@@ -18,6 +18,7 @@ from logd.protocol.loops import python
 from logd.protocol.loops.results import Decoded
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
+from logd.spark.blocking import rows as rows_module
 from logd.spark.blocking.rows import Cursor, Rows
 from tests.log.entries import batch, record
 from tests.protocol.strategies import codecs, message_lists
@@ -49,7 +50,11 @@ pieces = st.lists(
 
 
 class CursorTests(SynchronousTestCase):
-    """Columns, which hold what ``decode_set`` finds."""
+    """Columns, which hold what ``decode_set`` finds; batches too, whether or not they become columns here."""
+
+    def setUp(self) -> None:
+        """Read batches as columns, as the loops in Python do."""
+        self.patch(rows_module, "_BATCHES_AS_COLUMNS", True)
 
     @given(pieces, st.integers(0, 1 << 40), st.integers(1, 5), st.integers(0, 30))
     def test_a_cursor_finds_what_decode_set_finds(

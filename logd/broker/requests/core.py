@@ -10,15 +10,16 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.requests.waiting_fetch import AnswerTurns
+from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
+from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import TopicExists
-from logd.interfaces import Clock, IThreads, ITopics
+from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 
@@ -30,7 +31,7 @@ class BrokerCore:
     settings: BrokerSettings
     store: LogStore
     #: The topics as clients are told of them, and the administration that creates and deletes topics.
-    topics: ITopics
+    topics: TopicDirectory
     administration: TopicAdministration
     #: Threads for blocking reads.
     threads: IThreads
@@ -43,7 +44,7 @@ class BrokerCore:
     ends: EndsRecorder
     counters: Counters = field(factory=Counters, init=False)
     routing: Routing = field(init=False)
-    answer_turns: AnswerTurns = field(init=False)
+    large_fetches: LargeFetchQueue = field(init=False)
     #: Partitions that are being repaired.
     repairs: set[tuple[str, int]] = field(factory=set, init=False)
     stopping: bool = field(default=False, init=False)
@@ -54,7 +55,7 @@ class BrokerCore:
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.answer_turns = AnswerTurns(self.clock)
+        self.large_fetches = LargeFetchQueue(self.clock)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 

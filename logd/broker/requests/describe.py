@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.errors import (
     BrokerStopping,
+    LogdError,
     NoLeader,
     PartitionOffline,
     TopicCreationDisabled,
@@ -144,6 +146,13 @@ class DescribeRequests:
 
         def failed(error: BaseException | None) -> None:
             code = error.code if isinstance(error, WireError) else UnknownError.code
+            if not isinstance(error, LogdError | OSError):
+                _log.failure(
+                    "a description of the log of {topic}-{partition} failed; answering with an unknown error",
+                    Failure(error),
+                    topic=request.topic,
+                    partition=request.partition,
+                )
             response.callback(DescribeLogResponse(code, text=str(error)))
 
         def looked(boundaries: list[tuple[int, int]] | None, error: BaseException | None) -> None:

@@ -268,7 +268,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
             self._timer = routing.clock.callLater(min(self._timeout_ms, LONGEST_WAIT_MS) / 1000, self._time_out)
         listener = _FlushListener(self, index, result)
         self._flushing[index] = listener
-        listener.wait = log.wait_visible(result.next_id, listener)
+        listener.wait = log.wait_visible(result.next_position, listener)
         routing.due_now(log)
 
     def _time_out(self) -> None:

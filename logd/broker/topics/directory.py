@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from attrs import define, field
-from zope.interface import implementer
 
-from logd.interfaces import ITopics
 from logd.topic import TopicEntry
 
 
-@implementer(ITopics)
 @define(eq=False)
 class TopicDirectory:
     """The topics that request handlers read without waiting. The reconciler and the administration write them."""
@@ -19,15 +16,15 @@ class TopicDirectory:
     _problems: dict[str, str] = field(factory=dict, init=False)
 
     def names(self) -> list[str]:
-        """See ITopics."""
+        """Return all topics, sorted."""
         return sorted(self._entries)
 
     def get(self, topic: str) -> TopicEntry | None:
-        """See ITopics."""
+        """Return a topic's entry, None for an unknown topic."""
         return self._entries.get(topic)
 
     def problem(self, topic: str) -> str | None:
-        """See ITopics."""
+        """Return the reason why a known topic cannot be used; None if it can."""
         return self._problems.get(topic)
 
     @property

@@ -116,11 +116,11 @@ class ProducerBatch:
         self._shares[0][0].part_sent(Sent(self.topic, self.partition, skipped=1, skipped_bytes=size))
         return True
 
-    def succeeded(self, partition: int, first_id: int, next_id: int) -> None:
-        """Tell each send its place: the batch is stored in ``partition`` from ``first_id`` to ``next_id``."""
+    def succeeded(self, partition: int, first_id: int, next_position: int) -> None:
+        """Tell each send its place: the batch is stored in ``partition`` from ``first_id`` to ``next_position``."""
         topic = self.topic
         if len(self._shares) == 1 or self.codec != "none" or first_id < 0:
-            sent = Sent(topic, partition, first_id, next_id)
+            sent = Sent(topic, partition, first_id, next_position)
             for send, _, _ in self._shares:
                 send.part_sent(sent)
             return

@@ -13,7 +13,7 @@ from logd.errors import ProducerBufferFull
 
 @define(eq=False)
 class BufferWaiter:
-    """One place in the queue. ``admit`` is called in its turn; ``counted`` places count against ``max_waiting``."""
+    """One place in the queue. ``admit`` is called when it fits; ``counted`` places count against ``max_waiting``."""
 
     admit: Callable[[], None] | None
     counted: bool

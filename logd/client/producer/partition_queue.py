@@ -110,12 +110,12 @@ class PartitionQueue:
             if self.wake is not None:
                 self.wake(self)
 
-    def acknowledged(self, batch: ProducerBatch, partition: int, first_id: int, next_id: int) -> None:
+    def acknowledged(self, batch: ProducerBatch, partition: int, first_id: int, next_position: int) -> None:
         """Settle a batch that the broker has stored."""
         self._leader_search.succeeded()
         self._cause = None
         self._window.acknowledged(batch)
-        batch.succeeded(partition, first_id, next_id)
+        batch.succeeded(partition, first_id, next_position)
         self._pool.give(batch.held)
         self._go_on()
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from logd.protocol.message import Message
 
+if TYPE_CHECKING:  # makes sends
+    from logd.client.producer.producer import Producer
+
 
 class Sent(NamedTuple):
     """The place of a stored set: the result of the Deferred of ``send``.
 
-    ``first_id`` is the id of its first message and ``next_id`` the position after its last, in bytes; both are -1 for
+    ``first_id`` is the id of its first message and ``next_position`` the position after its last; both are -1 for
     acks=0, where the broker does not answer. A set that was compressed into one wrapper with others has the wrapper's.
     When a set was split over several partitions or batches, ``parts`` names each; the other fields are those of the
     first part that is stored.
@@ -26,25 +29,17 @@ class Sent(NamedTuple):
     topic: str
     partition: int
     first_id: int = -1
-    next_id: int = -1
+    next_position: int = -1
     parts: tuple[Sent, ...] = ()
     skipped: int = 0
     skipped_bytes: int = 0
 
 
 class Holder(Protocol):
-    """A holder of sends that wait."""
+    """A holder of sends that wait: the router, a partition's queue, or a wait for memory."""
 
     def withdraw(self, send: PendingSend) -> None:
         """Take out a cancelled send, as far as that is still possible, and end it."""
-        ...
-
-
-class SendOwner(Protocol):
-    """The maker of a send."""
-
-    def finished(self, send: PendingSend) -> None:
-        """Take note that the send has ended."""
         ...
 
 
@@ -80,7 +75,7 @@ class PendingSend:
         #: each live object costs the garbage collector.
         self.holders: Sequence[Holder] = ()
         #: Called once when the send has finished.
-        self.owner: SendOwner | None = None
+        self.owner: Producer | None = None
         #: True when a flush waits for the send, which then must not linger.
         self.hurry = False
         #: The number of the send in the order of all sends.

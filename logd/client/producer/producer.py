@@ -105,8 +105,8 @@ class Producer:
         the key of each message. For messages given as bytes ``key`` is also their key. Sets for one destination stay in
         order, through retries too; delivery is at least once. An empty set fires at once.
 
-        While ``buffer_bytes`` are held, the set waits its turn. Cancelling before the messages have left takes them
-        back; later it only stops the waiting. Fails with:
+        While ``buffer_bytes`` are held, the set waits behind earlier ones. Cancelling before the messages have left
+        takes them back; later it only stops the waiting. Fails with:
 
         - ProducerBufferFull: ``max_waiting`` sends wait already;
         - MessageTooLarge, InvalidMessage: the client or the broker refused the set, and would refuse it again;

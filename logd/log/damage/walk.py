@@ -22,7 +22,7 @@ from logd.protocol.entry import LEAST_BYTES
 _NEVER = 1 << 31
 _BLOCK = 1 << 20
 #: The problem of an entry that looks sound but cannot be one.
-_PASSES = "a sound entry reaches over the place where the next segment begins, or up to which all is flushed"
+_PASSES = "a sound entry ends after the start of the next segment, or after the flushed end"
 #: Damages that may wait for the next vouched position.
 _MOST_WAITING = 100_000
 

@@ -86,7 +86,7 @@ class LogStore:
             on_pressure,
             lambda log: upkeep.changed(cast(PartitionLog, log)),
         )
-        self._around = PartitionContext(
+        self._context = PartitionContext(
             files,
             OpenFiles(files, open_files_limit),
             OpenWriters(open_writers_limit),
@@ -99,9 +99,9 @@ class LogStore:
         self._directory = LockedDirectory(files, path, broker_id, new_instance, other_names, report)
         #: Batches may be appended once it is ready.
         self.batch_format = BatchFormat(self._directory, threads)
-        self._opener = FolderOpener(self._around)
+        self._opener = FolderOpener(self._context)
         self._reopener = Reopener(threads, upkeep, self._opener, self._store, self._is_stored)
-        self._truncator = Truncator(files, threads, self._around.open_files, self._reopener)
+        self._truncator = Truncator(files, threads, self._context.open_files, self._reopener)
         self._deletion = FolderDeletion(files, threads, upkeep, self._reopener, path, new_instance, report)
         #: By topic and partition.
         self._logs: dict[str, dict[int, PartitionLog]] = {}
@@ -111,7 +111,7 @@ class LogStore:
     @property
     def files(self) -> IFileOperations:
         """The file operations of the directory's disk."""
-        return self._around.files
+        return self._context.files
 
     @property
     def broker_id(self) -> int:
@@ -182,7 +182,7 @@ class LogStore:
         self._deletion.check(topic, partition)
         settings = settings or self._settings
         folder = self._folder(topic, partition)
-        writer = writer or make_log_folder(self.files, folder, self._around.wall())
+        writer = writer or make_log_folder(self.files, folder, self._context.wall())
         if writer is None:  # the folder exists: from an attempt that failed half-way, or not made by logd
             try:
                 log = self._open_folder(topic, partition, folder, settings)
@@ -198,7 +198,7 @@ class LogStore:
         """Make folders for logs, on any thread. Each step blocks, yields a writer for ``create``, and raises as it."""
         for partition in partitions:
             self._deletion.check(topic, partition)
-        return make_log_folders(self.files, self.path, topic, partitions, self._around.wall())
+        return make_log_folders(self.files, self.path, topic, partitions, self._context.wall())
 
     def configure(self, topic: str, settings: LogSettings) -> None:
         """Replace the settings of a topic's partitions."""
@@ -288,7 +288,7 @@ class LogStore:
             raise ValueError(f"{log.folder} cannot begin again at {position}")
 
         def prepare() -> bool:
-            begin_folder_again(self.files, log.folder, position, self._around.wall())
+            begin_folder_again(self.files, log.folder, position, self._context.wall())
             return True
 
         self.reopen(log, prepare, done)
@@ -325,7 +325,7 @@ class LogStore:
         self.flusher.close()
         self.upkeep.close(self.logs())
         self._logs.clear()
-        self._around.open_files.close()
+        self._context.open_files.close()
         self._directory.unlock()
 
     def _folder(self, topic: str, partition: int) -> str:

@@ -153,7 +153,7 @@ def columns_of_batches(
     and the position of the batch's start.
 
     Ends before any other entry and before what decode_set has to report: a batch that is damaged, cut off or above a
-    bound, or a wrong record. Where the result has no messages, decode_set goes on at ``consumed`` with ``opened``.
+    bound, or a wrong record. Where the result has no messages, decode_set continues at ``consumed`` with ``opened``.
     """
     values: list[bytes | None] = []
     keys: list[bytes | None] | None = None

@@ -35,7 +35,7 @@ class StartTests(ConsumerCase):
         return self.successResultOf(getting).id
 
     def test_each_kind_of_start_finds_its_message(self) -> None:
-        """They are earliest, a position, one inside an entry, a time, and one for each partition."""
+        """Earliest, a position, one inside an entry, a time, and one for each partition are starts."""
         self.logs[0].start = 1900
         self.assertEqual(self.first("earliest"), 1900)
         self.assertEqual(self.first(1900 + 19 * 3), 1900 + 19 * 3)
@@ -167,7 +167,7 @@ class FetchTests(ConsumerCase):
         self.assertEqual(held, {0: 0})
         self.assertGreater(len(self.fetches()), 3)
 
-    def test_the_broker_holds_a_fetch_at_the_end_of_the_log(self) -> None:
+    def test_a_fetch_at_the_end_is_held_by_the_broker(self) -> None:
         """The answer comes after max_wait, so that an idle consumer sends few requests."""
         self.read(self.stream(max_wait=0.5))
         self.run_for(0.2)
@@ -221,7 +221,7 @@ class TroubleTests(ConsumerCase):
         self.assertEqual([connection.id for connection in self.broker.connections], [7, 8])
 
     def test_named_partitions_of_a_missing_topic_are_waited_for(self) -> None:
-        """They are waited for as the topic is for streams that name no partitions."""
+        """Naming partitions makes no difference: the topic may still be created."""
         (stream,) = self.consumer().create_message_streams("later", 1, [0])
         messages, _ = self.read(stream)
         self.run_for(2.0)

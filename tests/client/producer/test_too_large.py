@@ -48,7 +48,7 @@ class TooLargeTests(ProducerCase):
         self.assertEqual(self.stored(), [m.payload for m in messages if len(m.payload or b"") <= LIMIT])
         self.assertEqual((sent.skipped, sent.skipped_bytes), (5, 5 * (LIMIT + 1)))
         self.assertEqual(sent.first_id, 0)
-        self.assertEqual(sum(part.next_id - part.first_id for part in sent.parts), self.log.end)
+        self.assertEqual(sum(part.next_position - part.first_id for part in sent.parts), self.log.end)
 
     def test_a_compressed_batch_is_divided_first(self) -> None:
         """A wrapper that is too large becomes several; only messages too large by themselves are left out."""

@@ -105,7 +105,7 @@ class RoundTripTests(ClientsCase):
             await producer.send("t", MessageSet([Message(b"c")] * 3, "gzip")),
         ]
         messages = await self.read("t")
-        self.assertEqual([(s.first_id, s.next_id) for s in sent], [(0, 20), (20, messages[-1].next_position)])
+        self.assertEqual([(s.first_id, s.next_position) for s in sent], [(0, 20), (20, messages[-1].next_position)])
         for message in messages:
             again = await self.read("t", start=message.id)
             self.assertEqual([m.id for m in again], [m.id for m in messages if m.id >= message.id])

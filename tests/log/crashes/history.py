@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
+from itertools import accumulate
 from random import Random
 
 from attrs import define, field
@@ -11,15 +12,14 @@ from twisted.internet.task import Clock
 
 from logd.config import LogSettings
 from logd.errors import PartitionOffline, StorageFull, UnknownError
-from logd.log.disk.names import META, META_COPY, folder_name, join, segment_name
+from logd.log.disk.names import folder_name, join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
-from logd.log.store.meta import BATCH_FORMAT, Meta
 from logd.log.store.topics_file import TopicsFile
 from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
-from tests.log.crashes.shadow import Broken, Shadow, check
-from tests.log.entries import batch, plain, record, timed, wrapped
+from tests.log.crashes.drawing import draw_sets
+from tests.log.crashes.shadow import Broken, Shadow, check, check_format
 from tests.log.losses import Loss, adopt_gaps, everything, lose, repair
 from tests.log.threads import Threads
 
@@ -122,25 +122,10 @@ class History:
         if log is None:
             return
         shadow = self.shadows[log.topic, log.partition]
-        sets = []
-        ends = [log.end]
-        newest = -1
-        for _ in range(self.random.randint(1, 3)):
-            payload = self.random.randbytes(self.random.randint(0, 40))
-            kind = self.random.randrange(9)
-            if kind == 0:
-                newest = max(newest, int(self.clock.seconds() * 1000))
-                entry = timed(payload, int(self.clock.seconds() * 1000))
-            elif kind == 1:
-                entry = wrapped(payload)
-            elif kind == 2 and self._may_append_batches():
-                newest = max(newest, int(self.clock.seconds() * 1000))
-                entry = batch(record(payload), record(b"", 1), time=int(self.clock.seconds() * 1000))
-                self.batches = True
-            else:
-                entry = plain(payload)
-            sets.append(entry)
-            ends.append(ends[-1] + len(entry))
+        drawn = draw_sets(self.random, int(self.clock.seconds() * 1000), self._may_append_batches)
+        sets, newest = drawn.sets, drawn.newest
+        self.batches = self.batches or drawn.has_batches
+        ends = [*accumulate(map(len, sets), initial=log.end)]
         was_offline = log.offline is not None
         could_differ, shadow.may_differ = shadow.may_differ, True
         try:
@@ -163,10 +148,9 @@ class History:
 
     def _may_append_batches(self) -> bool:
         """Return whether the directory has the format for batches; begin to raise it otherwise, as a broker does."""
-        batch_format = self.store.batch_format
-        if not batch_format.ready:
-            batch_format.make_ready(lambda error: None)
-        return batch_format.ready
+        if not self.store.batch_format.ready:
+            self.store.batch_format.make_ready(lambda error: None)
+        return self.store.batch_format.ready
 
     def _work(self) -> None:
         if self.threads.works:
@@ -365,16 +349,10 @@ class History:
             if log.visible_end > shadow.durable:
                 self._check_durable(log, max(shadow.durable, log.start), log.visible_end, shadow)
                 shadow.durable = log.visible_end
-        self._check_format()
+        check_format(self.files, ROOT, self.batches)
         check(self.store.unflushed_bytes >= 0, "unflushed bytes are miscounted", self.store.unflushed_bytes)
         wrong = [text for text in self.reports if "damaged" in text or "lost:" in text or "bytes are lost" in text]
         check(not wrong, "harm is reported", wrong)
-
-    def _check_format(self) -> None:
-        """Check that an older release would refuse the directory if it has batches, whatever is lost now."""
-        for name in (META, META_COPY) if self.batches else ():
-            content = self.files.durable(join(ROOT, name))
-            check(content is not None and Meta.decode(content).format == BATCH_FORMAT, "the format may be lost", name)
 
     def _check_durable(self, log: PartitionLog, low: int, high: int, shadow: Shadow) -> None:
         for start, count, _ in log.segments():
@@ -399,7 +377,7 @@ class History:
             found = log.read(offset, self.random.choice([7, 50, 1000]))
             check(found is not None, "nothing to read", offset, log.end)
             assert found is not None
-            pieces.append(found.file.read_at(found.position, found.count))
+            pieces.append(found.file.read_at(found.file_position, found.count))
             check(len(pieces[-1]) == found.count > 0, "a range is shorter than promised", offset)
             offset += found.count
             found.close()

@@ -342,7 +342,7 @@ class LocalStoreTests(SynchronousTestCase):
         log = third.create("t", 0)
         content = b""
         while (found := log.read(log.start + len(content), 1 << 20)) is not None:
-            content += found.file.read_at(found.position, found.count)
+            content += found.file.read_at(found.file_position, found.count)
             found.close()
         self.assertEqual(content, b"".join(entries) + ENTRY)
         self.assertEqual(log.find_boundary(log.end - 1), log.end - 20)

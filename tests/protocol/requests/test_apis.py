@@ -11,7 +11,7 @@ class ApiTests(SynchronousTestCase):
     """Every row of the table."""
 
     def test_each_request_has_a_number_of_its_own(self) -> None:
-        """Requests of 0.7 have 0 to 4, logd's own 16 to 31; higher numbers are kept free."""
+        """Requests of 0.7 have 0 to 4, native ones 16 to 31; higher numbers are kept free."""
         self.assertEqual([api.number for api in LEGACY_APIS], list(range(5)))
         self.assertEqual(len(NATIVE_BY_NUMBER), len(NATIVE_APIS))
         self.assertEqual(set(LEGACY_BY_NUMBER) & set(NATIVE_BY_NUMBER), set())

@@ -21,7 +21,7 @@ from logd.protocol.requests.requests import (
     is_legacy,
 )
 from tests.protocol.loops.test_loops import HELLO_1
-from tests.protocol.strategies import legacy_requests, our_requests
+from tests.protocol.strategies import legacy_requests, native_requests
 
 VECTORS: dict[str, LegacyRequest] = {
     "0000001f 0000 0004 74657374 00000000 0000000f" + HELLO_1.hex(): Produce("test", 0, HELLO_1),
@@ -54,7 +54,7 @@ class RequestTests(SynchronousTestCase):
             self.assertEqual((type(decoded), decoded), (type(request), request))
 
     @settings(deadline=None, max_examples=200)
-    @given(legacy_requests | our_requests)
+    @given(legacy_requests | native_requests)
     def test_every_request_comes_back_as_it_was(self, request: LegacyRequest | NativeRequest) -> None:
         """With its own type too, from bytes and from a memoryview."""
         frame = framed(request)

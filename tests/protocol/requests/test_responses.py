@@ -184,7 +184,7 @@ class LegacyResponseTests(SynchronousTestCase):
 
 
 class NativeResponseTests(SynchronousTestCase):
-    """The responses to logd's own requests."""
+    """The native responses."""
 
     @settings(deadline=None, max_examples=200)
     @given(EXCHANGES, int32s)

@@ -126,4 +126,4 @@ class ProducingApplication:
     def _failed(self, failure: Failure) -> None:
         self.unanswered -= 1
         if self.acks and not failure.check(ClientClosed, CancelledError):
-            raise Violation(f"{self.host}: a send failed: {failure.value!r}")
+            raise Violation(f"{self.host}: a send failed: {failure.value!r}") from failure.value

@@ -66,7 +66,7 @@ class FirstBatchTests(BrokerTestCase):
         self.settle()
         self.assertEqual((self.content("t"), self.content("u")), (PLAIN * 2, PLAIN + BATCH))
         (answer,) = self.peer.answers()
-        ends = [(part.topic, part.error, part.first_id, part.next_id) for part in answer.parts]
+        ends = [(part.topic, part.error, part.first_id, part.next_position) for part in answer.parts]
         size = len(PLAIN)
         self.assertEqual(ends, [("t", 0, 0, size), ("u", 0, 0, size + len(BATCH)), ("t", 0, size, 2 * size)])
 

@@ -41,7 +41,7 @@ class SharingTests(ClientGroupCase):
             self.assertEqual(sorted(app.payloads()), self.everything())
 
     def test_streams_of_one_consumer_share_its_partitions(self) -> None:
-        """They share as several consumers do, for an application with several loops."""
+        """An application with several loops shares as several consumers do."""
         app = Application(self, n=3).read()
         self.run_for(2.0)
         self.assertEqual([len(stream.partitions()) for stream in app.streams], [2, 1, 1])
@@ -139,7 +139,7 @@ class HandingOverTests(ClientGroupCase):
         self.failureResultOf(one.streams[0].get(), ClientClosed)
 
     def test_a_killed_member_repeats_uncommitted_messages_only(self) -> None:
-        """Its session has to end first, which takes its timeout."""
+        """The member's session has to end first, which takes its timeout."""
         one = Application(self, commit_interval=0.0).read(50)
         self.run_for(1.0)
         one.consumer.commit()
@@ -181,7 +181,7 @@ class HandingOverTests(ClientGroupCase):
         self.assertEqual(two.streams[0].partitions(), ())
 
     def test_a_process_that_stood_still_stops(self) -> None:
-        """Its session may have ended: no further batch is handed over, and nothing more of the one at hand."""
+        """The session may have ended: no further batch is handed over, and nothing more of the one at hand."""
         one = Application(self, decode_messages=5)
         self.run_for(0.5)
         getting = [one.streams[0].get() for _ in range(5)]

@@ -1,6 +1,6 @@
 """A process that is one consumer of a group until SIGTERM, and records in its ledger the messages that it handled.
 
-python -m tests.integration.chaos.consuming BROKERS ZOOKEEPER GROUP LEDGER
+python -m tests.integration.chaos.consumer BROKERS ZOOKEEPER GROUP LEDGER
 
 The ledger is made once SIGTERM is caught.
 Rows: partition, id, position behind, number in the message. A batch counts as handled because it is recorded before
@@ -19,7 +19,7 @@ from twisted.internet.task import react
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.stream import MessageStream
 from tests.integration.chaos.ledger import Ledger
-from tests.integration.chaos.producing import TOPIC
+from tests.integration.chaos.producer import TOPIC
 
 STREAMS = 2
 

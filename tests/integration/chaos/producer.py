@@ -1,6 +1,6 @@
 """A process that publishes numbered messages until SIGTERM, and records in its ledger which were acknowledged.
 
-python -m tests.integration.chaos.producing BROKERS LEDGER PARTITIONS
+python -m tests.integration.chaos.producer BROKERS LEDGER PARTITIONS
 
 The ledger is made once SIGTERM is caught. Rows: partition, first number, count, id of the first message. Each
 partition's messages are numbered from 0 and sent in order, so that both a loss and a change of order show.
