@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 
+from logd import __version__
 from logd.broker.metrics import BrokerMetrics
+from logd.protocol.implementation import IMPLEMENTATION
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import Metadata
@@ -179,6 +181,7 @@ class HealthTests(BrokerTestCase):
             for sample in metric.samples
         }
         expected = {
+            ("logd_info", __version__, IMPLEMENTATION): 1,
             ("logd_messages_in_total",): 2,
             ("logd_bytes_in_total",): 2 * len(HELLO),
             ("logd_bytes_out_total",): 20,

@@ -1,13 +1,12 @@
-"""The loops over the entries of a message set, in the implementation that LOGD_LOOPS names.
+"""The loops over the entries of a message set, in the implementation that logd.protocol.implementation has chosen.
 
-Only this module chooses the implementation. So all callers import the module (``from logd.protocol import loops``), and
-none of its functions by name. ``python`` is the only implementation so far, and the default.
+All callers import this module (``from logd.protocol import loops``), and none of its functions by name: so they have
+the chosen implementation, and tests can replace it.
 """
 
 from __future__ import annotations
 
-from os import environ
-
+from logd.protocol.implementation import IMPLEMENTATION
 from logd.protocol.loops.batches import Records
 from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
 
@@ -30,11 +29,8 @@ __all__ = [
     "slice_end",
 ]
 
-#: The name of the implementation in use.
-IMPLEMENTATION = environ.get("LOGD_LOOPS") or "python"
-
-if IMPLEMENTATION == "python":
-    from logd.protocol.loops.python import (
+if IMPLEMENTATION == "compiled":
+    from logd.protocol.loops.compiled import (
         check_set,
         columns_of_set,
         decode_set,
@@ -46,4 +42,14 @@ if IMPLEMENTATION == "python":
         slice_end,
     )
 else:
-    raise ImportError(f"LOGD_LOOPS is {IMPLEMENTATION!r}: the loops over messages are implemented in python alone")
+    from logd.protocol.loops.python import (
+        check_set,
+        columns_of_set,
+        decode_set,
+        encode_records,
+        encode_set,
+        ends_of_set,
+        heads_of_set,
+        scan_set,
+        slice_end,
+    )
