@@ -109,6 +109,7 @@ ROOMS = (
     Room("net", 2, ("logd.net",)),
     Room("broker", 4, ("logd.broker",)),
     Room("client", 4, ("logd.client",)),
+    Room("aio", 5, ("logd.aio",)),
     Room("web", 5, ("logd.web",)),
     Room("tap", 5, ("logd.tap",), beside=("logd.web",)),
     Room("plugins", 5, ("twisted.plugins",)),

@@ -17,11 +17,11 @@ from logd.clientcore.endpoints import HostPort, parse_endpoints
 from logd.clientcore.metadata import ClusterView, TopicView, described
 from logd.clientcore.retry_budget import RetryBudget
 from logd.errors import BrokerUnavailable, UnknownTopic, WireError, WrongPartition, error_for_code
+from logd.net.tls import tls_context
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.metadata import Metadata, MetadataResponse
 from logd.protocol.requests.requests import NativeRequest
 from logd.spark.blocking.connection import BlockingConnection, Dial, dial, dial_tls
-from logd.spark.blocking.tls import tls_context
 
 T = TypeVar("T")
 

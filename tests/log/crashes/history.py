@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
+from itertools import accumulate
 from random import Random
 
 from attrs import define, field
@@ -17,8 +18,8 @@ from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
 from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
+from tests.log.crashes.drawing import draw_sets
 from tests.log.crashes.shadow import Broken, Shadow, check, check_format
-from tests.log.entries import batch, plain, record, timed, wrapped
 from tests.log.losses import Loss, adopt_gaps, everything, lose, repair
 from tests.log.threads import Threads
 
@@ -121,24 +122,10 @@ class History:
         if log is None:
             return
         shadow = self.shadows[log.topic, log.partition]
-        sets = []
-        ends = [log.end]
-        newest = -1
-        now = int(self.clock.seconds() * 1000)
-        for _ in range(self.random.randint(1, 3)):
-            payload = self.random.randbytes(self.random.randint(0, 40))
-            kind = self.random.randrange(9)
-            if kind == 0:
-                newest, entry = now, timed(payload, now)
-            elif kind == 1:
-                entry = wrapped(payload)
-            elif kind == 2 and self._may_append_batches():
-                newest, entry = now, batch(record(payload), record(b"", 1), time=now)
-                self.batches = True
-            else:
-                entry = plain(payload)
-            sets.append(entry)
-            ends.append(ends[-1] + len(entry))
+        drawn = draw_sets(self.random, int(self.clock.seconds() * 1000), self._may_append_batches)
+        sets, newest = drawn.sets, drawn.newest
+        self.batches = self.batches or drawn.has_batches
+        ends = [*accumulate(map(len, sets), initial=log.end)]
         was_offline = log.offline is not None
         could_differ, shadow.may_differ = shadow.may_differ, True
         try:

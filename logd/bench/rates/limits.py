@@ -51,12 +51,28 @@ def consume_limit(folder: str, total_bytes: int, file_bytes: int = 256 << 20) ->
             return total_bytes / (time.perf_counter() - begin)
 
 
+def sync_times(folder: str, total: int, size: int) -> list[float]:
+    """Return the seconds of ``total`` times writing ``size`` bytes at the end of a new file in ``folder`` and syncing.
+
+    A message that is acknowledged once it is on the disk cannot be faster.
+    """
+    times = []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        block = os.urandom(size)
+        for _ in range(total):
+            begin = time.perf_counter()
+            os.write(file.fileno(), block)
+            os.fdatasync(file.fileno())
+            times.append(time.perf_counter() - begin)
+    return times
+
+
 @contextmanager
 def _peer(part: str, total_bytes: int) -> Iterator[socket.socket]:
     """Start this module as a second process that plays ``part``, and connect the two."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        command = [sys.executable, "-m", "logd.bench.limits", part, str(port), str(total_bytes)]
+        command = [sys.executable, "-m", "logd.bench.rates.limits", part, str(port), str(total_bytes)]
         process = subprocess.Popen(command)
         try:
             server.settimeout(30)

@@ -7,7 +7,8 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from logd.bench.workload import Workload
+from logd.bench.rates.percentiles import milliseconds
+from logd.bench.rates.workload import Workload
 from logd.client.consumer.consumer import Consumer
 from logd.client.producer.producer import Producer
 from logd.protocol.message import Message
@@ -65,13 +66,8 @@ async def latency(reactor: Any, address: str, topic: str, workload: Workload) ->
         workload.size,
         workload.acks,
         round(workload.messages / seconds),
-        _milliseconds(acknowledged, 0.5),
-        _milliseconds(acknowledged, 0.99),
-        _milliseconds(delivered, 0.5),
-        _milliseconds(delivered, 0.99),
+        milliseconds(acknowledged, 0.5),
+        milliseconds(acknowledged, 0.99),
+        milliseconds(delivered, 0.5),
+        milliseconds(delivered, 0.99),
     )
-
-
-def _milliseconds(seconds: list[float], share: float) -> float:
-    ordered = sorted(seconds)
-    return round(ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000, 3)
