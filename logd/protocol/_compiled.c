@@ -811,6 +811,7 @@ read_batch(struct span entry, struct batch *batch)
 
 /* ---- check_set ---- */
 
+#define ZSTD 3 /* of magic 1 */
 #define BATCH_ATTRIBUTES 0x0F /* the codec, and the time of appending */
 #define BATCH_CODEC_MASK 7
 #define MOST_BATCH_CODEC 4
@@ -839,10 +840,11 @@ struct checked {
     bool has_batches, has_epochs;
 };
 
-/* Check a whole set; return 1 if it is sound, 0 if the twin has to judge it, -1 for an exception. */
+/* Check a whole set; return 1 if it is sound, 0 if the twin has to judge it, -1 for an exception. With legacy, the twin
+ * judges all that clients of 0.7 cannot read. */
 static int
 check_entries(struct state *state, PyObject *object, const struct input *input, int64_t most, int64_t most_of_batch,
-              struct checked *found)
+              bool legacy, struct checked *found)
 {
     const uint8_t *data = input->bytes;
     int64_t at = 0;
@@ -861,7 +863,7 @@ check_entries(struct state *state, PyObject *object, const struct input *input, 
             break;
         case KEYED: {
             struct keyed fields;
-            if (length < KEYED_MINIMUM || length - PLAIN_MINIMUM > most || !sum_holds(entry, 5, HEAD_BYTES)) {
+            if (legacy || length < KEYED_MINIMUM || length - PLAIN_MINIMUM > most || !sum_holds(entry, 5, HEAD_BYTES)) {
                 return 0;
             }
             int result = read_all_keyed(entry, &fields, NULL);
@@ -874,7 +876,7 @@ check_entries(struct state *state, PyObject *object, const struct input *input, 
         case WRAPPER: {
             uint8_t attributes = data[at + 5];
             if (length < WRAPPER_MINIMUM || length - WRAPPER_MINIMUM > most ||
-                !sum_holds(entry, 6, WRAPPER_HEAD_BYTES)) {
+                !sum_holds(entry, 6, WRAPPER_HEAD_BYTES) || (legacy && (attributes & CODEC_MASK) == ZSTD)) {
                 return 0;
             }
             if (attributes & CODEC_MASK) {
@@ -894,7 +896,7 @@ check_entries(struct state *state, PyObject *object, const struct input *input, 
         }
         case BATCH: {
             struct batch batch;
-            if (entry.stop - at > most_of_batch || !read_batch(entry, &batch) || !may_be_sent(entry, &batch)) {
+            if (legacy || entry.stop - at > most_of_batch || !read_batch(entry, &batch) || !may_be_sent(entry, &batch)) {
                 return 0;
             }
             found->has_batches = true;
@@ -920,21 +922,21 @@ check_entries(struct state *state, PyObject *object, const struct input *input, 
 static PyObject *
 check_set(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
-    static const char *const names[] = {"data", "max_message_bytes", "max_batch_bytes"};
+    static const char *const names[] = {"data", "max_message_bytes", "max_batch_bytes", "legacy"};
     struct state *state = state_of(module);
     if (state == NULL) {
         return NULL;
     }
-    PyObject *given[3] = {NULL};
+    PyObject *given[4] = {NULL};
     struct input input;
     int64_t most = 0, most_of_batch = 0;
     int result = 0;
     struct checked found = {.newest = -1};
-    if (place_arguments(names, 3, 3, args, count, keywords, given) && given[1] != NULL &&
+    if (place_arguments(names, 4, 4, args, count, keywords, given) && given[1] != NULL &&
         limit_argument(given[1], &most) &&
         limit_argument(given[2] == NULL ? state->parts[DEFAULT_BATCH_BYTES] : given[2], &most_of_batch) &&
-        open_input(given[0], &input)) {
-        result = check_entries(state, given[0], &input, most, most_of_batch, &found);
+        (given[3] == NULL || PyBool_Check(given[3])) && open_input(given[0], &input)) {
+        result = check_entries(state, given[0], &input, most, most_of_batch, given[3] == Py_True, &found);
         close_input(&input);
     }
     if (result < 0) {

@@ -141,6 +141,8 @@ class TwinsTests(SynchronousTestCase):
             self.assert_same("check_set", buffer, limit, batch_limit)
         self.assert_same("check_set", data, limit)
         self.assert_same("check_set", data, max_message_bytes=limit)
+        for legacy in (False, True, 1):
+            self.assert_same("check_set", data, limit, batch_limit, legacy)
 
     @_settings
     @given(sets, _indexes, _limits, st.booleans(), st.integers(0, 9))
