@@ -11,8 +11,16 @@ from logd.aio.admin import Admin, AsyncioAdmin
 from logd.aio.consumer import AsyncioConsumer, Consumer
 from logd.aio.producer import TURN_CALLS, AsyncioProducer, Producer
 from logd.client.producer.pending_send import Sent
-from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, ProducerBufferFull, StorageFull, UnknownTopic
-from logd.protocol.loops import encode_set
+from logd.errors import (
+    ClientClosed,
+    ConfigurationError,
+    InvalidTopic,
+    ProducerBufferFull,
+    PublishFailed,
+    StorageFull,
+    UnknownTopic,
+)
+from logd.protocol.loops import decode_set, encode_set
 from logd.protocol.message import Message
 from tests.aio.loops import ModelCase
 
@@ -88,6 +96,62 @@ class ProducerTests(ModelCase):
         """Run ``main`` and expect these complaints of the loop."""
         self.assertRaises(self.failureException, self.run_loop, main)
         self.assertEqual([each["message"].split(":")[0] for each in self.complaints], list(texts))
+
+    def test_published_messages_are_delivered_in_order_without_futures(self) -> None:
+        """``publish`` and ``send`` share the order; the key and the other parts of a message go with it."""
+
+        async def main() -> None:
+            self.begin()
+            async with self.producer() as producer:
+                self.assertTrue(producer.publish("t", b"a"))
+                sent = producer.send("t", b"b")
+                self.assertTrue(producer.publish("t", b"c", key=b"k", timestamp=7, headers=[("h", b"v")]))
+                await producer.flush()
+                self.assertTrue(sent.done())
+
+        self.run_loop(main)
+        self.assertEqual(self.log.payloads(), [b"a", b"b", b"c"])
+        last = decode_set(bytes(self.log.data)).messages[-1]
+        self.assertEqual((last.key, last.timestamp, last.headers), (b"k", 7, (("h", b"v"),)))
+
+    def test_a_full_buffer_is_told_and_waited_for(self) -> None:
+        """False means that the message was taken and the next one has to wait, which bounds the memory."""
+
+        async def main() -> tuple[int, int]:
+            self.begin().delay = 0.002
+            most = refused = 0
+            async with self.producer(buffer_bytes=50_000) as producer:
+                for _ in range(300):
+                    if not producer.publish("t", b"x" * 900):
+                        refused += 1
+                        await producer.ready()
+                    most = max(most, producer.buffered_bytes)
+            return most, refused
+
+        most, refused = self.run_loop(main)
+        self.assertLess(most, 60_000)
+        self.assertGreater(refused, 0)
+        self.assertEqual(len(self.log.payloads()), 300)
+
+    def test_published_messages_that_fail_are_counted_and_raised_by_flush(self) -> None:
+        """``on_error`` may be set late; errors known at once are raised by ``publish`` itself."""
+        told: list[tuple[str, int, str]] = []
+
+        async def main() -> None:
+            self.begin().refuse = lambda part: StorageFull("no room")
+            async with self.producer(delivery_timeout=0.2) as producer:
+                producer.on_error = lambda topic, number, error: told.append((topic, number, type(error).__name__))
+                self.assertRaises(InvalidTopic, producer.publish, "a/b", b"")
+                producer.publish("t", b"a")
+                producer.publish("t", b"b")
+                with self.assertRaises(PublishFailed):
+                    await producer.flush()
+                await producer.flush()
+            self.assertRaises(ClientClosed, producer.publish, "t", b"c")
+
+        self.run_loop(main)
+        self.assertEqual([(topic, kind) for topic, _, kind in told], [("t", "DeliveryFailed")] * len(told))
+        self.assertEqual(sum(number for _, number, _ in told), 2)
 
     def test_a_cancelled_task_takes_its_message_back(self) -> None:
         """What has not left is never sent, and the sends behind it are."""
@@ -349,7 +413,7 @@ class LoopErrorTests(ModelCase):
 
                 def work() -> None:
                     try:
-                        producer.send("t", b"a")
+                        producer.publish("t", b"a")
                     except RuntimeError as error:
                         errors.append(error)
 
