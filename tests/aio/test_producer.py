@@ -1,9 +1,8 @@
-"""Tests of logd.aio's Producer, Consumer and Admin with a broker in memory, on an event loop of asyncio."""
+"""Tests of logd.aio.producer with a broker in memory, on an event loop of asyncio."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import Any
 
 import logd.aio
@@ -13,14 +12,12 @@ from logd.aio.producer import TURN_CALLS, AsyncioProducer, Producer
 from logd.client.producer.pending_send import Sent
 from logd.errors import (
     ClientClosed,
-    ConfigurationError,
     InvalidTopic,
     ProducerBufferFull,
     PublishFailed,
     StorageFull,
-    UnknownTopic,
 )
-from logd.protocol.loops import decode_set, encode_set
+from logd.protocol.loops import decode_set
 from logd.protocol.message import Message
 from tests.aio.loops import ModelCase
 
@@ -231,195 +228,3 @@ class ProducerTests(ModelCase):
             self.assertLess(clock.time() - begun, 5)
 
         self.run_loop(main)
-
-
-class ConsumerTests(ModelCase):
-    """``AsyncioConsumer`` and ``AsyncioStream``."""
-
-    def store(self, count: int) -> None:
-        """Put numbered messages into the log."""
-        self.log.data += encode_set([Message(b"%d" % number) for number in range(count)])
-
-    def test_a_stream_yields_messages_in_order(self) -> None:
-        """It goes on where an earlier loop over it stopped, in every way of reading."""
-
-        async def main() -> list[bytes | None]:
-            self.begin()
-            self.store(10)
-            found = []
-            async with self.consumer() as consumer, consumer.stream("t") as stream:
-                async for message in stream:
-                    found.append(message.payload)
-                    if len(found) == 3:
-                        break
-                found.append((await stream.get()).payload)
-                ends = await stream.end_positions()
-                async for batch in stream.batches(until=ends):
-                    found += [message.payload for message in batch.messages]
-                self.assertEqual(stream.positions(), ends)
-                self.assertEqual(await stream.assigned(), (0,))
-                stream.seek(0, 0)
-                async for chunk in stream.raw(until=ends):
-                    self.assertEqual(bytes(chunk.data), bytes(self.log.data))
-            return found
-
-        self.assertEqual(self.run_loop(main), [b"%d" % number for number in range(10)])
-
-    def test_a_task_that_is_cancelled_while_it_waits_loses_nothing(self) -> None:
-        """The messages come to the next one that reads, in each way of reading."""
-
-        async def main() -> None:
-            self.begin()
-            async with self.consumer() as consumer:
-                stream = consumer.stream("t")
-
-                async def through_batches() -> bytes | None:
-                    async for batch in stream.batches():
-                        return batch.messages[0].payload
-                    return None
-
-                async def one_by_one() -> bytes | None:
-                    async for message in stream:
-                        return message.payload
-                    return None
-
-                async def get() -> bytes | None:
-                    return (await stream.get()).payload
-
-                for number, read in enumerate((get, one_by_one, through_batches)):
-                    with self.assertRaises(TimeoutError):
-                        async with asyncio.timeout(0.02):
-                            await read()
-                    self.log.data += encode_set([Message(b"%d" % number)])
-                    self.assertEqual(await read(), b"%d" % number)
-
-        self.run_loop(main)
-
-    def test_closing_ends_every_way_of_reading(self) -> None:
-        """A task that waits is told."""
-
-        async def main() -> None:
-            self.begin()
-            async with self.consumer() as consumer:
-                stream = consumer.stream("t")
-                task = asyncio.create_task(stream.get())
-                await asyncio.sleep(0.01)
-                stream.close()
-                with self.assertRaises(ClientClosed):
-                    await task
-                self.assertEqual([message async for message in stream], [])
-                self.assertEqual([batch async for batch in stream.batches()], [])
-            with self.assertRaises(ClientClosed):
-                consumer.stream("t")
-
-        self.run_loop(main)
-
-    def test_several_streams_share_the_partitions(self) -> None:
-        """Each is for a task of its own."""
-
-        async def main() -> None:
-            self.begin(partitions=3)
-            async with self.consumer() as consumer:
-                streams = consumer.create_message_streams("t", 2)
-                self.assertEqual([await stream.assigned() for stream in streams], [(0, 1), (2,)])
-
-        self.run_loop(main)
-
-    def test_a_group_stream_is_refused_without_a_group(self) -> None:
-        """The error names the remedy."""
-
-        async def main() -> None:
-            self.begin()
-            async with self.consumer() as consumer:
-                with self.assertRaisesRegex(TypeError, "give group="):
-                    consumer.group_stream("t")
-                with self.assertRaisesRegex(ConfigurationError, "give group="):
-                    await consumer.commit()
-
-        self.run_loop(main)
-
-
-class AdminTests(ModelCase):
-    """``AsyncioAdmin``."""
-
-    def test_topics_are_made_described_and_deleted(self) -> None:
-        """Errors keep their class."""
-
-        async def main() -> None:
-            self.begin()
-            async with AsyncioAdmin("model:1", connect=self.broker.connect) as admin:
-                self.assertEqual(await admin.create("u", 2), "uuid")
-                self.assertEqual(await admin.topics(), ["t", "u"])
-                self.assertEqual(len((await admin.describe("u")).partitions), 2)
-                self.assertEqual((await admin.describe_log("u", 0)).visible_end, 0)
-                self.assertEqual(set(await admin.describe_logs("u", [0, 1])), {0, 1})
-                await admin.delete("u")
-                with self.assertRaises(UnknownTopic):
-                    await admin.describe("u")
-                self.assertEqual([each.topic for each in (await admin.metadata()).topics], ["t"])
-
-        self.run_loop(main)
-
-
-class LoopErrorTests(ModelCase):
-    """The errors for a client that is used outside of its loop."""
-
-    def test_a_client_needs_a_running_loop(self) -> None:
-        """At the top of a module there is none yet."""
-        for make in (AsyncioProducer, AsyncioConsumer, AsyncioAdmin):
-            self.assertIn("make the ", str(self.assertRaises(RuntimeError, make, "model:1")))
-
-    def test_settings_and_addresses_are_checked_when_the_client_is_made(self) -> None:
-        """Not at the first send, which may be hours later."""
-
-        async def main() -> None:
-            wrong: list[tuple[str, dict[str, Any]]] = [
-                ("a:1", {"linger": -1}),
-                ("a:1", {"ack": 1}),
-                ("unix:/run/logd", {}),
-                ("a:1,", {"connect_timeout": -1}),
-                ("tls:a:1:trustRoots=/nowhere", {}),
-            ]
-            for brokers, settings in wrong:
-                with self.assertRaises(ConfigurationError, msg=f"{brokers} {settings}"):
-                    AsyncioProducer(brokers, **settings)
-
-        self.run_loop(main)
-
-    def test_a_client_of_a_loop_that_has_ended_says_so(self) -> None:
-        """A second asyncio.run needs a client of its own."""
-
-        async def make() -> AsyncioProducer:
-            self.begin()
-            async with self.producer() as producer:
-                await producer.send("t", b"a")
-            return producer
-
-        async def use() -> None:
-            with self.assertRaisesRegex(RuntimeError, "the event loop of this Producer has ended"):
-                await producer.send("t", b"b")
-
-        producer = self.run_loop(make)
-        self.run_loop(use)
-        self.assertIn("has ended", str(self.assertRaises(RuntimeError, producer.send, "t", b"c")))
-
-    def test_a_call_from_another_thread_is_refused(self) -> None:
-        """It would run in the midst of the loop's own work; web frameworks run some functions in threads."""
-        errors: list[BaseException] = []
-
-        async def main() -> None:
-            self.begin()
-            async with self.producer() as producer:
-
-                def work() -> None:
-                    try:
-                        producer.publish("t", b"a")
-                    except RuntimeError as error:
-                        errors.append(error)
-
-                thread = threading.Thread(target=work)
-                thread.start()
-                await asyncio.to_thread(thread.join)
-
-        self.run_loop(main)
-        self.assertIn("call_soon_threadsafe", str(errors[0]))
