@@ -2124,9 +2124,9 @@ keyed_columns(struct columns *columns, struct span entry, struct known_headers *
     if (result != 1) {
         return result;
     }
-    bool has_headers = entry.data[fields.headers_at] != 0;
+    bool has_headers = entry.data[fields.headers_at] != 0; /* or none, whose number takes several bytes */
     int64_t key_at = entry.at + KEY_AT;
-    columns->has_headers |= has_headers;
+    columns->has_headers |= has_headers && PyTuple_GET_SIZE(known->headers) > 0;
     columns->has_key |= fields.key_length >= 0;
     columns->has_time |= fields.time >= 0;
     return append_new(columns->headers, has_headers ? Py_NewRef(known->headers) : no_headers()) &&
