@@ -244,7 +244,7 @@ class BrokerTestCase(SynchronousTestCase):
             self.tree_clock.advance(0)
             self.clock.advance(0)
 
-    def create(self, topic: str, partitions: int = 1, **settings: int) -> None:
+    def create(self, topic: str, partitions: int = 1, **settings: int | str) -> None:
         """Make a topic; ``segment_bytes=1`` is the setting segment.bytes."""
         creating = self.broker.administration.create(
             topic, partitions, {name.replace("_", "."): value for name, value in settings.items()}

@@ -82,6 +82,30 @@ def encode_records(messages: Sequence[Message]) -> Records:
     return Records(b"".join(pieces), base, newest)
 
 
+def encode_payload_records(payloads: Sequence[bytes]) -> Records:
+    """Return messages of these payloads alone, at least one, as the records of a batch, not compressed."""
+    pieces: list[bytes] = []
+    append = pieces.append
+    small = _SMALL
+    most_small = len(small)
+    around: dict[int, tuple[bytes, bytes]] = {}
+    number_bytes = 1
+    for number, payload in enumerate(payloads):
+        if number in _WIDER:
+            around = {}
+            number_bytes += 1
+        size = len(payload)
+        before_and_behind = around.get(size)
+        if before_and_behind is None:
+            before, behind = _around(size, number_bytes + 1)
+            before_and_behind = around[size] = before + b"\0", behind  # each time is that of the batch: none
+        before, behind = before_and_behind
+        append(before + (small[number] if number < most_small else encode_zigzag(number)) + behind)
+        append(payload)
+        append(b"\0")
+    return Records(b"".join(pieces), -1, -1)
+
+
 def _around(payload_bytes: int, time_and_number_bytes: int) -> tuple[bytes, bytes]:
     """Return what stands before the time of a record, and between its number and its payload."""
     behind = _NO_KEY + encode_zigzag(payload_bytes)

@@ -72,9 +72,9 @@ class TaskTests(BrokerCase):
                 async def publish() -> None:
                     nonlocal sent
                     while sent < 5000:
-                        await producer.ready()
-                        producer.send("t", b"x" * 1000)
                         sent += 1
+                        if not producer.publish("t", b"x" * 1000):
+                            await producer.ready()
 
                 task = asyncio.create_task(publish())
                 while producer.has_room:

@@ -41,7 +41,7 @@ MODULES = (
 def accepting(refusal: str) -> Callable[..., Checked]:
     """Return a check_set that accepts sets which are refused with these words."""
 
-    def check_set(data: bytes, *limits: int) -> Checked:
+    def check_set(data: bytes, *limits: Any) -> Checked:
         try:
             return python.check_set(data, *limits)
         except (InvalidMessage, MessageTooLarge) as error:
@@ -88,6 +88,8 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "finds no leader epochs": {"check_set": replacing("check_set", has_epochs=False)},
     "takes any batch": {"check_set": accepting("a batch with")},
     "encodes no records": {"encode_records": replacing("encode_records", data=b"")},
+    "encodes no payloads": {"encode_payloads": lambda payloads: b""},
+    "encodes no records of payloads": {"encode_payload_records": replacing("encode_payload_records", data=b"")},
     "encodes no base time": {"encode_records": replacing("encode_records", base_time=0)},
     "encodes no newest time": {"encode_records": replacing("encode_records", max_time=0)},
     "decodes no errors": {"decode_set": replacing("decode_set", error=None)},
