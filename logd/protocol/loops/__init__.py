@@ -7,7 +7,8 @@ the chosen implementation, and tests can replace it.
 from __future__ import annotations
 
 from logd.protocol.implementation import IMPLEMENTATION
-from logd.protocol.loops.batches import OpenBatch, Records
+from logd.protocol.loops.batches import Records
+from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.results import BatchColumns, Checked, Columns, Decoded, OpenEntry, Scanned
 
 __all__ = [

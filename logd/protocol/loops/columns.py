@@ -24,7 +24,7 @@ from logd.protocol.entry import (
     PLAIN,
 )
 from logd.protocol.headers import Headers, decode_headers
-from logd.protocol.loops.batches import OpenBatch, open_batch
+from logd.protocol.loops.openbatch import OpenBatch, open_batch
 from logd.protocol.loops.results import BatchColumns, Columns
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol.headers import Headers
-from logd.protocol.loops.batches import OpenBatch
+from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.openwrapper import OpenWrapper
 from logd.protocol.message import Message
 

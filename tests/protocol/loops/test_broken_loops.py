@@ -13,7 +13,6 @@ from logd.errors import InvalidMessage, MessageTooLarge
 from logd.protocol.loops import python
 from logd.protocol.loops.results import Checked
 from tests.protocol.loops import (
-    test_batch_columns,
     test_batches,
     test_columns,
     test_damage,
@@ -26,7 +25,6 @@ from tests.protocol.loops import (
 from tests.protocol.loops.implementations import LoopsTestCase
 
 MODULES = (
-    test_batch_columns,
     test_batches,
     test_columns,
     test_damage,
