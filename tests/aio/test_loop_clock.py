@@ -127,12 +127,13 @@ class EndTests(ModelCase):
         del kept
 
     def test_closed_clients_are_forgotten(self) -> None:
-        """The clock keeps neither them nor those that were dropped."""
+        """The loop's end neither closes them again nor complains of them."""
 
         async def main() -> None:
             self.begin()
-            async with self.producer(), self.consumer():
+            async with self.producer() as producer, self.consumer() as consumer:
                 self.assertEqual(len(clock_of_running_loop()._clients), 2)
             self.assertEqual(len(clock_of_running_loop()._clients), 0)
+            del producer, consumer
 
         self.run_loop(main)

@@ -224,7 +224,10 @@ class ProducerTests(ModelCase):
             begun = clock.time()
             with self.assertRaises(TimeoutError):
                 async with asyncio.timeout(0.05), self.producer() as producer:
-                    await producer.send("t", b"a")
+                    sent = producer.send("t", b"a")
+                    await asyncio.Event().wait()
+            with self.assertRaises(ClientClosed):
+                await sent
             self.assertLess(clock.time() - begun, 5)
 
         self.run_loop(main)
