@@ -24,7 +24,7 @@ from tests.client.doubles import ModelBroker
 T = TypeVar("T")
 
 
-class BlockingCase(TestCase):
+class BlockingTestCase(TestCase):
     """A model broker under the real reactor."""
 
     timeout = 30
@@ -47,7 +47,7 @@ class BlockingCase(TestCase):
         return Consumer("model:1", connect=self.broker.connect, **settings)
 
 
-class BlockingProducerTests(BlockingCase):
+class BlockingProducerTests(BlockingTestCase):
     """``BlockingProducer``."""
 
     def test_the_papers_names_exist(self) -> None:
@@ -136,7 +136,7 @@ class BlockingProducerTests(BlockingCase):
         self.assertRaises(RuntimeError, self.producer)
 
 
-class BlockingConsumerTests(BlockingCase):
+class BlockingConsumerTests(BlockingTestCase):
     """``BlockingConsumer``."""
 
     def setUp(self) -> None:

@@ -21,10 +21,10 @@ from logd.errors import (
 )
 from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker, run
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 
-class TroubleTests(ProducerCase):
+class TroubleTests(ProducerTestCase):
     """Producers that meet refusals, lost connections and silence."""
 
     def refuse_once(self, *errors: WireError | None) -> None:
@@ -194,7 +194,7 @@ class TroubleTests(ProducerCase):
         self.assertEqual(producer.buffered_bytes, 0)
 
 
-class ProducerMemoryTests(ProducerCase):
+class ProducerMemoryTests(ProducerTestCase):
     """The bounds of a producer's memory."""
 
     def test_sends_wait_while_the_buffer_is_full(self) -> None:
@@ -245,7 +245,7 @@ class ProducerMemoryTests(ProducerCase):
         self.assertEqual(self.log.payloads(), [b"x" * 20, b"3"])
 
 
-class CloseTests(ProducerCase):
+class CloseTests(ProducerTestCase):
     """``Producer.close``."""
 
     def test_close_delivers_earlier_sends_first(self) -> None:

@@ -9,12 +9,12 @@ from logd.protocol.loops import decode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.produce_ack import ProducePart
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 LIMIT = 100
 
 
-class TooLargeTests(ProducerCase):
+class TooLargeTests(ProducerTestCase):
     """``on_too_large``, at a broker whose message.bytes is small."""
 
     def setUp(self) -> None:
