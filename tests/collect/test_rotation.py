@@ -20,7 +20,7 @@ class RotationTests(FollowerTestCase):
         self.disk.rename("/l/a.log", "/l/a.log.1")
         self.disk.append("/l/a.log", b"three\n")
         self.assertEqual(self.lines(), [b"two", b"three"])
-        self.noticed("/l/a.log is now /l/a.log.1, 4 bytes are left to read")
+        self.noticed("/l/a.log is now /l/a.log.1, 4 bytes left to read")
         self.disk.append("/l/a.log.1", b"late\n")
         self.disk.append("/l/a.log", b"four\n")
         self.assertEqual(self.lines(), [b"late", b"four"])
@@ -73,7 +73,7 @@ class RotationTests(FollowerTestCase):
         self.again()
         self.disk.remove("/l/a.log")
         self.assertEqual(self.lines(), [])
-        self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
+        self.noticed("/l/a.log is gone: it was read up to byte 0; lost: at least 4 bytes")
         self.assertEqual(self.follower.tracker.lost, 4)
 
     def test_a_file_emptied_while_its_copy_is_compared_is_not_lost(self) -> None:
@@ -139,7 +139,7 @@ class RotationTests(FollowerTestCase):
         self.follower.step(read=False)
         self.disk.truncate("/l/a.log")
         self.assertEqual(self.lines(), [])
-        self.noticed("read up to byte 4; at least 4 bytes after that are lost")
+        self.noticed("read up to byte 4; lost after that: at least 4 bytes")
 
     def test_the_copy_of_an_emptied_file_is_continued(self) -> None:
         """Lines that were read are not sent again, though a pattern may match the copy."""
@@ -153,7 +153,7 @@ class RotationTests(FollowerTestCase):
             self.disk.truncate("/l/a.log")
             self.disk.append("/l/a.log", b"new\n")
             self.assertEqual(self.lines(), [b"rest", b"new"])
-            self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, 5 bytes are left to read")
+            self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, 5 bytes left to read")
             self.assertEqual(self.lines(), [])
 
     def test_a_copy_that_ends_early_is_not_sent_again(self) -> None:

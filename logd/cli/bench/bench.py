@@ -63,9 +63,7 @@ def bench() -> None:
 @bench.command()
 @click.option("--messages", type=_WHOLE, default=2_000_000, show_default=True)
 @click.option("--batch", type=_WHOLE, default=50, show_default=True, help="Messages sent at a time.")
-@click.option(
-    "--merge/--no-merge", default=True, help="Whether waiting message sets may share a request.  [default: merge]"
-)
+@click.option("--merge/--no-merge", default=True, help="Let waiting message sets share a request.  [default: merge]")
 @click.option("--acks", type=click.Choice(["0", "1", "-1"]), default="1", show_default=True)
 @_shared
 def produce(messages: int, batch: int, merge: bool, acks: str, **options: Any) -> None:

@@ -100,7 +100,7 @@ class BlockingProducerTests(BlockingTestCase):
             with self.producer() as producer:
                 gc.disable()
                 producer.send("a/b", b"")
-                call_there(reactor, lambda: None)  # what was sent has been dealt with
+                call_there(reactor, lambda: None)  # the sends have been handled then
                 call_there(reactor, lambda: None)
 
         await self.on_thread(work)

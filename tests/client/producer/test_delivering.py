@@ -46,7 +46,7 @@ class TroubleTests(ProducerTestCase):
         self.refuse_once(None, InvalidMessage("bad"))
         producer = self.producer(batch_messages=1)
         sends = [producer.send("t", b"%d" % number) for number in range(4)]
-        self.run_for(0.03)  # which is no time for a pause: nothing has to get better first
+        self.run_for(0.03)  # too short for a pause between attempts
         self.failureResultOf(sends[1], InvalidMessage)
         self.assertEqual(self.log.payloads(), [b"0", b"2", b"3"])
         self.assertEqual(producer.buffered_bytes, 0)

@@ -54,7 +54,7 @@ class TooLargeTests(ProducerTestCase):
         """A wrapper that is too large becomes several; only messages too large by themselves are left out."""
         noise = Random(1)
         messages = [Message(noise.randbytes(300 if number in (3, 11) else 20)) for number in range(16)]
-        messages.append(Message(b"x" * 500))  # which fits once it is compressed
+        messages.append(Message(b"x" * 500))  # fits once it is compressed
         producer = self.producer(on_too_large="skip", compression="gzip")
         sent = self.result(producer.send("t", messages), 3.0)
         self.assertEqual(self.stored(), [m.payload for m in messages if len(m.payload or b"") != 300])
