@@ -199,7 +199,7 @@ class FileTracker:
                 source.verified = fits(file, source.known)
                 source.broken = not source.verified
                 if source.verified:
-                    source.sound_size = source.size
+                    source.sound_size = min(source.size, file.seen().size)  # less if it was emptied since it was listed
                     self._bear(source, file)
         except OSError as error:
             self.trouble(source, error)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from logd.collect import file_tracker
+from logd.collect.files import OpenFile
 from logd.collect.rotation.copies import is_copy
+from tests.collect.doubles import MemoryDisk
 from tests.collect.followers import LONG, FollowerTestCase
 
 
@@ -94,6 +96,25 @@ class RotationTests(FollowerTestCase):
         self.disk.append("/l/a.log", b"later\n")
         self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
         self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, and is read on its own")
+        self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_a_file_emptied_between_listing_and_opening_is_not_lost(self) -> None:
+        """Its lines are in the copy; only bytes that were there when the file was opened can be lost with it."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        opened = MemoryDisk.open
+
+        def rotate_and_open(disk: MemoryDisk, path: str) -> OpenFile:
+            self.patch(MemoryDisk, "open", opened)
+            disk.copy("/l/a.log", "/l/a.log.1")
+            disk.truncate("/l/a.log")
+            return opened(disk, path)
+
+        self.patch(MemoryDisk, "open", rotate_and_open)
+        self.follower.step(read=False)
+        self.again()
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
         self.assertEqual(self.follower.tracker.losses, 0)
 
     def test_new_files_are_opened_before_they_are_read(self) -> None:
