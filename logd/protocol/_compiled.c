@@ -44,6 +44,8 @@ enum {
     TWIN_CHECK_SET,
     TWIN_COLUMNS_OF_SET,
     TWIN_DECODE_SET,
+    TWIN_ENCODE_PAYLOAD_RECORDS,
+    TWIN_ENCODE_PAYLOADS,
     TWIN_ENCODE_RECORDS,
     TWIN_ENCODE_SET,
     TWIN_ENDS_OF_SET,
@@ -73,6 +75,8 @@ static const char *const PART_NAMES[PARTS] = {
     [TWIN_CHECK_SET] = "check_set",
     [TWIN_COLUMNS_OF_SET] = "columns_of_set",
     [TWIN_DECODE_SET] = "decode_set",
+    [TWIN_ENCODE_PAYLOAD_RECORDS] = "encode_payload_records",
+    [TWIN_ENCODE_PAYLOADS] = "encode_payloads",
     [TWIN_ENCODE_RECORDS] = "encode_records",
     [TWIN_ENCODE_SET] = "encode_set",
     [TWIN_ENDS_OF_SET] = "ends_of_set",
@@ -83,6 +87,7 @@ static const char *const PART_NAMES[PARTS] = {
 
 struct state {
     bool ready;
+    PyObject *no_headers; /* the empty tuple */
     PyObject *parts[PARTS];
 };
 
@@ -1200,6 +1205,19 @@ read_message(struct state *state, PyObject *object, struct message *message)
     return true;
 }
 
+/* Read a payload that stands for a message without anything else, as read_message does. */
+static bool
+read_payload(struct state *state, PyObject *object, struct message *message)
+{
+    message->key = NULL;
+    message->key_size = 0;
+    message->has_time = false;
+    message->headers = state->no_headers;
+    return object != Py_None && bytes_or_none(object, &message->payload, &message->payload_size);
+}
+
+typedef bool (*reader)(struct state *, PyObject *, struct message *);
+
 /* Read a header of a message that was read before; its name is kept in its object as UTF-8 since then. */
 static void
 read_header(PyObject *headers, Py_ssize_t i, const char **name, int64_t *name_size, const char **value, int64_t *size)
@@ -1291,16 +1309,16 @@ write_entry(uint8_t *to, const struct message *message)
     return to;
 }
 
-/* Encode a list or tuple of messages; return NULL without an exception if the twin has to. */
-static PyObject *
-encode_entries(struct state *state, PyObject *messages)
+/* Encode a list or tuple; return NULL without an exception if the twin has to. */
+static inline PyObject *
+encode_entries(struct state *state, PyObject *messages, reader read)
 {
     Py_ssize_t count = PySequence_Fast_GET_SIZE(messages);
     PyObject **items = PySequence_Fast_ITEMS(messages);
     struct message message;
     int64_t total = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (!read_message(state, items[i], &message)) {
+        if (!read(state, items[i], &message)) {
             return NULL;
         }
         int64_t size = size_of_entry(&message);
@@ -1315,7 +1333,7 @@ encode_entries(struct state *state, PyObject *messages)
     }
     uint8_t *to = (uint8_t *)PyBytes_AS_STRING(data);
     for (Py_ssize_t i = 0; i < count; i++) {
-        read_message(state, items[i], &message);
+        read(state, items[i], &message);
         to = write_entry(to, &message);
     }
     return data;
@@ -1337,7 +1355,7 @@ encode_set(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *
     if (messages == NULL) {
         return NULL;
     }
-    PyObject *data = encode_entries(state, messages);
+    PyObject *data = encode_entries(state, messages, read_message);
     if (data == NULL && !PyErr_Occurred()) {
         data = PyObject_CallOneArg(state->parts[TWIN_ENCODE_SET], messages);
     }
@@ -1402,17 +1420,17 @@ write_record(uint8_t *to, const struct message *message, int64_t delta, int64_t 
     return to;
 }
 
-/* Encode a list or tuple of messages; return NULL without an exception if the twin has to. */
-static PyObject *
-encode_all_records(struct state *state, PyObject *messages)
+/* Encode a list or tuple; return NULL without an exception if the twin has to. */
+static inline PyObject *
+encode_all_records(struct state *state, PyObject *messages, reader read)
 {
     Py_ssize_t count = PySequence_Fast_GET_SIZE(messages);
     PyObject **items = PySequence_Fast_ITEMS(messages);
     struct message message;
     int64_t base = -1, newest = -1, total = 0;
     bool timed = false;
-    for (Py_ssize_t i = 0; i < count && !timed; i++) { /* the first time that there is */
-        if (!read_message(state, items[i], &message)) {
+    for (Py_ssize_t i = 0; i < count && !timed && read == read_message; i++) { /* the first time that there is */
+        if (!read(state, items[i], &message)) {
             return NULL;
         }
         if (message.has_time) {
@@ -1421,7 +1439,7 @@ encode_all_records(struct state *state, PyObject *messages)
         }
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (!read_message(state, items[i], &message)) {
+        if (!read(state, items[i], &message)) {
             return NULL;
         }
         int64_t time = message.has_time ? message.time : -1;
@@ -1441,11 +1459,52 @@ encode_all_records(struct state *state, PyObject *messages)
     }
     uint8_t *to = (uint8_t *)PyBytes_AS_STRING(data);
     for (Py_ssize_t i = 0; i < count; i++) {
-        read_message(state, items[i], &message);
+        read(state, items[i], &message);
         to = write_record(to, &message, (message.has_time ? message.time : -1) - base, i);
     }
     PyObject *parts[] = {data, PyLong_FromLongLong(base), PyLong_FromLongLong(newest)};
     return tuple_of(state->parts[CLASS_RECORDS], 3, parts);
+}
+
+/* Return whether there is one argument, by place, a list or tuple. */
+static bool
+is_list_or_tuple(PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    return count == 1 && keywords == NULL && (PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0]));
+}
+
+static PyObject *
+encode_payloads(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *made = NULL;
+    if (is_list_or_tuple(args, count, keywords)) {
+        made = encode_entries(state, args[0], read_payload);
+    }
+    if (made == NULL && !PyErr_Occurred()) {
+        made = ask_twin(state, TWIN_ENCODE_PAYLOADS, args, count, keywords);
+    }
+    return made;
+}
+
+static PyObject *
+encode_payload_records(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *made = NULL;
+    if (is_list_or_tuple(args, count, keywords)) {
+        made = encode_all_records(state, args[0], read_payload);
+    }
+    if (made == NULL && !PyErr_Occurred()) {
+        made = ask_twin(state, TWIN_ENCODE_PAYLOAD_RECORDS, args, count, keywords);
+    }
+    return made;
 }
 
 static PyObject *
@@ -1456,8 +1515,8 @@ encode_records(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObje
         return NULL;
     }
     PyObject *made = NULL;
-    if (count == 1 && keywords == NULL && (PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0]))) {
-        made = encode_all_records(state, args[0]);
+    if (is_list_or_tuple(args, count, keywords)) {
+        made = encode_all_records(state, args[0], read_message);
     }
     if (made == NULL && !PyErr_Occurred()) {
         made = ask_twin(state, TWIN_ENCODE_RECORDS, args, count, keywords);
@@ -2381,6 +2440,8 @@ static PyMethodDef methods[] = {
     LOOP(check_set, "Check every entry of a set that a producer sent: see logd.protocol.loops.checking."),
     LOOP(columns_of_set, "Return the sound entries of one kind as columns: see logd.protocol.loops.columns."),
     LOOP(decode_set, "Decode the entries of a set: see logd.protocol.loops.decoding."),
+    LOOP(encode_payload_records, "Return payloads as the records of a batch: see logd.protocol.loops.batches."),
+    LOOP(encode_payloads, "Return payloads as a message set: see logd.protocol.loops.encoding."),
     LOOP(encode_records, "Return messages as the records of a batch: see logd.protocol.loops.batches."),
     LOOP(encode_set, "Return messages as a message set: see logd.protocol.loops.encoding."),
     LOOP(ends_of_set, "Return the index behind each entry: see logd.protocol.loops.lengths."),
@@ -2400,6 +2461,11 @@ execute(PyObject *module)
 {
     fill_tables(crc32_tables, 0xEDB88320);
     fill_tables(crc32c_tables, 0x82F63B78);
+    struct state *state = PyModule_GetState(module);
+    state->no_headers = PyTuple_New(0);
+    if (state->no_headers == NULL) {
+        return -1;
+    }
     return PyModule_AddStringConstant(module, "CHECKSUMS_BY", choose_checksums());
 }
 
@@ -2418,6 +2484,7 @@ clear(PyObject *module)
 {
     struct state *state = PyModule_GetState(module);
     state->ready = false;
+    Py_CLEAR(state->no_headers);
     for (int i = 0; i < PARTS; i++) {
         Py_CLEAR(state->parts[i]);
     }

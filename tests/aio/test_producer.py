@@ -19,10 +19,10 @@ from logd.errors import (
 )
 from logd.protocol.loops import decode_set
 from logd.protocol.message import Message
-from tests.aio.loops import ModelCase
+from tests.aio.loops import ModelTestCase
 
 
-class ProducerTests(ModelCase):
+class ProducerTests(ModelTestCase):
     """``AsyncioProducer``."""
 
     def test_the_names_of_the_package_are_the_classes(self) -> None:

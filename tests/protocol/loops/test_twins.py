@@ -138,6 +138,16 @@ class TwinsTests(TwinsTestCase):
         self.assertEqual(self.compiled.encode_set(iter(messages)), python.encode_set(iter(messages)))
 
     @_settings
+    @given(st.lists(st.binary(max_size=70) | st.none() | st.text(max_size=3) | st.binary(max_size=3).map(bytearray)))
+    def test_encode_payloads(self, payloads: list[object]) -> None:
+        """Payloads alone, and what is none."""
+        for loop in ("encode_payloads", "encode_payload_records"):
+            for given_payloads in (payloads, [each for each in payloads if type(each) is bytes]):
+                self.assert_same(loop, given_payloads)
+                self.assert_same(loop, tuple(given_payloads) * 70)
+                self.assert_same(loop, dict.fromkeys(map(str, given_payloads)).keys())
+
+    @_settings
     @given(
         st.binary(max_size=5) | st.none() | st.integers(),
         st.binary(max_size=5) | st.none() | st.text(max_size=2),
@@ -234,6 +244,9 @@ class TwinsTests(TwinsTestCase):
             for given_messages in (messages, *strange):
                 outcome(partial(self.compiled.encode_set, given_messages))
                 outcome(partial(self.compiled.encode_records, given_messages))
+                outcome(partial(self.compiled.encode_payloads, given_messages))
+            self.compiled.encode_payloads(data)
+            self.compiled.encode_payload_records(data)
 
         def kept() -> int:
             before = tracemalloc.get_traced_memory()[0]
