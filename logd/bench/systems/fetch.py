@@ -92,6 +92,11 @@ def _debian(folder: str) -> None:
         _call(["apt-get", "download", *(names or DEBIAN_PACKAGES)], where)
         for package in glob(f"{where}/*.deb"):
             _call(["dpkg-deb", "-x", package, f"{folder}/debian"], where)
+    erlang = Path(folder, "debian/usr/lib/erlang/bin/erl")  # a script with its own place written in it
+    if erlang.exists():
+        text = erlang.read_text(encoding="utf-8")
+        place = erlang.parent.parent
+        erlang.write_text(text.replace("ROOTDIR=/usr/lib/erlang\n", f"ROOTDIR={place}\n"), encoding="utf-8")
 
 
 def _python(folder: str) -> None:

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 
 from logd.bench.systems.kafka import KafkaPeer
 from logd.bench.systems.logd_peer import LogdPeer
+from logd.bench.systems.nats_server import NatsPeer
 from logd.bench.systems.peer import Peer
+from logd.bench.systems.redis_streams import RedisPeer
 
 SYSTEMS: Mapping[str, type[Peer]] = {
     "logd": LogdPeer,
     "kafka": KafkaPeer,
+    "redis": RedisPeer,
+    "nats": NatsPeer,
 }

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from logd.protocol.implementation import IMPLEMENTATION
 from logd.protocol.loops.batches import Records
-from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
+from logd.protocol.loops.openbatch import OpenBatch
+from logd.protocol.loops.results import BatchColumns, Checked, Columns, Decoded, OpenEntry, Scanned
 
 __all__ = [
     "IMPLEMENTATION",
+    "BatchColumns",
     "Checked",
     "Columns",
     "Decoded",
+    "OpenBatch",
     "OpenEntry",
     "Records",
     "Scanned",
     "check_set",
+    "columns_of_batches",
     "columns_of_set",
     "decode_set",
+    "encode_payload_records",
+    "encode_payloads",
     "encode_records",
     "encode_set",
     "ends_of_set",
@@ -32,8 +38,11 @@ __all__ = [
 if IMPLEMENTATION == "compiled":
     from logd.protocol.loops.compiled import (
         check_set,
+        columns_of_batches,
         columns_of_set,
         decode_set,
+        encode_payload_records,
+        encode_payloads,
         encode_records,
         encode_set,
         ends_of_set,
@@ -44,8 +53,11 @@ if IMPLEMENTATION == "compiled":
 else:
     from logd.protocol.loops.python import (
         check_set,
+        columns_of_batches,
         columns_of_set,
         decode_set,
+        encode_payload_records,
+        encode_payloads,
         encode_records,
         encode_set,
         ends_of_set,

@@ -1,4 +1,4 @@
-"""Certificates of TLS connections: those that a client trusts, and its own."""
+"""Certificates of TLS connections without Twisted: those that a client trusts, and its own."""
 
 from __future__ import annotations
 
