@@ -6,10 +6,10 @@ from logd.aio.admin import AsyncioAdmin
 from logd.errors import (
     UnknownTopic,
 )
-from tests.aio.loops import ModelCase
+from tests.aio.loops import ModelTestCase
 
 
-class AdminTests(ModelCase):
+class AdminTests(ModelTestCase):
     """``AsyncioAdmin``."""
 
     def test_topics_are_made_described_and_deleted(self) -> None:

@@ -10,10 +10,10 @@ from logd.errors import (
 )
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from tests.aio.loops import ModelCase
+from tests.aio.loops import ModelTestCase
 
 
-class ConsumerTests(ModelCase):
+class ConsumerTests(ModelTestCase):
     """``AsyncioConsumer`` and ``AsyncioStream``."""
 
     def store(self, count: int) -> None:

@@ -12,10 +12,10 @@ from logd.aio.producer import AsyncioProducer
 from logd.errors import (
     ConfigurationError,
 )
-from tests.aio.loops import ModelCase
+from tests.aio.loops import ModelTestCase
 
 
-class LoopErrorTests(ModelCase):
+class LoopErrorTests(ModelTestCase):
     """The errors for a client that is used outside of its loop."""
 
     def test_a_client_needs_a_running_loop(self) -> None:

@@ -17,10 +17,10 @@ from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError
 from logd.net.connection import READ_BYTES, BrokerConnection
 from logd.protocol.requests.metadata import Metadata
 from logd.testing.processes.broker import free_port
-from tests.aio.loops import LoopCase
+from tests.aio.loops import LoopTestCase
 
 
-class TransportTests(LoopCase):
+class TransportTests(LoopTestCase):
     """``LoopTransport`` between a BrokerConnection and a transport that is written down."""
 
     def setUp(self) -> None:
@@ -67,7 +67,7 @@ class TransportTests(LoopCase):
         self.successResultOf(closed)
 
 
-class ConnectTests(LoopCase):
+class ConnectTests(LoopTestCase):
     """``loop_connect``."""
 
     def setUp(self) -> None:

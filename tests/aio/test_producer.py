@@ -19,10 +19,10 @@ from logd.errors import (
 )
 from logd.protocol.loops import decode_set
 from logd.protocol.message import Message
-from tests.aio.loops import ModelCase
+from tests.aio.loops import ModelTestCase
 
 
-class ProducerTests(ModelCase):
+class ProducerTests(ModelTestCase):
     """``AsyncioProducer``."""
 
     def test_the_names_of_the_package_are_the_classes(self) -> None:
@@ -224,7 +224,10 @@ class ProducerTests(ModelCase):
             begun = clock.time()
             with self.assertRaises(TimeoutError):
                 async with asyncio.timeout(0.05), self.producer() as producer:
-                    await producer.send("t", b"a")
+                    sent = producer.send("t", b"a")
+                    await asyncio.Event().wait()
+            with self.assertRaises(ClientClosed):
+                await sent
             self.assertLess(clock.time() - begun, 5)
 
         self.run_loop(main)

@@ -236,7 +236,7 @@ class BrokerTestCase(SynchronousTestCase):
                 peer.pump()
             if not busy:
                 return
-        self.fail("it never comes to rest")
+        self.fail("the broker never comes to rest")
 
     def let_tree_answer(self) -> None:
         """Let the tree answer, while the disk does nothing."""

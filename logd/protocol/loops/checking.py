@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from logd.config.log import DEFAULT_BATCH_BYTES
 from logd.errors import InvalidMessage, MessageTooLarge
+from logd.plurals import counted
 from logd.protocol.batch_layout import (
     APPEND_TIME,
     BATCH,
@@ -185,9 +186,9 @@ def _refuse(data: Buffer, at: int, max_message_bytes: int) -> NoReturn:
     if left <= 0:
         if not data:
             raise InvalidMessage("the message set is empty")
-        raise InvalidMessage(f"the last entry is {-left} bytes longer than its set of {len(data)} bytes")
+        raise InvalidMessage(f"the last entry is {counted(-left, 'byte')} longer than its set of {len(data)} bytes")
     if left < LEAST_BYTES:
-        raise InvalidMessage(f"{where}: {left} bytes are left over, too few for an entry")
+        raise InvalidMessage(f"{where}: {counted(left, 'byte')} left over, too few for an entry")
     length, magic, _ = HEAD.unpack_from(data, at)
     layout = LAYOUTS.get(magic)
     if layout is None:

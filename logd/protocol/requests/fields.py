@@ -11,6 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logd.errors import InvalidRequest, ProtocolViolation
+from logd.plurals import counted
 
 if TYPE_CHECKING:
     from logd.interfaces import IFileRange
@@ -150,7 +151,7 @@ class Reader:
     def finish(self) -> None:
         """Raise ProtocolViolation if anything is left."""
         if self.at != self.stop:
-            raise ProtocolViolation(f"{self.stop - self.at} bytes are left over")
+            raise ProtocolViolation(f"{counted(self.stop - self.at, 'byte')} left over")
 
 
 def read_texts(reader: Reader) -> dict[str, str]:

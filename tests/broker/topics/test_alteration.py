@@ -9,7 +9,7 @@ from logd.coord.registries.topics import encode_entry
 from logd.errors import CoordinationUnavailable, InvalidTopic, UnknownTopic
 from logd.topic import TopicEntry
 from tests.broker.members import MembersTestCase
-from tests.broker.topics.test_several import HELLO, log_of
+from tests.broker.topics.test_shared_tree import HELLO, log_of
 
 
 class AlterationTests(MembersTestCase):

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 from logd.protocol.loops import python
-from logd.protocol.loops.batches import OpenBatch
+from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.openwrapper import OpenWrapper
 from tests.log.entries import crc32c
 from tests.protocol.loops.implementations import IMPLEMENTATIONS, NOT_COMPILED
