@@ -7,7 +7,7 @@ from typing import Any
 from logd.errors import InvalidMessage
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 REFUSED = (
     (Message(b"x", key=b"k"), "a key"),
@@ -16,7 +16,7 @@ REFUSED = (
 )
 
 
-class LegacyTopicTests(ProducerCase):
+class LegacyTopicTests(ProducerTestCase):
     """A topic of 0.7, and one that takes any message."""
 
     def setUp(self) -> None:
