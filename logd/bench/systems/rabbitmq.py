@@ -23,7 +23,7 @@ class RabbitPeer(Peer):
 
     name: ClassVar[str] = "RabbitMQ"
     durability: ClassVar[str] = (
-        "queues: persistent messages in a durable queue, written by the node, and flushed when it chooses; with batch 1 "
+        "queues: persistent messages in a durable queue, written by the node, and flushed when it likes; with batch 1 "
         "each is confirmed, with 50 a later call on the same channel is answered; streams: confirmed in the page cache"
     )
     clients: ClassVar[tuple[PeerClient, ...]] = (
