@@ -124,7 +124,7 @@ ROOMS = (
         forbidden_calls=("open", "print", "input"),
     ),
     Room("cli", 5, ("logd.cli", "logd.__main__"), beside=("logd.bench", "logd.collect", "logd.spark", "logd.tap")),
-    # What Spark's workers import: a blocking socket and the protocol, whatever the driver knows.
+    # Spark's workers import a blocking socket and the protocol, and nothing of the driver.
     Room(
         "spark workers",
         3,

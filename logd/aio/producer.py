@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from asyncio.events import _get_running_loop
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from logd.client.producer import producer as _producer
 from logd.client.producer.partitioner import ChoosePartition
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Messages
+from logd.client.producer.unfinished import OnError
 
 #: Calls of ``ready`` that return at once before the event loop gets a turn, so that a task that sends without a pause
 #: holds up others (and the network) for some milliseconds at most.
@@ -33,11 +35,15 @@ class AsyncioProducer:
         brokers: Brokers = "127.0.0.1:6667",
         *,
         partitioner: IPartitioner | ChoosePartition | None = None,
+        on_error: OnError | None = None,
         connect: Connect | None = None,
         random: Callable[[], float] | None = None,
         **settings: Any,
     ) -> None:
         """Make a Producer with these settings in the running event loop. Connects at the first send.
+
+        ``on_error`` is called with topic, number and error for published messages that will not be delivered; without
+        it each such failure is logged.
 
         Raises RuntimeError where no loop runs, and ConfigurationError for a setting that is unknown or not allowed.
         """
@@ -45,13 +51,25 @@ class AsyncioProducer:
         self._producer = _producer.Producer(
             brokers,
             partitioner=partitioner,
+            on_error=on_error,
             reactor=bond.clock,
             connect=connect or bond.network(brokers, settings),
             random=random,
             **settings,
         )
         bond.keep(self._producer, _close_now)
+        self._loop = bond.loop
+        self._publish = self._producer.publish
         self._calls = 0
+
+    @property
+    def on_error(self) -> OnError | None:
+        """The function that is told of published messages that will not be delivered; may be set at any time."""
+        return self._producer.on_error
+
+    @on_error.setter
+    def on_error(self, function: OnError | None) -> None:
+        self._producer.on_error = function
 
     @property
     def has_room(self) -> bool:
@@ -76,6 +94,26 @@ class AsyncioProducer:
         bond.check()
         return future_for(bond.loop, self._producer.send(topic, messages, partition=partition, key=key))
 
+    def publish(
+        self,
+        topic: str,
+        payload: bytes | None,
+        key: bytes | None = None,
+        timestamp: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+    ) -> bool:
+        """Publish one message without a future for it; the cheapest way. Arguments and errors are those of
+        ``Producer.publish``.
+
+        The message is taken in either case: True means that there is room for another one, False that the buffer is
+        full now. Then ``await producer.ready()`` before the next. Messages that cannot be delivered are reported to
+        ``on_error``, and by the next ``flush``.
+        """
+        if _get_running_loop() is not self._loop:
+            self._bond.check()
+        return self._publish(topic, payload, key, timestamp, headers, partition)
+
     async def ready(self) -> None:
         """Wait until there is room, behind all sends that wait; now and then, give other tasks a turn.
 
@@ -92,7 +130,11 @@ class AsyncioProducer:
         self._calls = 0
 
     async def flush(self) -> None:
-        """Send the batches that linger, and wait until every earlier send has ended, well or not."""
+        """Send the batches that linger, and wait until every earlier message has been delivered or has failed.
+
+        The future of each send says how that send ended. Raises PublishFailed if messages given to ``publish`` were not
+        delivered, since the last flush that failed so.
+        """
         self._bond.check()
         await self._bond.future(self._producer.flush())
 

@@ -45,8 +45,8 @@ class Routing:
         missing = self.topics.get(topic) is None and self.logs.log(topic, partition) is None
         return missing and self.create_topics and partition >= -1
 
-    def entry_limits(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """Return the most bytes of a message and of a batch, None for no such partition. -1 means the topic's first."""
+    def entry_limits(self, topic: str, partition: int) -> tuple[int, int, bool] | None:
+        """Return what ``check_set`` is to check, None for no such partition. -1 means the topic's first."""
         if partition == -1:
             entry = self.topics.get(topic)
             partition = min(entry.partitions, default=-1) if entry is not None else -1

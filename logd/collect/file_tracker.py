@@ -20,12 +20,13 @@ from os.path import dirname
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, OpenFile, Seen
 from logd.collect.read_mark import HEAD_BYTES, beginning, fits, line_start, mark_at
-from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_that_fits, followed_copy, is_copy
+from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_as_long, first_that_fits, followed_copy, is_copy
 from logd.collect.rotation.losses import Losses
 from logd.collect.rotation.names import Stems, is_compressed, may_become, related, stem
 from logd.collect.rotation.siblings import RotatedFiles, Sibling
 from logd.collect.source import SourceFile
 from logd.collect.state import State
+from logd.plurals import counted
 
 #: Bytes in which the beginning of a line is searched for.
 LOOK_BACK_BYTES = 1 << 20
@@ -187,7 +188,7 @@ class FileTracker:
             self._stirred.add(source.name)
         elif path != seen.path:
             left = max(0, seen.size - source.mark.position)
-            self._report(f"{path} is now {seen.path}" + (f", {left} bytes are left to read" if left else ""))
+            self._report(f"{path} is now {seen.path}" + (f", {counted(left, 'byte')} left to read" if left else ""))
             self.changed = True
             self._stirred.add(source.name)
 
@@ -198,7 +199,7 @@ class FileTracker:
                 source.verified = fits(file, source.known)
                 source.broken = not source.verified
                 if source.verified:
-                    source.sound_size = source.size
+                    source.sound_size = min(source.size, file.seen().size)  # less if it was emptied since it was listed
                     self._bear(source, file)
         except OSError as error:
             self.trouble(source, error)
@@ -268,8 +269,8 @@ class FileTracker:
         if packed:
             copy = None
         elif copy is not None and source.known.head_bytes < MIN_BYTES:
-            known = source.broken and source.known.head_bytes
-            if known and copy.size >= source.sound_size:
+            copy = copy if source.known.head_bytes else first_as_long(source, candidates)
+            if source.broken and copy is not None and copy.size >= source.sound_size:
                 found[copy.identity] = copy
                 self._report(f"{source.path} was {what}; {copy.path} may be its copy, and is read from its start")
                 self.forget(source)
@@ -277,7 +278,7 @@ class FileTracker:
             copy = None
         if copy is not None:
             left = copy.size - source.mark.position
-            self._report(f"{source.path} was {what}; {copy.path} is its copy, {left} bytes are left to read")
+            self._report(f"{source.path} was {what}; {copy.path} is its copy, {counted(left, 'byte')} left to read")
             self._descriptors.close(source)
             self._detach(source)
             source.copies.pop(copy.identity, None)
@@ -317,9 +318,9 @@ class FileTracker:
         read = f"{gone}: it was read up to byte {position}"
         if lost:
             if source.broken:
-                self._losses.add(f"{read}; at least {lost} bytes after that are lost", lost)
+                self._losses.add(f"{read}; lost after that: at least {counted(lost, 'byte')}", lost)
             else:
-                self._losses.add(f"{read}; at least {lost} bytes are lost", lost)
+                self._losses.add(f"{read}; lost: at least {counted(lost, 'byte')}", lost)
         elif doubtful:
             self._losses.add(f"{read}; any later lines, written while no collector ran, are lost")
         elif source.broken and not packed and source.sound_size:

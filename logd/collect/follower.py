@@ -14,6 +14,7 @@ from logd.collect.files import Files
 from logd.collect.read_mark import line_start, mark_at, moved, read_on
 from logd.collect.source import Piece, SourceFile
 from logd.collect.state import State
+from logd.plurals import counted
 
 #: Bytes read at a time (more if a line may be longer): large enough to make the cost of a call negligible.
 CHUNK_BYTES = 256 << 10
@@ -230,6 +231,6 @@ class Follower:
         source.skipping = more
         source.skipped += count
         if source.skipped and not more:
-            self._notices.append(f"{source.path}: over-long lines were skipped, {source.skipped} bytes")
+            self._notices.append(f"{source.path}: over-long lines were skipped, {counted(source.skipped, 'byte')}")
             self.skipped += source.skipped
             source.skipped = 0

@@ -171,13 +171,13 @@ class BrokerSettings:
         "administration.requests",
         Switch(),
         True,
-        "Whether DeleteTopic and Repair requests are accepted. Every client that can connect may send them.",
+        "Accept DeleteTopic and Repair requests. Every client that can connect may send them.",
     )
     legacy_refused_close: bool = setting(
         "legacy.refused.close",
         Switch(),
         False,
-        "Whether a refused produce of Kafka 0.7 closes its connection, as Kafka 0.7.2 did: such a request has no "
+        "Close the connection of a refused produce of Kafka 0.7, as Kafka 0.7.2 did: such a request has no "
         "answer, so its producer can get no other sign. Messages sent after the refused set are lost.",
     )
     topics_partitions: int = setting(

@@ -44,6 +44,8 @@ enum {
     TWIN_CHECK_SET,
     TWIN_COLUMNS_OF_SET,
     TWIN_DECODE_SET,
+    TWIN_ENCODE_PAYLOAD_RECORDS,
+    TWIN_ENCODE_PAYLOADS,
     TWIN_ENCODE_RECORDS,
     TWIN_ENCODE_SET,
     TWIN_ENDS_OF_SET,
@@ -73,6 +75,8 @@ static const char *const PART_NAMES[PARTS] = {
     [TWIN_CHECK_SET] = "check_set",
     [TWIN_COLUMNS_OF_SET] = "columns_of_set",
     [TWIN_DECODE_SET] = "decode_set",
+    [TWIN_ENCODE_PAYLOAD_RECORDS] = "encode_payload_records",
+    [TWIN_ENCODE_PAYLOADS] = "encode_payloads",
     [TWIN_ENCODE_RECORDS] = "encode_records",
     [TWIN_ENCODE_SET] = "encode_set",
     [TWIN_ENDS_OF_SET] = "ends_of_set",
@@ -83,6 +87,7 @@ static const char *const PART_NAMES[PARTS] = {
 
 struct state {
     bool ready;
+    PyObject *no_headers; /* the empty tuple */
     PyObject *parts[PARTS];
 };
 
@@ -811,6 +816,7 @@ read_batch(struct span entry, struct batch *batch)
 
 /* ---- check_set ---- */
 
+#define ZSTD 3 /* of magic 1 */
 #define BATCH_ATTRIBUTES 0x0F /* the codec, and the time of appending */
 #define BATCH_CODEC_MASK 7
 #define MOST_BATCH_CODEC 4
@@ -839,10 +845,11 @@ struct checked {
     bool has_batches, has_epochs;
 };
 
-/* Check a whole set; return 1 if it is sound, 0 if the twin has to judge it, -1 for an exception. */
+/* Check a whole set; return 1 if it is sound, 0 if the twin has to judge it, -1 for an exception. With legacy, the twin
+ * judges all that clients of 0.7 cannot read. */
 static int
 check_entries(struct state *state, PyObject *object, const struct input *input, int64_t most, int64_t most_of_batch,
-              struct checked *found)
+              bool legacy, struct checked *found)
 {
     const uint8_t *data = input->bytes;
     int64_t at = 0;
@@ -861,7 +868,7 @@ check_entries(struct state *state, PyObject *object, const struct input *input, 
             break;
         case KEYED: {
             struct keyed fields;
-            if (length < KEYED_MINIMUM || length - PLAIN_MINIMUM > most || !sum_holds(entry, 5, HEAD_BYTES)) {
+            if (legacy || length < KEYED_MINIMUM || length - PLAIN_MINIMUM > most || !sum_holds(entry, 5, HEAD_BYTES)) {
                 return 0;
             }
             int result = read_all_keyed(entry, &fields, NULL);
@@ -874,7 +881,7 @@ check_entries(struct state *state, PyObject *object, const struct input *input, 
         case WRAPPER: {
             uint8_t attributes = data[at + 5];
             if (length < WRAPPER_MINIMUM || length - WRAPPER_MINIMUM > most ||
-                !sum_holds(entry, 6, WRAPPER_HEAD_BYTES)) {
+                !sum_holds(entry, 6, WRAPPER_HEAD_BYTES) || (legacy && (attributes & CODEC_MASK) == ZSTD)) {
                 return 0;
             }
             if (attributes & CODEC_MASK) {
@@ -894,7 +901,7 @@ check_entries(struct state *state, PyObject *object, const struct input *input, 
         }
         case BATCH: {
             struct batch batch;
-            if (entry.stop - at > most_of_batch || !read_batch(entry, &batch) || !may_be_sent(entry, &batch)) {
+            if (legacy || entry.stop - at > most_of_batch || !read_batch(entry, &batch) || !may_be_sent(entry, &batch)) {
                 return 0;
             }
             found->has_batches = true;
@@ -920,21 +927,21 @@ check_entries(struct state *state, PyObject *object, const struct input *input, 
 static PyObject *
 check_set(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
-    static const char *const names[] = {"data", "max_message_bytes", "max_batch_bytes"};
+    static const char *const names[] = {"data", "max_message_bytes", "max_batch_bytes", "legacy"};
     struct state *state = state_of(module);
     if (state == NULL) {
         return NULL;
     }
-    PyObject *given[3] = {NULL};
+    PyObject *given[4] = {NULL};
     struct input input;
     int64_t most = 0, most_of_batch = 0;
     int result = 0;
     struct checked found = {.newest = -1};
-    if (place_arguments(names, 3, 3, args, count, keywords, given) && given[1] != NULL &&
+    if (place_arguments(names, 4, 4, args, count, keywords, given) && given[1] != NULL &&
         limit_argument(given[1], &most) &&
         limit_argument(given[2] == NULL ? state->parts[DEFAULT_BATCH_BYTES] : given[2], &most_of_batch) &&
-        open_input(given[0], &input)) {
-        result = check_entries(state, given[0], &input, most, most_of_batch, &found);
+        (given[3] == NULL || PyBool_Check(given[3])) && open_input(given[0], &input)) {
+        result = check_entries(state, given[0], &input, most, most_of_batch, given[3] == Py_True, &found);
         close_input(&input);
     }
     if (result < 0) {
@@ -1198,6 +1205,19 @@ read_message(struct state *state, PyObject *object, struct message *message)
     return true;
 }
 
+/* Read a payload that stands for a message without anything else, as read_message does. */
+static bool
+read_payload(struct state *state, PyObject *object, struct message *message)
+{
+    message->key = NULL;
+    message->key_size = 0;
+    message->has_time = false;
+    message->headers = state->no_headers;
+    return object != Py_None && bytes_or_none(object, &message->payload, &message->payload_size);
+}
+
+typedef bool (*reader)(struct state *, PyObject *, struct message *);
+
 /* Read a header of a message that was read before; its name is kept in its object as UTF-8 since then. */
 static void
 read_header(PyObject *headers, Py_ssize_t i, const char **name, int64_t *name_size, const char **value, int64_t *size)
@@ -1289,16 +1309,16 @@ write_entry(uint8_t *to, const struct message *message)
     return to;
 }
 
-/* Encode a list or tuple of messages; return NULL without an exception if the twin has to. */
-static PyObject *
-encode_entries(struct state *state, PyObject *messages)
+/* Encode a list or tuple; return NULL without an exception if the twin has to. */
+static inline PyObject *
+encode_entries(struct state *state, PyObject *messages, reader read)
 {
     Py_ssize_t count = PySequence_Fast_GET_SIZE(messages);
     PyObject **items = PySequence_Fast_ITEMS(messages);
     struct message message;
     int64_t total = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (!read_message(state, items[i], &message)) {
+        if (!read(state, items[i], &message)) {
             return NULL;
         }
         int64_t size = size_of_entry(&message);
@@ -1313,7 +1333,7 @@ encode_entries(struct state *state, PyObject *messages)
     }
     uint8_t *to = (uint8_t *)PyBytes_AS_STRING(data);
     for (Py_ssize_t i = 0; i < count; i++) {
-        read_message(state, items[i], &message);
+        read(state, items[i], &message);
         to = write_entry(to, &message);
     }
     return data;
@@ -1335,7 +1355,7 @@ encode_set(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *
     if (messages == NULL) {
         return NULL;
     }
-    PyObject *data = encode_entries(state, messages);
+    PyObject *data = encode_entries(state, messages, read_message);
     if (data == NULL && !PyErr_Occurred()) {
         data = PyObject_CallOneArg(state->parts[TWIN_ENCODE_SET], messages);
     }
@@ -1400,17 +1420,17 @@ write_record(uint8_t *to, const struct message *message, int64_t delta, int64_t 
     return to;
 }
 
-/* Encode a list or tuple of messages; return NULL without an exception if the twin has to. */
-static PyObject *
-encode_all_records(struct state *state, PyObject *messages)
+/* Encode a list or tuple; return NULL without an exception if the twin has to. */
+static inline PyObject *
+encode_all_records(struct state *state, PyObject *messages, reader read)
 {
     Py_ssize_t count = PySequence_Fast_GET_SIZE(messages);
     PyObject **items = PySequence_Fast_ITEMS(messages);
     struct message message;
     int64_t base = -1, newest = -1, total = 0;
     bool timed = false;
-    for (Py_ssize_t i = 0; i < count && !timed; i++) { /* the first time that there is */
-        if (!read_message(state, items[i], &message)) {
+    for (Py_ssize_t i = 0; i < count && !timed && read == read_message; i++) { /* the first time that there is */
+        if (!read(state, items[i], &message)) {
             return NULL;
         }
         if (message.has_time) {
@@ -1419,7 +1439,7 @@ encode_all_records(struct state *state, PyObject *messages)
         }
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (!read_message(state, items[i], &message)) {
+        if (!read(state, items[i], &message)) {
             return NULL;
         }
         int64_t time = message.has_time ? message.time : -1;
@@ -1439,11 +1459,52 @@ encode_all_records(struct state *state, PyObject *messages)
     }
     uint8_t *to = (uint8_t *)PyBytes_AS_STRING(data);
     for (Py_ssize_t i = 0; i < count; i++) {
-        read_message(state, items[i], &message);
+        read(state, items[i], &message);
         to = write_record(to, &message, (message.has_time ? message.time : -1) - base, i);
     }
     PyObject *parts[] = {data, PyLong_FromLongLong(base), PyLong_FromLongLong(newest)};
     return tuple_of(state->parts[CLASS_RECORDS], 3, parts);
+}
+
+/* Return whether there is one argument, by place, a list or tuple. */
+static bool
+is_list_or_tuple(PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    return count == 1 && keywords == NULL && (PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0]));
+}
+
+static PyObject *
+encode_payloads(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *made = NULL;
+    if (is_list_or_tuple(args, count, keywords)) {
+        made = encode_entries(state, args[0], read_payload);
+    }
+    if (made == NULL && !PyErr_Occurred()) {
+        made = ask_twin(state, TWIN_ENCODE_PAYLOADS, args, count, keywords);
+    }
+    return made;
+}
+
+static PyObject *
+encode_payload_records(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *made = NULL;
+    if (is_list_or_tuple(args, count, keywords)) {
+        made = encode_all_records(state, args[0], read_payload);
+    }
+    if (made == NULL && !PyErr_Occurred()) {
+        made = ask_twin(state, TWIN_ENCODE_PAYLOAD_RECORDS, args, count, keywords);
+    }
+    return made;
 }
 
 static PyObject *
@@ -1454,8 +1515,8 @@ encode_records(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObje
         return NULL;
     }
     PyObject *made = NULL;
-    if (count == 1 && keywords == NULL && (PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0]))) {
-        made = encode_all_records(state, args[0]);
+    if (is_list_or_tuple(args, count, keywords)) {
+        made = encode_all_records(state, args[0], read_message);
     }
     if (made == NULL && !PyErr_Occurred()) {
         made = ask_twin(state, TWIN_ENCODE_RECORDS, args, count, keywords);
@@ -1728,14 +1789,13 @@ take_records(struct decoding *decoding, struct records *records, int64_t limit, 
     return NEXT;
 }
 
-/* Read an attribute that is an int within FAR; return false if it is not. */
+/* Read an attribute that is an int within FAR; return false if it is not, with an exception if there is none at all. */
 static bool
 int_attribute(PyObject *object, const char *name, int64_t *value)
 {
     PyObject *found = PyObject_GetAttrString(object, name);
     bool fits = found != NULL && int_argument(found, value) && *value <= FAR && *value >= -FAR;
     Py_XDECREF(found);
-    PyErr_Clear();
     return fits;
 }
 
@@ -1839,6 +1899,9 @@ take_by_twin(struct decoding *decoding, struct records *records, int64_t limit, 
             int_attribute(decoding->opened, "_at", &records->at) &&
             int_attribute(decoding->opened, "_delta", &records->delta)) {
             result = NEXT;
+        }
+        else if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_SystemError, "OpenBatch.take has left an impossible state");
         }
     }
     Py_DECREF(found);
@@ -2122,9 +2185,9 @@ keyed_columns(struct columns *columns, struct span entry, struct known_headers *
     if (result != 1) {
         return result;
     }
-    bool has_headers = entry.data[fields.headers_at] != 0;
+    bool has_headers = entry.data[fields.headers_at] != 0; /* or none, whose number takes several bytes */
     int64_t key_at = entry.at + KEY_AT;
-    columns->has_headers |= has_headers;
+    columns->has_headers |= has_headers && PyTuple_GET_SIZE(known->headers) > 0;
     columns->has_key |= fields.key_length >= 0;
     columns->has_time |= fields.time >= 0;
     return append_new(columns->headers, has_headers ? Py_NewRef(known->headers) : no_headers()) &&
@@ -2379,6 +2442,8 @@ static PyMethodDef methods[] = {
     LOOP(check_set, "Check every entry of a set that a producer sent: see logd.protocol.loops.checking."),
     LOOP(columns_of_set, "Return the sound entries of one kind as columns: see logd.protocol.loops.columns."),
     LOOP(decode_set, "Decode the entries of a set: see logd.protocol.loops.decoding."),
+    LOOP(encode_payload_records, "Return payloads as the records of a batch: see logd.protocol.loops.batches."),
+    LOOP(encode_payloads, "Return payloads as a message set: see logd.protocol.loops.encoding."),
     LOOP(encode_records, "Return messages as the records of a batch: see logd.protocol.loops.batches."),
     LOOP(encode_set, "Return messages as a message set: see logd.protocol.loops.encoding."),
     LOOP(ends_of_set, "Return the index behind each entry: see logd.protocol.loops.lengths."),
@@ -2398,6 +2463,11 @@ execute(PyObject *module)
 {
     fill_tables(crc32_tables, 0xEDB88320);
     fill_tables(crc32c_tables, 0x82F63B78);
+    struct state *state = PyModule_GetState(module);
+    state->no_headers = PyTuple_New(0);
+    if (state->no_headers == NULL) {
+        return -1;
+    }
     return PyModule_AddStringConstant(module, "CHECKSUMS_BY", choose_checksums());
 }
 
@@ -2416,6 +2486,7 @@ clear(PyObject *module)
 {
     struct state *state = PyModule_GetState(module);
     state->ready = false;
+    Py_CLEAR(state->no_headers);
     for (int i = 0; i < PARTS; i++) {
         Py_CLEAR(state->parts[i]);
     }

@@ -19,7 +19,7 @@ T = TypeVar("T")
 PATIENCE = 30.0
 
 
-class LoopCase(SynchronousTestCase):
+class LoopTestCase(SynchronousTestCase):
     """A coroutine on a loop, in debug mode; the loop's complaints fail the test."""
 
     def setUp(self) -> None:
@@ -41,7 +41,7 @@ class LoopCase(SynchronousTestCase):
         return result
 
 
-class ModelCase(LoopCase):
+class ModelTestCase(LoopTestCase):
     """Clients of a broker in memory, on the loop's clock. ``begin`` makes it, within the loop."""
 
     def begin(self, topic: str = "t", partitions: int = 1) -> ModelBroker:

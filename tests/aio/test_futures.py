@@ -10,10 +10,10 @@ from twisted.internet.defer import Deferred
 
 from logd.aio.futures import drive, future_for
 from logd.errors import StorageFull
-from tests.aio.loops import LoopCase
+from tests.aio.loops import LoopTestCase
 
 
-class FutureTests(LoopCase):
+class FutureTests(LoopTestCase):
     """``future_for``."""
 
     def test_the_result_of_a_deferred_becomes_that_of_the_future(self) -> None:
@@ -79,7 +79,7 @@ class FutureTests(LoopCase):
         self.run_loop(main)
 
 
-class DriveTests(LoopCase):
+class DriveTests(LoopTestCase):
     """``drive``."""
 
     def test_a_coroutine_over_deferreds_runs_in_the_task(self) -> None:

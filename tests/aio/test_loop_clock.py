@@ -7,12 +7,12 @@ import threading
 from contextvars import ContextVar
 
 from logd.aio.loop_clock import LoopClock, clock_of_running_loop
-from tests.aio.loops import LoopCase, ModelCase
+from tests.aio.loops import LoopTestCase, ModelTestCase
 
 _request: ContextVar[str] = ContextVar("_request", default="none")
 
 
-class TimerTests(LoopCase):
+class TimerTests(LoopTestCase):
     """``callLater``, ``callFromThread``."""
 
     def test_timers_call_in_order_and_never_early(self) -> None:
@@ -106,7 +106,7 @@ class TimerTests(LoopCase):
         self.assertIsNot(first, other)
 
 
-class EndTests(ModelCase):
+class EndTests(ModelTestCase):
     """The end of a loop with clients that are still open."""
 
     def test_clients_left_open_are_closed_with_their_loop(self) -> None:
@@ -127,12 +127,13 @@ class EndTests(ModelCase):
         del kept
 
     def test_closed_clients_are_forgotten(self) -> None:
-        """The clock keeps neither them nor those that were dropped."""
+        """The loop's end neither closes them again nor complains of them."""
 
         async def main() -> None:
             self.begin()
-            async with self.producer(), self.consumer():
+            async with self.producer() as producer, self.consumer() as consumer:
                 self.assertEqual(len(clock_of_running_loop()._clients), 2)
             self.assertEqual(len(clock_of_running_loop()._clients), 0)
+            del producer, consumer
 
         self.run_loop(main)

@@ -15,7 +15,7 @@ from logd.protocol.message import Message
 from tests.client.doubles import ModelBroker, run
 
 
-class ConsumerCase(SynchronousTestCase):
+class ConsumerTestCase(SynchronousTestCase):
     """A model broker with messages, and consumers of it."""
 
     def setUp(self) -> None:

@@ -15,7 +15,7 @@ from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker, run
 
 
-class ProducerCase(SynchronousTestCase):
+class ProducerTestCase(SynchronousTestCase):
     """A model broker and producers of it."""
 
     def setUp(self) -> None:
@@ -48,7 +48,7 @@ class ProducerCase(SynchronousTestCase):
         ]
 
 
-class PublishCase(ProducerCase):
+class PublishTestCase(ProducerTestCase):
     """Producers of one format, and what they report."""
 
     form: ClassVar[str] = "batch"

@@ -134,4 +134,4 @@ class GrowthTests(FollowerTestCase):
         self.assertEqual((acknowledged.mark.position, acknowledged.skipping), (400_004, True))
         self.disk.append("/l/a.log", b"x\ntwo\n")
         self.assertEqual(self.lines(), [b"two"])
-        self.noticed("400002 bytes")
+        self.noticed("400,002 bytes")

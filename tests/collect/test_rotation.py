@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from logd.collect import file_tracker
+from logd.collect.files import OpenFile
 from logd.collect.rotation.copies import is_copy
+from tests.collect.doubles import MemoryDisk
 from tests.collect.followers import LONG, FollowerTestCase
 
 
@@ -20,7 +22,7 @@ class RotationTests(FollowerTestCase):
         self.disk.rename("/l/a.log", "/l/a.log.1")
         self.disk.append("/l/a.log", b"three\n")
         self.assertEqual(self.lines(), [b"two", b"three"])
-        self.noticed("/l/a.log is now /l/a.log.1, 4 bytes are left to read")
+        self.noticed("/l/a.log is now /l/a.log.1, 4 bytes left to read")
         self.disk.append("/l/a.log.1", b"late\n")
         self.disk.append("/l/a.log", b"four\n")
         self.assertEqual(self.lines(), [b"late", b"four"])
@@ -73,7 +75,7 @@ class RotationTests(FollowerTestCase):
         self.again()
         self.disk.remove("/l/a.log")
         self.assertEqual(self.lines(), [])
-        self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
+        self.noticed("/l/a.log is gone: it was read up to byte 0; lost: at least 4 bytes")
         self.assertEqual(self.follower.tracker.lost, 4)
 
     def test_a_file_emptied_while_its_copy_is_compared_is_not_lost(self) -> None:
@@ -95,6 +97,54 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
         self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, and is read on its own")
         self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_a_file_emptied_between_listing_and_opening_is_not_lost(self) -> None:
+        """Its lines are in the copy; only bytes that were there when the file was opened can be lost with it."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        opened = MemoryDisk.open
+
+        def rotate_and_open(disk: MemoryDisk, path: str) -> OpenFile:
+            self.patch(MemoryDisk, "open", opened)
+            disk.copy("/l/a.log", "/l/a.log.1")
+            disk.truncate("/l/a.log")
+            return opened(disk, path)
+
+        self.patch(MemoryDisk, "open", rotate_and_open)
+        self.follower.step(read=False)
+        self.again()
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
+        self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_a_file_emptied_before_its_first_reading_may_have_a_copy(self) -> None:
+        """Nothing of it is known but its size: a new file beside it that is as long is taken for the copy."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        self.disk.denied.add("/l/a.log")
+        self.follower.step(read=False)
+        self.notices.clear()
+        self.disk.denied.clear()
+        self.again()
+        self.disk.copy("/l/a.log", "/l/a.log.1")
+        self.disk.truncate("/l/a.log")
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
+        self.noticed("/l/a.log was truncated; /l/a.log.1 may be its copy, and is read from its start")
+        self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_a_file_emptied_before_its_first_reading_is_lost_without_a_copy(self) -> None:
+        """A shorter file beside it cannot hold its lines."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        self.disk.denied.add("/l/a.log")
+        self.follower.step(read=False)
+        self.disk.denied.clear()
+        self.again()
+        self.disk.truncate("/l/a.log")
+        self.disk.append("/l/a.log.1", LONG * 29)
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 29)
+        self.assertEqual(self.follower.tracker.lost, len(LONG) * 30)
 
     def test_new_files_are_opened_before_they_are_read(self) -> None:
         """An open file is not lost when it is removed while the producer is full."""
@@ -139,7 +189,7 @@ class RotationTests(FollowerTestCase):
         self.follower.step(read=False)
         self.disk.truncate("/l/a.log")
         self.assertEqual(self.lines(), [])
-        self.noticed("read up to byte 4; at least 4 bytes after that are lost")
+        self.noticed("read up to byte 4; lost after that: at least 4 bytes")
 
     def test_the_copy_of_an_emptied_file_is_continued(self) -> None:
         """Lines that were read are not sent again, though a pattern may match the copy."""
@@ -153,7 +203,7 @@ class RotationTests(FollowerTestCase):
             self.disk.truncate("/l/a.log")
             self.disk.append("/l/a.log", b"new\n")
             self.assertEqual(self.lines(), [b"rest", b"new"])
-            self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, 5 bytes are left to read")
+            self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, 5 bytes left to read")
             self.assertEqual(self.lines(), [])
 
     def test_a_copy_that_ends_early_is_not_sent_again(self) -> None:

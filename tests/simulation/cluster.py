@@ -125,6 +125,8 @@ class SimulatedCluster:
             self.producers.append(careless)
         if others.random() < 0.5:
             pace = others.choice([0.02, 0.3])
+            for producer in self.producers:
+                producer.keys = False
             self.strangers.append(LegacyProducer(world, self.ledger, "legacy", addresses, list(TOPICS), pace))
         if random.random() < 0.2:
             self.consumers.append(ConsumingApplication(world, self.ledger, "reader", addresses, list(TOPICS)))

@@ -68,7 +68,7 @@ class World:
             if Violation.noted:
                 raise Violation.noted[0]
             if self.clock.events > MOST_EVENTS:
-                raise Violation("it never comes to rest", self.clock.events)
+                raise Violation("the cluster never comes to rest", self.clock.events)
             if not self.clock.step(end):
                 return until is not None and until()
         return True

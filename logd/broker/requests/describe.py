@@ -27,7 +27,15 @@ from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.legacy_requests import EARLIEST_TIME, LATEST_TIME, Offsets
 from logd.protocol.requests.legacy_responses import OffsetsResponse
-from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.metadata import (
+    BrokerAddress,
+    Metadata,
+    MetadataResponse,
+    MetadataResponseV1,
+    MetadataV1,
+    PartitionMetadata,
+    TopicMetadata,
+)
 from logd.protocol.requests.requests import Unsupported
 from logd.protocol.requests.responses import ErrorResponse
 
@@ -71,6 +79,11 @@ class DescribeRequests:
             live = self._broker.brokers()
             topics = tuple([self._describe_topic(name, errors.get(name, UnknownTopic.code), live) for name in names])
             brokers = tuple([BrokerAddress(number, *address) for number, address in sorted(live.items())])
+            return respond(brokers, topics)
+
+        def respond(brokers: tuple[BrokerAddress, ...], topics: tuple[TopicMetadata, ...]) -> MetadataResponse:
+            if isinstance(request, MetadataV1):
+                return MetadataResponseV1(brokers, topics, self._broker.topics.cluster())
             return MetadataResponse(brokers, topics)
 
         async def create() -> None:
@@ -93,7 +106,7 @@ class DescribeRequests:
                 return describe()
             except Exception:
                 _log.failure("{count} topics could not be described; answering with an unknown error", count=len(names))
-                return MetadataResponse((), tuple([TopicMetadata(name, UnknownError.code, "", ()) for name in names]))
+                return respond((), tuple([TopicMetadata(name, UnknownError.code, "", ()) for name in names]))
 
         if not missing:
             return describe()
@@ -124,7 +137,8 @@ class DescribeRequests:
             offline = unusable or (log is not None and log.offline is not None)
             code = NoLeader.code if led.leader == NO_LEADER else PartitionOffline.code if offline else 0
             partitions.append(PartitionMetadata(number, code, led.leader, led.epoch, led.replicas, led.in_sync))
-        return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
+        message_format = str(entry.settings.get("message.format", self._broker.settings.log.message_format))
+        return TopicMetadata(name, 0, entry.uuid, tuple(partitions), message_format)
 
     def describe_log(self, request: DescribeLog) -> DescribeLogResponse | Deferred[DescribeLogResponse]:
         """Describe a log and its segments. Boundaries and times may be read from the disk, on threads, in slices."""

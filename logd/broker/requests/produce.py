@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -141,7 +141,7 @@ class ProduceRequests:
         """Return whether a produce to this partition waits for the creation of its topic."""
         return topic not in self._not_created and self.routing.creates(topic, partition)
 
-    def create(self, topic: str) -> None:
+    def create(self, topic: str, settings: Mapping[str, int | str]) -> None:
         """Pause the connection until a topic is created, or cannot be: its sets are refused then."""
         self.connection.pause(PauseReason.TOPIC)
 
@@ -151,7 +151,7 @@ class ProduceRequests:
                 error = UnknownError(f"cannot create {topic!r}: {error}")
             self._not_created[topic] = error
 
-        creating = self._broker.create_on_demand(topic)
+        creating = self._broker.create_on_demand(topic, settings)
         creating.addErrback(failed)
         creating.addCallback(lambda _: self.connection.resume(PauseReason.TOPIC))
 

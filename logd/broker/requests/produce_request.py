@@ -8,13 +8,14 @@ data directory waits too, while the sets are gathered: for the format that older
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import define, field
 from zope.interface import implementer
 
+from logd.broker.requests.core import LEGACY_SETTINGS, NO_SETTINGS
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES, SlicedChecks
 from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, UnknownError, WireError
 from logd.interfaces import IFlushListener, Timer
@@ -60,6 +61,8 @@ class ProduceRequest:
 
     _producing: ProduceRequests
     _parts: Sequence[Produce | ProducePart]
+    #: The settings of topics that the request creates.
+    _new_topics: ClassVar[Mapping[str, int | str]] = NO_SETTINGS
     state: ProduceState = field(default=ProduceState.RECEIVED, init=False)
     _checks: SlicedChecks | None = field(default=None, init=False)
     #: The index of the first part that is not gathered or refused.
@@ -107,7 +110,7 @@ class ProduceRequest:
         topics = producing.routing.topics
         for part in self._parts:
             if topics.get(part.topic) is None and producing.must_create(part.topic, part.partition):
-                producing.create(part.topic)
+                producing.create(part.topic, self._new_topics)
                 return False
         return True
 
@@ -142,6 +145,8 @@ class ProduceRequest:
 @define(eq=False)
 class SilentProduceRequest(ProduceRequest):
     """A Produce or MultiProduce of 0.7, which has no answer. Bad sets are refused, counted and logged."""
+
+    _new_topics: ClassVar[Mapping[str, int | str]] = LEGACY_SETTINGS
 
     def _gather(self, index: int, part: Produce) -> bool:
         producing = self._producing

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define, field
 
 from logd.topic import TopicEntry
@@ -14,6 +16,12 @@ class TopicDirectory:
     _entries: dict[str, TopicEntry] = field(factory=dict)
     #: The reasons why topics cannot be used on any broker, by topic.
     _problems: dict[str, str] = field(factory=dict, init=False)
+    #: See ``cluster``.
+    uuid_of_cluster: Callable[[], str] = field(default=str, init=False)
+
+    def cluster(self) -> str:
+        """Return the uuid of the cluster whose topics they are; empty while it is not known."""
+        return self.uuid_of_cluster()
 
     def names(self) -> list[str]:
         """Return all topics, sorted."""

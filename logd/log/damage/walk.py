@@ -15,6 +15,7 @@ from logd.log.damage.entries import Entries, contents_problem
 from logd.log.damage.evidence import LONGEST, Evidence
 from logd.log.damage.kinds import Damage, DamageKind
 from logd.log.index.boundaries import Boundaries
+from logd.plurals import counted
 from logd.protocol import loops
 from logd.protocol.checksums import Checksums
 from logd.protocol.entry import LEAST_BYTES
@@ -75,7 +76,7 @@ class SegmentWalk:
                 yield from self._tell()
             yield None
         if self.end is not None and self.position < self.end:
-            self._give_up(self.end, f"{self.end - self.size} bytes are missing at the file's end")
+            self._give_up(self.end, f"the file's end lacks {counted(self.end - self.size, 'byte')}")
         yield from self._tell()
         if self.end is not None and self.size > self.end:
             yield from self._tail(self.end)

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from logd.protocol.implementation import IMPLEMENTATION
 from logd.protocol.loops.batches import Records
-from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
+from logd.protocol.loops.openbatch import OpenBatch
+from logd.protocol.loops.results import BatchColumns, Checked, Columns, Decoded, OpenEntry, Scanned
 
 __all__ = [
     "IMPLEMENTATION",
+    "BatchColumns",
     "Checked",
     "Columns",
     "Decoded",
+    "OpenBatch",
     "OpenEntry",
     "Records",
     "Scanned",
     "check_set",
+    "columns_of_batches",
     "columns_of_set",
     "decode_set",
     "encode_payload_records",
@@ -34,6 +38,7 @@ __all__ = [
 if IMPLEMENTATION == "compiled":
     from logd.protocol.loops.compiled import (
         check_set,
+        columns_of_batches,
         columns_of_set,
         decode_set,
         encode_payload_records,
@@ -48,6 +53,7 @@ if IMPLEMENTATION == "compiled":
 else:
     from logd.protocol.loops.python import (
         check_set,
+        columns_of_batches,
         columns_of_set,
         decode_set,
         encode_payload_records,

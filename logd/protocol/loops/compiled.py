@@ -12,6 +12,8 @@ from logd.protocol._compiled import (
     check_set,
     columns_of_set,
     decode_set,
+    encode_payload_records,
+    encode_payloads,
     encode_records,
     encode_set,
     ends_of_set,
@@ -21,15 +23,17 @@ from logd.protocol._compiled import (
 )
 from logd.protocol.checksums import CHECKSUMS
 from logd.protocol.loops import python
-from logd.protocol.loops.batches import OpenBatch, Records, open_batch
+from logd.protocol.loops.batches import Records
+from logd.protocol.loops.columns import columns_of_batches  # the extension has no loop for it yet
 from logd.protocol.loops.decoding import decode_rest
-from logd.protocol.loops.python import encode_payload_records, encode_payloads
+from logd.protocol.loops.openbatch import OpenBatch, open_batch
 from logd.protocol.loops.results import Checked, Columns, Decoded, Scanned
 from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, may_be_wrapper
 
 __all__ = [
     "check_set",
+    "columns_of_batches",
     "columns_of_set",
     "decode_set",
     "encode_payload_records",

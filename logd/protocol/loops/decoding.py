@@ -30,7 +30,7 @@ from logd.protocol.entry import (
     gap_length,
     keyed_parts,
 )
-from logd.protocol.loops.batches import open_batch
+from logd.protocol.loops.openbatch import open_batch
 from logd.protocol.loops.openwrapper import open_wrapper_entry
 from logd.protocol.loops.results import Decoded, OpenEntry
 from logd.protocol.message import Message

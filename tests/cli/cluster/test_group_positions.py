@@ -6,10 +6,10 @@ from twisted.internet.defer import Deferred
 
 from logd.cli.cluster.group_positions import GroupInUse, Positions, store_positions
 from logd.coord import paths
-from tests.coord.registries.rig import RegistryCase
+from tests.coord.registries.rig import RegistryTestCase
 
 
-class GroupPositionsTests(RegistryCase):
+class GroupPositionsTests(RegistryTestCase):
     """``store_positions``, on a tree in memory."""
 
     def store(self, group: str, positions: Positions) -> object:

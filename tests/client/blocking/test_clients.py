@@ -35,7 +35,7 @@ from tests.client.doubles import ModelBroker
 T = TypeVar("T")
 
 
-class BlockingCase(TestCase):
+class BlockingTestCase(TestCase):
     """A model broker under the real reactor."""
 
     timeout = 30
@@ -58,7 +58,7 @@ class BlockingCase(TestCase):
         return Consumer("model:1", connect=self.broker.connect, **settings)
 
 
-class BlockingProducerTests(BlockingCase):
+class BlockingProducerTests(BlockingTestCase):
     """``BlockingProducer``."""
 
     def test_the_papers_names_exist(self) -> None:
@@ -111,7 +111,7 @@ class BlockingProducerTests(BlockingCase):
             with self.producer() as producer:
                 gc.disable()
                 producer.send("a/b", b"")
-                call_there(reactor, lambda: None)  # what was sent has been dealt with
+                call_there(reactor, lambda: None)  # the sends have been handled then
                 call_there(reactor, lambda: None)
 
         await self.on_thread(work)
@@ -212,7 +212,7 @@ class BlockingProducerTests(BlockingCase):
         self.assertRaises(RuntimeError, self.producer)
 
 
-class BlockingConsumerTests(BlockingCase):
+class BlockingConsumerTests(BlockingTestCase):
     """``BlockingConsumer``."""
 
     def setUp(self) -> None:

@@ -24,13 +24,13 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry
-from tests.client.blocking.test_clients import BlockingCase
+from tests.client.blocking.test_clients import BlockingTestCase
 
 _CLOCK = cast(Clock, reactor)
 ENTRY = 13
 
 
-class BlockingGroupTests(BlockingCase):
+class BlockingGroupTests(BlockingTestCase):
     """Groups whose consumers block."""
 
     async def setUp(self) -> None:  # type: ignore[override]  # the tree answers in its time

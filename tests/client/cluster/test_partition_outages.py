@@ -5,10 +5,10 @@ from __future__ import annotations
 from logd.client.log_warnings import tell_warnings
 from logd.errors import PartitionOffline, UnknownError
 from logd.protocol.requests.fetch_wait import FetchedPart
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 
 
-class PartitionOutageTests(ConsumerCase):
+class PartitionOutageTests(ConsumerTestCase):
     """A consumer in front of partitions that cannot be read."""
 
     def setUp(self) -> None:

@@ -21,11 +21,11 @@ from logd.errors import (
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 from tests.client.doubles import ModelBroker
 
 
-class StartTests(ConsumerCase):
+class StartTests(ConsumerTestCase):
     """The position at which a stream begins."""
 
     def first(self, start: Any, **settings: Any) -> int:
@@ -76,7 +76,7 @@ class StartTests(ConsumerCase):
         self.failureResultOf(getting, OffsetOutOfRange)
 
 
-class StreamsTests(ConsumerCase):
+class StreamsTests(ConsumerTestCase):
     """``create_message_streams``."""
 
     def test_partitions_are_shared_out_in_order(self) -> None:
@@ -126,7 +126,7 @@ class StreamsTests(ConsumerCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
-class FetchTests(ConsumerCase):
+class FetchTests(ConsumerTestCase):
     """The requests of a consumer, and the bytes that it holds."""
 
     def fetches(self) -> list[FetchWait]:
@@ -185,7 +185,7 @@ class FetchTests(ConsumerCase):
         self.assertEqual(stream.positions(), {0: self.logs[0].end})
 
 
-class TroubleTests(ConsumerCase):
+class TroubleTests(ConsumerTestCase):
     """Consumers that meet lost connections, refusals and damage."""
 
     def test_a_stream_goes_on_after_lost_connections(self) -> None:

@@ -13,11 +13,11 @@ from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchWait
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
 
 
-class DroppedStreamTests(ConsumerCase):
+class DroppedStreamTests(ConsumerTestCase):
     """Streams without a group."""
 
     def setUp(self) -> None:

@@ -16,10 +16,10 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from tests.client.doubles import ModelBroker
 from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
-from tests.client.groups import Application, ClientGroupCase
+from tests.client.groups import Application, ClientGroupTestCase
 
 
-class DroppedMemberTests(ClientGroupCase):
+class DroppedMemberTests(ClientGroupTestCase):
     """Streams of a group."""
 
     def setUp(self) -> None:

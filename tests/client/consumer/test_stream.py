@@ -13,10 +13,10 @@ from logd.errors import (
 )
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 
 
-class StreamTests(ConsumerCase):
+class StreamTests(ConsumerTestCase):
     """The ways to read a ``MessageStream``."""
 
     def test_all_messages_come_in_order(self) -> None:

@@ -21,10 +21,10 @@ from logd.errors import (
 )
 from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker, run
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 
-class TroubleTests(ProducerCase):
+class TroubleTests(ProducerTestCase):
     """Producers that meet refusals, lost connections and silence."""
 
     def refuse_once(self, *errors: WireError | None) -> None:
@@ -46,7 +46,7 @@ class TroubleTests(ProducerCase):
         self.refuse_once(None, InvalidMessage("bad"))
         producer = self.producer(batch_messages=1)
         sends = [producer.send("t", b"%d" % number) for number in range(4)]
-        self.run_for(0.03)  # which is no time for a pause: nothing has to get better first
+        self.run_for(0.03)  # too short for a pause between attempts
         self.failureResultOf(sends[1], InvalidMessage)
         self.assertEqual(self.log.payloads(), [b"0", b"2", b"3"])
         self.assertEqual(producer.buffered_bytes, 0)
@@ -194,7 +194,7 @@ class TroubleTests(ProducerCase):
         self.assertEqual(producer.buffered_bytes, 0)
 
 
-class ProducerMemoryTests(ProducerCase):
+class ProducerMemoryTests(ProducerTestCase):
     """The bounds of a producer's memory."""
 
     def test_sends_wait_while_the_buffer_is_full(self) -> None:
@@ -245,7 +245,7 @@ class ProducerMemoryTests(ProducerCase):
         self.assertEqual(self.log.payloads(), [b"x" * 20, b"3"])
 
 
-class CloseTests(ProducerCase):
+class CloseTests(ProducerTestCase):
     """``Producer.close``."""
 
     def test_close_delivers_earlier_sends_first(self) -> None:

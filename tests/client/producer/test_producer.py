@@ -19,10 +19,10 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 
-class SendTests(ProducerCase):
+class SendTests(ProducerTestCase):
     """The arguments of ``send`` and its result."""
 
     def test_sent_gives_the_place_of_its_own_set(self) -> None:
@@ -80,7 +80,7 @@ class SendTests(ProducerCase):
         self.assertEqual(self.broker.connections, [])
 
 
-class PartitionTests(ProducerCase):
+class PartitionTests(ProducerTestCase):
     """The partitions to which messages go."""
 
     def setUp(self) -> None:
@@ -148,7 +148,7 @@ class PartitionTests(ProducerCase):
         self.assertEqual(request.parts[0].partition, -1)
 
 
-class BatchTests(ProducerCase):
+class BatchTests(ProducerTestCase):
     """The batches in which sets travel."""
 
     def test_a_batch_lingers_for_more_messages(self) -> None:
@@ -253,7 +253,7 @@ class BatchTests(ProducerCase):
         self.assertEqual(len(request.parts), 3)
 
 
-class CancelTests(ProducerCase):
+class CancelTests(ProducerTestCase):
     """Sends that are cancelled."""
 
     def test_a_lingering_send_is_taken_back(self) -> None:

@@ -8,10 +8,10 @@ from logd.client.producer.single_messages import MOST_BUFFERS
 from logd.errors import ClientClosed, InvalidTopic, MessageTooLarge, ProducerBufferFull
 from logd.protocol.loops import decode_set
 from logd.protocol.requests.produce_ack import ProduceAck
-from tests.client.producers import PublishCase
+from tests.client.producers import PublishTestCase
 
 
-class PublishTests(PublishCase):
+class PublishTests(PublishTestCase):
     """``publish`` while all goes well."""
 
     def test_published_messages_arrive_in_order(self) -> None:
@@ -129,7 +129,7 @@ class PublishTests(PublishCase):
         self.assertEqual((producer.buffered_bytes, self.told), (0, []))
 
 
-class FullTests(PublishCase):
+class FullTests(PublishTestCase):
     """``publish`` and ``ready`` when the buffer is full."""
 
     def test_publish_and_ready_agree_on_what_is_full(self) -> None:

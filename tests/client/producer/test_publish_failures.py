@@ -21,10 +21,10 @@ from logd.errors import (
 from logd.protocol.loops import decode_set
 from logd.protocol.requests.produce_ack import ProducePart
 from tests.client.doubles import run
-from tests.client.producers import PublishCase
+from tests.client.producers import PublishTestCase
 
 
-class FailureTests(PublishCase):
+class FailureTests(PublishTestCase):
     """Published messages that cannot be delivered are reported, once each."""
 
     def failed(self, producer: Any, seconds: float = 1.0) -> PublishFailed:
@@ -153,7 +153,7 @@ class FailureTests(PublishCase):
         self.assertEqual(producer.buffered_bytes, 0)
 
 
-class TroubledPublishTests(PublishCase):
+class TroubledPublishTests(PublishTestCase):
     """Order and delivery through lost connections, refusals and full buffers."""
 
     @given(

@@ -9,12 +9,12 @@ from logd.protocol.loops import decode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.produce_ack import ProducePart
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 LIMIT = 100
 
 
-class TooLargeTests(ProducerCase):
+class TooLargeTests(ProducerTestCase):
     """``on_too_large``, at a broker whose message.bytes is small."""
 
     def setUp(self) -> None:
@@ -54,7 +54,7 @@ class TooLargeTests(ProducerCase):
         """A wrapper that is too large becomes several; only messages too large by themselves are left out."""
         noise = Random(1)
         messages = [Message(noise.randbytes(300 if number in (3, 11) else 20)) for number in range(16)]
-        messages.append(Message(b"x" * 500))  # which fits once it is compressed
+        messages.append(Message(b"x" * 500))  # fits once it is compressed
         producer = self.producer(on_too_large="skip", compression="gzip")
         sent = self.result(producer.send("t", messages), 3.0)
         self.assertEqual(self.stored(), [m.payload for m in messages if len(m.payload or b"") != 300])

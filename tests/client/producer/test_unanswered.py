@@ -8,10 +8,10 @@ from twisted.logger import formatEvent, globalLogPublisher
 
 from logd.client.producer.pending_send import Sent
 from logd.protocol.requests.legacy_requests import Produce
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 
-class UnansweredTests(ProducerCase):
+class UnansweredTests(ProducerTestCase):
     """Producers with acks=0."""
 
     def test_a_send_fires_when_it_is_written(self) -> None:

@@ -10,10 +10,10 @@ from logd.coord.records import SessionState
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.testing.inprocess.client import InProcessCoordination
-from tests.coord.groups.rig import GroupCase, tp
+from tests.coord.groups.rig import GroupTestCase, tp
 
 
-class ClaimsWithoutSessionTests(GroupCase):
+class ClaimsWithoutSessionTests(GroupTestCase):
     """Claims of a client whose session is over while the next one is not there yet."""
 
     def test_nothing_is_claimed_between_sessions(self) -> None:

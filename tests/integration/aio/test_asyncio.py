@@ -16,14 +16,14 @@ from unittest import skipUnless
 from logd.aio import Consumer, Producer
 from logd.errors import BrokerUnavailable, DeliveryFailed
 from logd.testing.processes.broker import BrokerProcess, free_port
-from tests.aio.loops import LoopCase
+from tests.aio.loops import LoopTestCase
 from tests.integration.clients.test_tls_clients import make_certificate
 from tests.integration.peers import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class BrokerCase(LoopCase):
+class BrokerTestCase(LoopTestCase):
     """One broker with its own coordination tree."""
 
     options: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class BrokerCase(LoopCase):
         self.addCleanup(self.broker.kill)
 
 
-class TaskTests(BrokerCase):
+class TaskTests(BrokerTestCase):
     """Tasks of this process's event loop, in debug mode."""
 
     def test_a_task_that_is_cancelled_while_it_waits_loses_no_message(self) -> None:
@@ -72,9 +72,9 @@ class TaskTests(BrokerCase):
                 async def publish() -> None:
                     nonlocal sent
                     while sent < 5000:
-                        await producer.ready()
-                        producer.send("t", b"x" * 1000)
                         sent += 1
+                        if not producer.publish("t", b"x" * 1000):
+                            await producer.ready()
 
                 task = asyncio.create_task(publish())
                 while producer.has_room:
@@ -130,7 +130,7 @@ class TaskTests(BrokerCase):
         self.run_loop(main)
 
 
-class TlsLoopTests(LoopCase):
+class TlsLoopTests(LoopTestCase):
     """A broker that accepts only TLS."""
 
     def test_messages_come_back_over_tls(self) -> None:
@@ -162,7 +162,7 @@ class TlsLoopTests(LoopCase):
         self.run_loop(main)
 
 
-class TwiceTests(BrokerCase):
+class TwiceTests(BrokerTestCase):
     """``asyncio.run`` twice in one process; see twice.py."""
 
     def twice(self, kind: str) -> dict[str, Any]:

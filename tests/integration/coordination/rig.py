@@ -37,7 +37,7 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("logd-zookeeper")]
 
 
-class SessionCase(_Case):
+class SessionTestCase(_Case):
     """A server, a client through a proxy, and one without; subclasses choose the kind of server."""
 
     timeout = 60 + TRIALS // 5
@@ -66,19 +66,19 @@ class SessionCase(_Case):
         return client
 
 
-class EmbeddedServer(SessionCase):
+class EmbeddedServer(SessionTestCase):
     """Tests at ``logd zookeeper``."""
 
     def make_server(self) -> CoordinationProcess:
-        """See SessionCase."""
+        """See SessionTestCase."""
         return CoordinationProcess(self.mktemp(), options=("--session-min", "200"))
 
 
-class RealZooKeeper(SessionCase):
+class RealZooKeeper(SessionTestCase):
     """Tests at a real ZooKeeper."""
 
     skip = missing() or None
 
     def make_server(self) -> ZooKeeperProcess:
-        """See SessionCase."""
+        """See SessionTestCase."""
         return ZooKeeperProcess(self.mktemp())

@@ -16,13 +16,13 @@ from tests.integration.coordination.rig import (
     TIMEOUT,
     EmbeddedServer,
     RealZooKeeper,
-    SessionCase,
+    SessionTestCase,
     reactor,
     threads,
 )
 
 
-class ConnectionsContract(SessionCase):
+class ConnectionsContract(SessionTestCase):
     """Tests for every kind of server."""
 
     async def test_a_cut_connection_fails_calls_and_fires_watches(self) -> None:

@@ -30,12 +30,12 @@ from tests.integration.coordination.rig import (
     TRIALS,
     EmbeddedServer,
     RealZooKeeper,
-    SessionCase,
+    SessionTestCase,
     reactor,
 )
 
 
-class SessionsContract(SessionCase):
+class SessionsContract(SessionTestCase):
     """Tests for every kind of server."""
 
     async def test_closing_removes_ephemeral_nodes_at_once(self) -> None:

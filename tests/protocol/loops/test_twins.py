@@ -7,47 +7,26 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
-from struct import pack
+import tracemalloc
+from functools import partial
 from typing import Any
-from zlib import crc32
 
-from attrs import asdict
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.batch import encode_batch
-from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 from logd.protocol.checksums import INDEPENDENT_CHECKSUMS
 from logd.protocol.codecs import BATCH_CODEC_NUMBERS
 from logd.protocol.entry import encode_gap
 from logd.protocol.loops import python
-from logd.protocol.loops.batches import OpenBatch
-from logd.protocol.loops.openwrapper import OpenWrapper
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
-from tests.log.entries import crc32c, plain
-from tests.protocol.loops.implementations import IMPLEMENTATIONS, NOT_COMPILED
+from tests.log.entries import plain
+from tests.protocol.loops.twins import TwinsTestCase, outcome, signed
 from tests.protocol.strategies import codecs, message_lists
 
 EXAMPLES = int(os.environ.get("LOGD_FUZZ_EXAMPLES", "300"))
 _settings = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-
-
-def signed(entry: bytes) -> bytes:
-    """Return an entry with the checksums that its bytes need, where it is long enough for them."""
-    data = bytearray(entry)
-    magic = data[4] if len(data) > 9 else -1
-    if magic in (0, 2):
-        data[5:9] = pack(">I", crc32(data[9:]))
-    elif magic == 1:
-        data[6:10] = pack(">I", crc32(data[10:]))
-    elif magic == 3 and len(data) >= BATCH_HEAD_BYTES:
-        inner = int.from_bytes(data[8:12], "big", signed=True)
-        data[17:21] = pack(">I", crc32c(bytes(data[21 : max(12 + inner, 21)])))
-        data[5:8] = crc32(data[8:17], crc32(data[:5])).to_bytes(4, "big")[1:]
-    return bytes(data)
 
 
 _plain_entries = st.binary(max_size=30).map(plain)
@@ -94,44 +73,16 @@ def _spoiled_sets(draw: st.DrawFn) -> bytes:
 
 _sound_sets = st.lists(_entries, max_size=5).map(b"".join)
 _strange_sets = st.lists(_entries | _strange_entries(), max_size=4).map(b"".join)
+#: No headers, whose number takes two bytes.
+_LONG_ZERO = signed(bytes.fromhex("00000018 02 00000000 00 ffffffffffffffff ffffffff 8000") + b"text")
 sets = st.one_of(_sound_sets, _strange_sets, _spoiled_sets(), st.binary(max_size=120))
 _limits = st.sampled_from([0, 1, 2, 5, 50, 1000, 1 << 40, (1 << 63) - 1, 1 << 70, -1])
 _slices = st.sampled_from([0, 1, 2, 5, 50, 1000, (1 << 63) - 1])
 _indexes = st.integers(0, 40) | st.sampled_from([-1, 1 << 40, 1 << 70])
 
 
-def described(value: object) -> object:
-    """Return a value with all its parts and their types, in a form that compares them."""
-    if isinstance(value, OpenBatch | OpenWrapper):
-        fields = asdict(value, recurse=False)
-        return type(value).__name__, {name: described(each) for name, each in fields.items()}
-    if isinstance(value, Exception):
-        return type(value), str(value), {name: repr(each) for name, each in vars(value).items()}
-    if isinstance(value, tuple | list):
-        return type(value), [described(each) for each in value]
-    return type(value), repr(value)
-
-
-def outcome(call: Callable[[], object]) -> object:
-    """Return what a call returned or raised."""
-    try:
-        return described(call())
-    except Exception as error:
-        return "raised", described(error)
-
-
-class TwinsTests(SynchronousTestCase):
+class TwinsTests(TwinsTestCase):
     """The same call of both implementations."""
-
-    skip = NOT_COMPILED
-    compiled: Any = IMPLEMENTATIONS.get("compiled")
-
-    def assert_same(self, name: str, *given: Any, **named: Any) -> None:
-        """Check that both implementations of a loop do the same."""
-        self.assertEqual(
-            outcome(lambda: getattr(self.compiled, name)(*given, **named)),
-            outcome(lambda: getattr(python, name)(*given, **named)),
-        )
 
     @_settings
     @given(sets, st.sampled_from([0, 3, 40, 1000, 1 << 70]), st.sampled_from([61, 90, 1 << 20, -(1 << 70)]))
@@ -141,6 +92,8 @@ class TwinsTests(SynchronousTestCase):
             self.assert_same("check_set", buffer, limit, batch_limit)
         self.assert_same("check_set", data, limit)
         self.assert_same("check_set", data, max_message_bytes=limit)
+        for legacy in (False, True, 1):
+            self.assert_same("check_set", data, limit, batch_limit, legacy)
 
     @_settings
     @given(sets, _indexes, _limits, st.booleans(), st.integers(0, 9))
@@ -185,6 +138,16 @@ class TwinsTests(SynchronousTestCase):
         self.assertEqual(self.compiled.encode_set(iter(messages)), python.encode_set(iter(messages)))
 
     @_settings
+    @given(st.lists(st.binary(max_size=70) | st.none() | st.text(max_size=3) | st.binary(max_size=3).map(bytearray)))
+    def test_encode_payloads(self, payloads: list[object]) -> None:
+        """Payloads alone, and what is none."""
+        for loop in ("encode_payloads", "encode_payload_records"):
+            for given_payloads in (payloads, [each for each in payloads if type(each) is bytes]):
+                self.assert_same(loop, given_payloads)
+                self.assert_same(loop, tuple(given_payloads) * 70)
+                self.assert_same(loop, dict.fromkeys(map(str, given_payloads)).keys())
+
+    @_settings
     @given(
         st.binary(max_size=5) | st.none() | st.integers(),
         st.binary(max_size=5) | st.none() | st.text(max_size=2),
@@ -202,30 +165,18 @@ class TwinsTests(SynchronousTestCase):
     @given(sets, st.integers(-1, 60), _slices, _slices, st.sampled_from([3, 1 << 20]), st.sampled_from([2, 1 << 20]))
     def test_decode(self, data: bytes, start_at: int, limit: int, limit_bytes: int, most: int, messages: int) -> None:
         """decode_set gives the same messages, places and errors, in one call and in many."""
-        named: dict[str, Any] = {
-            "limit": limit,
-            "limit_bytes": limit_bytes,
-            "max_decompressed": most,
-            "max_decompressed_messages": messages,
-            "topic": "t",
-            "partition": 4,
-        }
-        results: dict[str, Any] = {"compiled": None, "python": None}
-        at, position = 0, 20
-        for _ in range(60):
-            for name, loops in IMPLEMENTATIONS.items():
-                named["opened"] = results[name].opened if results[name] is not None else None
-                results[name] = loops.decode_set(data, position, begin=at, start_at=start_at, **named)
-            found = results["python"]
-            self.assertEqual(described(results["compiled"]), described(found))
-            stuck = found.consumed == at and found.opened is None
-            position += found.consumed - at
-            at = found.consumed
-            if found.error is not None or stuck:
-                break
+        self.assert_decoded_alike(
+            data,
+            start_at=start_at,
+            limit=limit,
+            limit_bytes=limit_bytes,
+            max_decompressed=most,
+            max_decompressed_messages=messages,
+        )
 
     @_settings
     @given(sets, _indexes, st.sampled_from([0, 5, (1 << 61) + 1, 1 << 70, -5]))
+    @example(_LONG_ZERO, 0, 0)
     def test_decode_anywhere(self, data: bytes, begin: int, position: int) -> None:
         """Any index and position, and other buffers than bytes."""
         self.assert_same("decode_set", data, position, begin=begin)
@@ -237,6 +188,7 @@ class TwinsTests(SynchronousTestCase):
 
     @_settings
     @given(sets, _indexes, _limits, _limits)
+    @example(_LONG_ZERO, 0, 5, 1000)
     def test_columns(self, data: bytes, begin: int, limit: int, limit_bytes: int) -> None:
         """The columns end before the same entry."""
         self.assert_same("columns_of_set", data, begin, limit, limit_bytes)
@@ -265,6 +217,48 @@ class TwinsTests(SynchronousTestCase):
         self.assert_same("check_set", memoryview(data).cast("I") if len(data) % 4 == 0 else memoryview(data), 100)
         self.assert_same("check_set", memoryview(data)[::2], 100)
         self.assert_same("check_set", memoryview(data + data)[1:].cast("c"), 100)
+
+    def test_no_call_keeps_anything(self) -> None:
+        """Whatever a loop returns or raises, the memory is given back: what is left is less than an object a round."""
+        keyed = Message(b"value", key=b"key", timestamp=5, headers=[("name", b"x"), ("none", None)])
+        messages = [Message(b"value"), keyed, Message(None, key=b"key")] * 5
+        encoded = python.encode_set(messages)
+        batches = encode_batch(messages) + encode_batch(messages, "zstd")
+        data = [encoded, batches, encoded + wrap(messages, "gzip"), encode_gap(9) + encoded, encoded[:-3], _LONG_ZERO]
+        data += [signed(batches[:-9] + b"\0\0" + batches[-7:]), encoded[:-1] + b"?", encoded + b"\0\0\0\5\4\0\0\0\0"]
+        strange = [[tuple.__new__(Message, (b"x", None, 5, (("\ud800", b""),), -1, -1, None, -1))], [7], 7]
+
+        def refuse(view: memoryview, at: int, stop: int) -> str:
+            raise KeyError(at)
+
+        def call_all() -> None:
+            for each in data:
+                for name in ("scan_set", "decode_set", "columns_of_set", "heads_of_set", "ends_of_set"):
+                    getattr(self.compiled, name)(each)
+                for limit in (3, 1000):
+                    outcome(partial(self.compiled.check_set, memoryview(each), limit))
+                outcome(partial(self.compiled.scan_set, each, readable=refuse))
+                decoded = self.compiled.decode_set(each, limit=7)
+                if decoded.opened is not None:
+                    self.compiled.decode_set(each, decoded.consumed, begin=decoded.consumed, opened=decoded.opened)
+            for given_messages in (messages, *strange):
+                outcome(partial(self.compiled.encode_set, given_messages))
+                outcome(partial(self.compiled.encode_records, given_messages))
+                outcome(partial(self.compiled.encode_payloads, given_messages))
+            self.compiled.encode_payloads(data)
+            self.compiled.encode_payload_records(data)
+
+        def kept() -> int:
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(60):
+                call_all()
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0] - before
+
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        # What is lost is lost in every round, a cache grows in some; no object is smaller than 24 bytes.
+        self.assertLess(min(kept() for _ in range(4)), 60 * 24)
 
     def test_messages_are_not_the_collectors_business(self) -> None:
         """Messages hold bytes, str and int alone, and with many of them the collector would only lose time."""

@@ -122,7 +122,7 @@ class BadRequestTests(SynchronousTestCase):
         self.assert_violation("0001 ffff 746f", "a field of -1 bytes")
         self.assert_violation("0000 0001 74 00000000 00000002 61", "a field of 2 bytes")
         self.assert_violation("0000 0001 74 00000000 ffffffff", "a field of -1 bytes")
-        self.assert_violation("0000 0001 74 00000000 00000000 61", "1 bytes are left over")
+        self.assert_violation("0000 0001 74 00000000 00000000 61", "1 byte left over")
         self.assert_violation("0002 ffff", "-1 items")
         self.assert_violation("0002 7fff 0000", "32767 items in 2 bytes")
         self.assert_violation("0010 0000 00000001 00 fffffffe", "-2 items")

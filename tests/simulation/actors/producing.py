@@ -38,6 +38,8 @@ class ProducingApplication:
     pace: float
     #: With 0 no message is acknowledged, so that any may be missing.
     acks: int = -1
+    #: Without keys, every topic takes the messages, also one that a producer of 0.7 has created.
+    keys: bool = True
     random: Random = field(init=False)
     clock: ProcessClock | None = field(default=None, init=False)
     sent: int = field(default=0, init=False)
@@ -110,7 +112,7 @@ class ProducingApplication:
         for _ in range(count):
             payloads.append(self.ledger.send(name, self.sent, topic, b"x" * random.randrange(40)))
             self.sent += 1
-        key = random.choice([None, b"a", b"b", b"c"])
+        key = random.choice([None, b"a", b"b", b"c"]) if self.keys else None
         self.unanswered += 1
         if random.random() < 0.4:
             # The place is given, since nobody tells the place of a published message.

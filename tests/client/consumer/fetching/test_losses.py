@@ -18,16 +18,16 @@ from logd.errors import OffsetOutOfRange
 from logd.protocol.entry import encode_gap
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 
-#: Bytes of one entry of ConsumerCase, and a gap in the place of one.
+#: Bytes of one entry of ConsumerTestCase, and a gap in the place of one.
 ENTRY = 19
 GAP = encode_gap(ENTRY).ljust(ENTRY, b"?")
 #: The position at which a lost log begins anew.
 ANEW = 1 << 40
 
 
-class LossStreamTests(ConsumerCase):
+class LossStreamTests(ConsumerTestCase):
     """Streams over a log with losses in it."""
 
     def setUp(self) -> None:

@@ -14,13 +14,13 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicPartition
-from tests.client.groups import Application, ClientGroupCase
+from tests.client.groups import Application, ClientGroupTestCase
 
 #: Bytes of one of the topic's entries: length, magic, crc and "t-0-0000".
 ENTRY = 4 + 1 + 4 + 8
 
 
-class SharingTests(ClientGroupCase):
+class SharingTests(ClientGroupTestCase):
     """Members of groups that share partitions."""
 
     def test_each_message_goes_to_one_member(self) -> None:
@@ -121,7 +121,7 @@ class SharingTests(ClientGroupCase):
         self.assertRaises(ConfigurationError, alone.create_message_streams, re.compile("t"), 1)
 
 
-class HandingOverTests(ClientGroupCase):
+class HandingOverTests(ClientGroupTestCase):
     """Partitions that pass from one member to another, and the messages that come twice by it."""
 
     def test_a_closed_member_hands_over_at_once(self) -> None:
@@ -227,7 +227,7 @@ class HandingOverTests(ClientGroupCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
-class StartTests(ClientGroupCase):
+class StartTests(ClientGroupTestCase):
     """The position at which a group begins."""
 
     def test_a_group_stores_where_latest_was(self) -> None:
@@ -285,7 +285,7 @@ class StartTests(ClientGroupCase):
                 self.run_for(12.0)
 
 
-class HandledTests(ClientGroupCase):
+class HandledTests(ClientGroupTestCase):
     """Messages that count as handled, to the message."""
 
     def position(self, app: Application, partition: int = 0) -> int:

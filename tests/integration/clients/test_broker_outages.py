@@ -61,7 +61,7 @@ class Lines(threading.Thread):
                 raise AssertionError(f"waited {PATIENCE} seconds for {words!r} in {self.text!r}")
 
 
-class AwayTests(CliTestCase):
+class BrokerOutageTests(CliTestCase):
     """Commands and scripts without their broker."""
 
     def producing(self, *more: str) -> tuple[subprocess.Popen[bytes], Lines]:

@@ -18,7 +18,7 @@ HELLO = plain(b"hello")
 WRONG, NO_LEADER = 3, 115
 
 
-class ElsewhereTests(BrokerTestCase):
+class MisroutedRequestTests(BrokerTestCase):
     """Broker 7 is live, broker 9 is not, and this one is broker 0."""
 
     def setUp(self) -> None:
