@@ -172,7 +172,10 @@ class BlockingProducer:
         flushed = SendResult()
         self._published.end_run()
         self._put((None, (), None, None, flushed))
-        flushed.wait(timeout)
+        try:
+            flushed.wait(timeout)
+        finally:
+            flushed._seen = True  # what fails after a timeout is told by on_error, or in the log
 
     def close(self, timeout: float | None = None) -> None:
         """Flush for at most ``timeout`` seconds and disconnect. Sets not delivered by then fail."""
@@ -184,7 +187,8 @@ class BlockingProducer:
             except KeyboardInterrupt:
                 call_there(self._reactor, lambda: self._producer.close(0.0))
                 raise
-            wait_there(self._reactor, lambda: self._producer.close(0.0))
+            if self._reactor.running:  # else its connections are gone, and nothing would ever answer
+                wait_there(self._reactor, lambda: self._producer.close(0.0))
 
     def __enter__(self) -> Self:
         return self

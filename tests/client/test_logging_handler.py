@@ -1,0 +1,144 @@
+"""Tests of logd.client.logging_handler."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import TestCase
+
+from logd.client.logging_handler import LogdHandler
+from logd.errors import InvalidMessage
+from logd.protocol.requests.produce_ack import ProduceAck
+from tests.client.doubles import ModelBroker
+
+
+class LogdHandlerTests(TestCase):
+    """LogdHandler on a thread, with a broker in memory on the reactor's."""
+
+    timeout = 30
+
+    def setUp(self) -> None:
+        """Make a topic and a logger of its own."""
+        self.broker = ModelBroker(reactor, delay=0.0)  # type: ignore[arg-type]  # a clock all the same
+        self.log = self.broker.add("app")[0]
+        self.logger = logging.Logger("shop")
+
+    def handler(self, **settings: Any) -> LogdHandler:
+        """Make a handler of the logger."""
+        handler = LogdHandler("app", "model:1", connect=self.broker.connect, **settings)
+        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+        self.logger.addHandler(handler)
+        return handler
+
+    def on_thread(self, work: Callable[[], None]) -> Deferred[None]:
+        """Run blocking code on a thread."""
+        return deferToThread(work)
+
+    def lines(self) -> list[str]:
+        """Return the published records."""
+        return [(payload or b"").decode() for payload in self.log.payloads()]
+
+    async def test_records_become_messages_in_order(self) -> None:
+        """The formatter makes their text; closing delivers what lingers, and later records are dropped."""
+
+        def work() -> None:
+            handler = self.handler(linger=60.0)
+            for number in range(200):
+                self.logger.info("sale %d", number)
+            self.logger.warning("café \udc80")
+            handler.close()
+            self.logger.info("too late")
+            self.assertEqual(handler.dropped, 1)
+            handler.close()
+
+        await self.on_thread(work)
+        expected = [f"INFO shop sale {number}" for number in range(200)]
+        self.assertEqual(self.lines(), [*expected, "WARNING shop café \\udc80"])
+
+    async def test_flush_delivers(self) -> None:
+        """As logging's own handlers do."""
+
+        def work() -> None:
+            handler = self.handler(linger=60.0)
+            self.logger.info("1")
+            handler.flush()
+            self.assertEqual(self.lines(), ["INFO shop 1"])
+            handler.close()
+
+        await self.on_thread(work)
+
+    async def test_records_are_dropped_when_the_buffer_is_full(self) -> None:
+        """The application is never blocked; the count is published before the next record that has room."""
+        self.broker.silent = (ProduceAck,)
+
+        def work() -> None:
+            handler = self.handler(buffer_bytes=5000, close_timeout=0.01, request_timeout=0.2, retry_delay=0.01)
+            for number in range(2000):
+                self.logger.info("sale %d", number)
+            self.assertGreater(handler.dropped, 1000)
+            self.broker.silent = ()
+            while not handler._begun().has_room:  # type: ignore[union-attr]  # it has begun
+                handler.flush()
+            self.logger.info("after")
+            handler._close_timeout = 10.0
+            handler.flush()
+            reports = [line.split()[2] for line in dict.fromkeys(self.lines()) if "records were dropped" in line]
+            self.assertEqual(sum(map(int, reports)), handler.dropped)
+            self.assertEqual(self.lines()[-1], "INFO shop after")
+            handler.close()
+
+        await self.on_thread(work)
+
+    async def test_records_that_cannot_be_delivered_are_counted(self) -> None:
+        """What was counted and never published is printed at the end."""
+        self.broker.refuse = lambda part: InvalidMessage("bad")
+        printed = io.StringIO()
+        self.patch(sys, "stderr", printed)
+
+        def work() -> None:
+            handler = self.handler()
+            self.logger.info("1")
+            self.logger.info("2")
+            handler.flush()
+            self.assertEqual(handler.dropped, 2)
+            handler.close()
+
+        await self.on_thread(work)
+        self.assertIn("2 log records for topic app were dropped", printed.getvalue())
+
+    async def test_a_handler_never_raises(self) -> None:
+        """A wrong setting is shown as logging shows a handler's errors, and the project's own records pass by."""
+        printed = io.StringIO()
+        self.patch(sys, "stderr", printed)
+
+        def work() -> None:
+            handler = self.handler(acks="all")
+            self.logger.info("1")
+            logger = logging.Logger("logd.client")
+            logger.addHandler(handler)
+            logger.info("2")
+            self.assertEqual(handler.dropped, 1)
+            handler.close()
+
+        await self.on_thread(work)
+        self.assertEqual(self.broker.requests, [])
+
+    def test_own_records_do_not_wait_for_the_lock(self) -> None:
+        """At the exit logging holds it while the flush waits for the thread that may warn of a broker that is away."""
+        handler = self.handler()
+        handler.acquire()
+        record = logging.makeLogRecord({"name": "logd", "msg": "a broker is away"})
+        thread = threading.Thread(target=handler.handle, args=(record,), daemon=True)
+        thread.start()
+        thread.join(5.0)
+        self.assertFalse(thread.is_alive())
+        handler.release()
+        handler.close()
