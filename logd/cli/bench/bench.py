@@ -15,6 +15,7 @@ from logd.bench.workload import Workload
 from logd.cli.bench.beside import beside
 from logd.cli.bench.coordination import coordination
 from logd.cli.bench.groups import groups
+from logd.cli.bench.partitions import partitions
 from logd.cli.bench.spark import spark
 from logd.cli.options import BrokersParameter, json_option
 from logd.cli.reactor_command import run
@@ -96,6 +97,7 @@ def latency(messages: int, acks: str, **options: Any) -> None:
 
 bench.add_command(beside)
 bench.add_command(groups)
+bench.add_command(partitions)
 bench.add_command(coordination)
 bench.add_command(spark)
 
