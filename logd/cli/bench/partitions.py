@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from logd.bench.partitions import PartitionsBench, PartitionsResult
+from logd.bench.partitions.run import PartitionsBench, PartitionsResult
 from logd.cli.options import json_option
 from logd.cli.reactor_command import run
 

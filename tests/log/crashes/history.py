@@ -15,7 +15,8 @@ from logd.log.disk.names import folder_name, join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
-from logd.testing.memory.files import MemoryFiles, PowerLoss
+from logd.testing.memory.disk import PowerLoss
+from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicEntry
 from tests.log.crashes.shadow import Broken, Shadow, check
 from tests.log.entries import plain, timed, wrapped
@@ -53,7 +54,8 @@ class History:
     def __attrs_post_init__(self) -> None:
         self.random = Random(self.seed)
         self.clock.advance(1_000_000.0)
-        self.files = MemoryFiles(self.random, self.clock.seconds, skipped=set(self.skipped))
+        self.files = MemoryFiles(self.random, self.clock.seconds, syncs_whole=self.seed % 2 > 0)
+        self.files.skipped |= self.skipped
         self.settings = LogSettings(
             segment_bytes=self.random.choice([50, 100, 300]),
             segment_ms=self.random.choice([2_000, 1 << 30]),
@@ -63,6 +65,7 @@ class History:
             flush_ms=self.random.choice([-1, 0, 1000]),
             flush_messages=self.random.choice([-1, 1, 5, 1000]),
         )
+        self.files.mounts = {join(ROOT, folder_name("a", 1)): 2} if self.random.random() < 0.3 else {}
 
     def run(self, steps: int) -> None:
         """Live through ``steps``; raise Broken with the seed when an invariant does not hold."""
@@ -90,7 +93,7 @@ class History:
                 elif draw < 0.07:
                     self.files.fail_syncs = 1
                 elif draw < 0.075:
-                    self._delete()
+                    self.random.choice((self._delete, self._delete, self._fail_in_the_background))()
                 elif draw < 0.08:
                     self._fail_appends()
                 else:
@@ -183,6 +186,12 @@ class History:
         """Let the next append fail half-way, and perhaps let its removal fail too."""
         for call in ("append", "truncate")[: self.random.randint(1, 2)]:
             self.files.errors[call] = [OSError(errno.EIO, "input/output error")]
+
+    def _fail_in_the_background(self) -> None:
+        """Let the kernel fail to write what was appended to a log, before any sync asks for it."""
+        for log in [each for each in self.store.logs() if each.offline is None and each.unflushed_bytes][:1]:
+            self.files._inode(join(log.folder, segment_name(log.last_segment_start))).fail(self.random)
+            self.shadows[log.topic, log.partition].may_differ = True  # of what is not visible
 
     def _delete(self) -> None:
         topic = self.random.choice(["a", "b-c"])
@@ -280,6 +289,8 @@ class History:
             ROOT, self.files, self.clock, self.threads, self.settings, report=self._report, open_files_limit=2
         )
         self._open()
+        if (groups := self.store.flusher.groups) is not None:
+            groups.least = 2  # there are three partitions
         self._check_identity()
         self._check_topics()
         found = {(log.topic, log.partition): log for log in self.store.logs()}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from attrs import asdict, define, frozen
 from twisted.internet.threads import deferToThread
 
+from logd.bench.partitions.cost import Cost, Stopwatch
 from logd.bench.scratch import scratch
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
@@ -22,15 +20,6 @@ from logd.testing.processes.broker import BrokerProcess
 
 #: Seconds that a broker may take to answer and to stop, with thousands of partitions to create and to close.
 PATIENCE_SECONDS = 120.0
-
-
-@frozen
-class Cost:
-    """Seconds of the wall clock, and processor seconds of the client's process and of the broker's."""
-
-    seconds: float
-    client_seconds: float
-    broker_seconds: float
 
 
 @frozen
@@ -87,10 +76,10 @@ class PartitionsBench:
     async def _one(self, reactor: Any, broker: BrokerProcess, topic: str, count: int) -> tuple[Cost, Cost]:
         admin = Admin(broker.address, reactor=reactor)
         await admin.create(topic, count)
-        watch = _Stopwatch(broker.pid)
+        watch = Stopwatch(broker.pid)
         await self._produce(reactor, broker.address, topic)
         produced = watch.stop()
-        watch = _Stopwatch(broker.pid)
+        watch = Stopwatch(broker.pid)
         await self._consume(reactor, broker.address, topic)
         consumed = watch.stop()
         await admin.delete(topic)
@@ -139,26 +128,6 @@ class PartitionsBench:
             _ratio([one.seconds / cost.seconds for (one, _), (cost, _) in zip(first, costs, strict=True)]),
             _ratio([one.seconds / cost.seconds for (_, one), (_, cost) in zip(first, costs, strict=True)]),
         )
-
-
-class _Stopwatch:
-    """Time since it was made: of the wall clock, of this process's processor and of another's."""
-
-    def __init__(self, process: int) -> None:
-        self._process = process
-        self._begin = time.perf_counter(), time.process_time(), _processor_seconds(process)
-
-    def stop(self) -> Cost:
-        """Return what has passed."""
-        now = time.perf_counter(), time.process_time(), _processor_seconds(self._process)
-        wall, own, other = (round(end - begin, 3) for begin, end in zip(self._begin, now, strict=True))
-        return Cost(wall, own, other)
-
-
-def _processor_seconds(process: int) -> float:
-    """Return the processor time of a process, all its threads, user and system, as Linux counts it."""
-    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _middle(costs: list[Cost]) -> Cost:
