@@ -11,16 +11,16 @@ STAMP := $(VENV)/.installed
 RUNS ?= 10
 HOURS ?= 8
 
-.PHONY: help demo test coverage lint bench smoke flakes soak docs site clean
+.PHONY: help demo test coverage lint bench smoke sanitize flakes soak docs site wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */|/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
-# Installed again only when the metadata has changed. Wheels alone, so that a package that would need a compiler fails
+# Installed again only when the metadata or the compiled loops have changed. Wheels alone, so that a package that would need a compiler fails
 # here, early; but Spark has no wheel, and needs none: it is Python and jars. The pip of Debian 12 warns of what it will do
 # otherwise in later versions; --use-pep517 and -W ignore spare a newcomer that.
-$(STAMP): setup.cfg pyproject.toml
+$(STAMP): setup.cfg setup.py pyproject.toml logd/protocol/_compiled.c
 	@echo "Installing logd and all that its tests and the demonstration need into $(VENV): 1 GB with Spark, a minute or more."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -W ignore -m pip install --quiet --disable-pip-version-check --use-pep517 \
@@ -59,6 +59,9 @@ smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it al
 	$(BIN)/logd bench groups --simulate --consumers 10 --partitions 200
 	$(BIN)/logd bench groups --consumers 3 --partitions 12 --rounds 1
 
+sanitize: $(STAMP)  ## The tests of the loops, the compiled ones under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
+	$(BIN)/python -m tests.protocol.loops.sanitized
+
 flakes: $(STAMP)  ## Repeat every test that a busy machine could disturb, RUNS=10 times, every second time beside a load; goes on where it was
 	$(BIN)/python -m tests.endurance.flakes --runs $(RUNS) --jobs $(JOBS)
 
@@ -72,7 +75,12 @@ site: $(STAMP)  ## Build the documents and the API reference as a site in build/
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/site
 	@echo "The site begins at build/site/index.html."
 
+wheel: $(STAMP)  ## A wheel for this interpreter in dist, with the compiled loops where there is a C compiler
+	$(BIN)/python -W ignore -m pip wheel --quiet --disable-pip-version-check --use-pep517 --no-deps --wheel-dir dist .
+	@ls -1 dist/logd-*.whl
+
 clean:  ## Remove everything that the other targets made
 	rm -rf $(VENV) .flakes .soak .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* _trial_temp* build dist *.egg-info
+	rm -f logd/protocol/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -f twisted/plugins/dropin.cache

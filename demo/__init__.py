@@ -1,1 +1,1 @@
-"""The main job on real input: ``python -m demo`` collects logs, reads them back elsewhere, and compares."""
+"""The demonstration, ``python -m demo``: publish, consume and import logs, and compare the counts and digests."""

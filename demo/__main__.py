@@ -1,9 +1,8 @@
-"""A cluster, real logs, a group of consumers of which one is killed, an import by Spark; and everything is counted.
+"""Publish logs to a cluster, kill one consumer of a group, import the logs with Spark, and count everything.
 
     python -m demo [LOGS]      LOGS: a folder whose text logs are published, such as /var/log
 
-Without LOGS nothing of this machine is read but samples beside the checkout, if there are any; the lines of a web
-server are made up.
+Without LOGS only made-up lines of a web server are published, and no log of this machine is read.
 """
 
 from __future__ import annotations
@@ -26,23 +25,24 @@ from demo.group import CONSUMERS, Group
 from demo.load import ask, load, why_not
 from demo.publish import PARTITIONS
 from demo.records import Account
-from demo.sources import SAMPLES
+from logd.plurals import counted
 
 console = Console()
 
-#: One consumer is killed when so many messages were handled; between the imports so many more are published.
+#: The number of handled messages at which one consumer is killed.
 KILL_AT = 150_000
+#: The number of messages that are published between the first import and the second.
 MORE = 10_000
 
 
 def publish(addresses: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """Begin to publish, in a process of its own; see there for the arguments."""
+    """Start ``python -m demo.publish`` with these arguments, and return its process."""
     command = [sys.executable, "-m", "demo.publish", addresses, *arguments]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
 
 
 def published_by(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """Wait for it, and return its account."""
+    """Wait until a publishing process ends, and return its account. Raises CalledProcessError if it failed."""
     output, _ = process.communicate(timeout=300)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, process.args)
@@ -51,7 +51,7 @@ def published_by(process: subprocess.Popen[bytes]) -> dict[str, Any]:
 
 
 def rates(account: Mapping[str, Any]) -> str:
-    """How fast it went."""
+    """Return an account's messages, bytes and rates as text."""
     seconds = account["seconds"]
     return (
         f"{account['messages']:,} messages, {account['bytes'] / 1e6:,.1f} MB in {seconds:.1f} s: "
@@ -60,9 +60,9 @@ def rates(account: Mapping[str, Any]) -> str:
 
 
 def compare(published: Mapping[str, Any], handled: Mapping[str, Account]) -> bool:
-    """Show both accounts side by side; return whether they agree in every partition."""
-    table = Table(title="published = handled by the group?")
-    for heading in ("partition", "published", "handled", "delivered twice", "SHA-256 in order", "the same"):
+    """Print both accounts side by side; return True when they agree in every partition."""
+    table = Table(title="published and handled, partition by partition")
+    for heading in ("partition", "published", "handled", "delivered twice", "SHA-256 in order", "equal"):
         table.add_column(heading, justify="left" if heading in ("partition", "SHA-256 in order") else "right")
     same = True
     for name in sorted({*published["partitions"], *handled}):
@@ -83,83 +83,94 @@ def compare(published: Mapping[str, Any], handled: Mapping[str, Account]) -> boo
 
 
 def consume_all(servers: Servers, group: Group, logs: Path | None) -> tuple[bool, dict[str, Any]]:
-    """Publish and consume at the same time, kill a consumer on the way, and compare."""
+    """Publish and consume at the same time, kill one consumer meanwhile, and compare.
+
+    Returns True when everything agrees, and the account of the messages that were published.
+    """
     publishing = publish(servers.addresses, *([str(logs)] if logs is not None else []))
     group.start()
-    console.print(f"started a group of {CONSUMERS} consumers, each a process of its own")
+    console.print(f"started {CONSUMERS} consumers of group {GROUP}, each in a process of its own")
     handled = group.wait_for(KILL_AT)
     group.kill_one()
-    console.print(f"[bold]killed one consumer (SIGKILL)[/] when the group had handled {handled:,} messages")
+    console.print(f"[bold]killed one consumer (SIGKILL)[/] after the group had handled {handled:,} messages")
     published = published_by(publishing)
-    console.print(
-        f"collected {published['files']} log files: "
-        f"{published['real_messages']:,} lines, {published['real_bytes'] / 1e6:,.1f} MB; "
-        f"the rest are made-up lines of a web server"
-    )
-    console.print(f"published    {rates(published)} (each message flushed to a disk)")
+    if logs is not None:
+        console.print(
+            f"read {counted(published['files'], 'log file')}: "
+            f"{published['real_messages']:,} lines, {published['real_bytes'] / 1e6:,.1f} MB; "
+            f"all other messages are made-up lines of a web server"
+        )
+    console.print(f"published    {rates(published)} (each message flushed to disk)")
     accounts = group.wait_for_all(published["messages"])
     left = group.stop()
     again = sum(account.again for account in accounts.values())
     same = compare(published, accounts)
-    console.print(f"handled      {sum(a.messages for a in accounts.values()):,} different messages by group {GROUP}")
-    console.print(
-        f"delivered twice: {again:,}: what the killed consumer had handled and not committed yet (at least once)"
-    )
+    console.print(f"handled      {sum(a.messages for a in accounts.values()):,} different messages")
+    console.print(f"delivered twice: {again:,}, which the killed consumer had handled but not committed")
     return same and not any(left), published
 
 
 def import_all(addresses: str, target: Path, published: int) -> bool:
-    """Load everything, publish a little more, load that, and ask the files; return whether the counts agree."""
+    """Import everything, publish more messages, import those, and query the files.
+
+    Returns True when the counts agree, or when Spark cannot run here.
+    """
     reason = why_not()
     if reason is not None:
-        console.print(f"[yellow]no import by Spark: {reason}[/]")
+        console.print(f"[yellow]skipped the import by Spark: {reason}[/]")
         return True
     first = load(addresses, target)
-    console.print(f"imported     {first['messages']:,} messages by Spark, visible at once as {target.name}/run=...")
+    console.print(f"imported     {first['messages']:,} messages with Spark, visible at once as {target.name}/run=...")
     more = published_by(publish(addresses, "--more", str(MORE)))["messages"]
     second = load(addresses, target)
-    console.print(f"imported     {second['messages']:,} messages the second time: {more:,} had been published since")
+    console.print(
+        f"imported     {second['messages']:,} messages with a second import; {more:,} were published since the first"
+    )
     rows, answer = ask(target)
-    table = Table(title="status codes of the web log, asked of the imported files")
+    table = Table(title="status codes of the web log, queried from the imported files")
     for heading in ("status", "lines", "partitions"):
         table.add_column(heading, justify="right")
     for row in answer:
         table.add_row(str(row[0]), *(f"{each:,}" for each in row[1:]))
     console.print(table)
     agree = (first["messages"], second["messages"], rows) == (published, more, published + more)
-    console.print(f"in the files: {rows:,} messages; published: {published + more:,}")
+    console.print(f"the imported files hold {rows:,} messages, and {published + more:,} were published")
     return agree
 
 
 def main() -> int:
-    """Exit status 0 when nothing was lost, changed or reordered, in the group or in the files."""
-    logs = Path(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES if SAMPLES.is_dir() else None
+    """Run the demonstration; return 0 when nothing was lost, changed or reordered, 1 otherwise, 2 for a wrong LOGS."""
+    logs = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     if logs is not None and not logs.is_dir():
-        console.print(f"{logs} is not a directory: say where text logs are, or nothing for made-up ones")
+        console.print(
+            f"{logs} is not a directory: name a folder of text logs, or leave it out to publish made-up lines only"
+        )
         return 2
     folder = Path(tempfile.mkdtemp(prefix="logd-demo-"))
     servers = Servers(folder)
     group = Group(folder / "group", servers.addresses, servers.tree.hosts)
     try:
         console.print(f"starting logd zookeeper at {servers.tree.hosts} and three brokers at {servers.addresses}")
-        console.print(f"two topics of {PARTITIONS} partitions each, shared out among the brokers")
+        console.print(f"each of the two topics has {PARTITIONS} partitions, which are spread over the brokers")
         if logs is None:
-            console.print("publishing made-up lines of a web server (make demo LOGS=/var/log: real ones as well)")
+            console.print("publishing made-up lines of a web server (for real logs as well: make demo LOGS=/var/log)")
         else:
             console.print(f"publishing the text logs below {logs}, and made-up lines of a web server")
         servers.start()
         same, published = consume_all(servers, group, logs)
         loaded = import_all(servers.addresses, folder / "imported", published["messages"])
         statuses = servers.stop()
-        console.print(f"servers stopped by SIGTERM, exit statuses {statuses}")
+        console.print(f"stopped the servers by SIGTERM; their exit statuses are {', '.join(map(str, statuses))}")
         if same and loaded and not any(statuses):
-            console.print("[bold green]nothing was lost, changed or reordered within a partition[/]")
+            console.print("[bold green]success: nothing was lost, changed or reordered within a partition[/]")
             return 0
-        console.print(f"[bold red]that is not right; the servers' logs are in {folder}[/]")
+        console.print(
+            f"[bold red]failure: messages, counts or exit statuses differ; the servers' logs are in {folder}[/]"
+        )
         return 1
     finally:
         group.kill()
-        servers.kill()  # nothing, once they were stopped
+        servers.kill()  # does nothing to servers that have stopped
         if sys.exc_info()[0] is None:
             shutil.rmtree(folder, ignore_errors=True)
 

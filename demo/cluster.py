@@ -14,7 +14,7 @@ BROKERS = 3
 
 @define(eq=False)
 class Servers:
-    """Processes that keep everything under ``folder``."""
+    """A coordination server and BROKERS brokers, each a process with its data under ``folder``."""
 
     folder: Path
     tree: CoordinationProcess = field(init=False)
@@ -29,21 +29,21 @@ class Servers:
 
     @property
     def addresses(self) -> str:
-        """Where clients begin."""
+        """The addresses of the brokers, separated by commas."""
         return ",".join(broker.address for broker in self.brokers)
 
     def start(self) -> None:
-        """The tree first, then the brokers."""
+        """Start the coordination server, then the brokers."""
         self.tree.start()
         for broker in self.brokers:
             broker.start()
 
     def stop(self) -> list[int]:
-        """SIGTERM to each broker, then to the tree; return their exit statuses."""
+        """Stop each broker, then the coordination server, by SIGTERM; return their exit statuses."""
         return [*(broker.stop() for broker in self.brokers), self.tree.stop()]
 
     def kill(self) -> None:
-        """End what is left."""
+        """Kill the servers that still run."""
         for broker in self.brokers:
             broker.kill()
         self.tree.kill()

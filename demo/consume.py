@@ -1,4 +1,4 @@
-"""A consumer of the group: notes every message that it handles, until SIGTERM.
+"""One consumer of the group: record every message that it handles, until SIGTERM.
 
 python -m demo.consume BROKERS ZOOKEEPER FOLDER
 """
@@ -22,7 +22,7 @@ GROUP = "demo"
 
 
 async def consume(reactor: Any, brokers: str, zookeeper: str, folder: Path) -> None:
-    """Handle what comes; asking for the next batch says that the one before is handled."""
+    """Record each message of all topics under ``folder``; to ask for the next batch marks the one before as handled."""
     files: dict[str, int] = {}
     consumer = Consumer(
         brokers, group=GROUP, zookeeper=zookeeper, start="earliest", session_timeout=4.0, commit_interval=1.0,

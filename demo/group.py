@@ -1,4 +1,4 @@
-"""The group of consumers, seen by who starts them: one is killed on the way, the others take over."""
+"""The processes of the consumer group: start, kill and stop them, and wait for what they handle."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from attrs import define, field
 from demo.records import Account, gather, noted
 
 CONSUMERS = 3
-#: Seconds between two looks at what was handled.
+#: Seconds between two counts of the handled messages.
 _POLL_SECONDS = 0.1
-#: Seconds without progress after which something is wrong.
+#: Seconds without progress after which a wait fails.
 _PATIENCE = 60.0
 
 
 @define(eq=False)
 class Group:
-    """Consumer processes that note what they handle under ``folder``."""
+    """Consumer processes that record the messages they handle under ``folder``."""
 
     folder: Path
     brokers: str
@@ -29,16 +29,19 @@ class Group:
     processes: list[subprocess.Popen[bytes]] = field(factory=list)
 
     def start(self) -> None:
-        """Start all of them."""
+        """Start the consumers."""
         for number in range(CONSUMERS):
-            place = self.folder / str(number)
-            place.mkdir(parents=True)
-            command = [sys.executable, "-m", "demo.consume", self.brokers, self.zookeeper, str(place)]
+            own = self.folder / str(number)
+            own.mkdir(parents=True)
+            command = [sys.executable, "-m", "demo.consume", self.brokers, self.zookeeper, str(own)]
             with open(self.folder / f"{number}.log", "ab") as log:
                 self.processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
 
     def wait_for(self, records: int) -> int:
-        """Wait until so many messages were noted, twice or not; return how many were. Raises TimeoutError."""
+        """Wait for this number of records, repeated messages included; return the number reached.
+
+        Raises TimeoutError after 60 seconds without progress.
+        """
         seen, deadline = 0, time.monotonic() + _PATIENCE
         while (now := noted(self.folder)) < records:
             if now != seen:
@@ -49,7 +52,7 @@ class Group:
         return now
 
     def wait_for_all(self, messages: int) -> dict[str, Account]:
-        """Wait until so many different messages were handled, and return the accounts."""
+        """Wait until this number of different messages was handled; return the accounts by partition."""
         wanted = messages
         while True:
             seen = self.wait_for(wanted)
@@ -57,16 +60,16 @@ class Group:
             missing = messages - sum(account.messages for account in accounts.values())
             if missing <= 0:
                 return accounts
-            wanted = seen + 1  # not of now: what was noted while it was read may have been the last
+            wanted = seen + 1  # the last record may have been written during the count
 
     def kill_one(self) -> None:
-        """SIGKILL the first."""
+        """Kill the first consumer by SIGKILL."""
         process = self.processes.pop(0)
         process.kill()
         process.wait()
 
     def stop(self) -> list[int]:
-        """Have the rest leave the group; return their exit statuses."""
+        """Stop the remaining consumers by SIGTERM, so that they leave the group; return their exit statuses."""
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
         statuses = [process.wait(_PATIENCE) for process in self.processes]
@@ -74,6 +77,6 @@ class Group:
         return statuses
 
     def kill(self) -> None:
-        """End what is left of them."""
+        """Kill the remaining consumers."""
         while self.processes:
             self.kill_one()

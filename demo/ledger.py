@@ -1,4 +1,4 @@
-"""What was published, partition by partition: how many, how large, and a digest that depends on the order."""
+"""The account of the published messages: their number, bytes and digest for each partition."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from demo.records import fingerprint
 
 @define
 class Page:
-    """One partition's account. The digest is SHA-256 over each message's fingerprint, in order."""
+    """The account of one partition. Its digest is the SHA-256 of the messages' fingerprints, in order."""
 
     messages: int = 0
     size: int = 0
     _digest: Any = field(factory=hashlib.sha256)
 
     def add(self, payloads: Iterable[bytes]) -> None:
-        """Enter messages, in order."""
+        """Add messages, in order."""
         pieces = []
         for payload in payloads:
             pieces.append(fingerprint(payload))
@@ -29,7 +29,7 @@ class Page:
         self._digest.update(b"".join(pieces))
 
     def to_json(self) -> dict[str, Any]:
-        """The account as it stands."""
+        """Return the account so far."""
         return {"messages": self.messages, "bytes": self.size, "sha256": self._digest.hexdigest()}
 
 
@@ -40,19 +40,19 @@ class Ledger:
     _pages: dict[str, Page] = field(factory=dict)
 
     def page(self, topic: str, partition: int) -> Page:
-        """The page of one partition; a new one when there is none."""
+        """Return the page of one partition, a new one if there is none."""
         return self._pages.setdefault(f"{topic}-{partition}", Page())
 
     @property
     def messages(self) -> int:
-        """How many in all."""
+        """The number of messages in all partitions."""
         return sum(page.messages for page in self._pages.values())
 
     @property
     def size(self) -> int:
-        """How many bytes of payload in all."""
+        """The bytes of payload in all partitions."""
         return sum(page.size for page in self._pages.values())
 
     def to_json(self) -> dict[str, Any]:
-        """Every page by its partition's name."""
+        """Return every page by its partition's name."""
         return {name: page.to_json() for name, page in sorted(self._pages.items())}

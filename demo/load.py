@@ -1,4 +1,4 @@
-"""The import of the demonstration: what was published, loaded into files by Spark, and a question to the files."""
+"""The import of the demonstration: load the messages into files with Spark, and query the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from demo.publish import TOPICS
 from logd.java_runtime import java_home
 
 _LOGD = "from logd.cli.main import main; main()"
-#: Counts status codes: the ninth word of a web server's line. ``value`` is what was published.
+#: Counts the status codes of the web log; ``value`` is a message's payload.
 QUERY = """
 SELECT regexp_extract(cast(value AS string), '" ([0-9]{3}) ', 1) AS status, count(*) AS lines,
        count(DISTINCT partition) AS partitions
@@ -22,7 +22,7 @@ FROM loaded WHERE topic = 'weblog' GROUP BY status ORDER BY lines DESC
 
 
 def why_not() -> str | None:
-    """What Spark lacks here; None when it can run."""
+    """Return the reason why Spark cannot run here, None when it can."""
     for package in ("pyspark", "pyarrow"):
         if find_spec(package) is None:
             return f"{package} is not installed (pip install 'logd[spark]')"
@@ -30,7 +30,7 @@ def why_not() -> str | None:
 
 
 def load(brokers: str, target: Path) -> dict[str, Any]:
-    """``logd import`` of all topics, as a user runs it; return its report."""
+    """Run ``logd import`` for all topics, as a user does; return its report."""
     topics = ",".join(TOPICS)
     arguments = ["import", "--broker", brokers, "--topics", topics, "--to", str(target), "--json", "--quiet"]
     command = [sys.executable, "-c", _LOGD, *arguments]
@@ -40,9 +40,9 @@ def load(brokers: str, target: Path) -> dict[str, Any]:
 
 
 def ask(target: Path) -> tuple[int, list[tuple[Any, ...]]]:
-    """How many rows the files have, and the answer to QUERY."""
+    """Return the number of rows in the files, and the rows of QUERY's answer."""
     command = [sys.executable, "-m", "demo.load", str(target)]
-    # What Java says at its start is no part of the answer.
+    # Java writes notices to stderr at its start; they are shown only after a failure.
     finished = subprocess.run(command, capture_output=True, timeout=300)
     if finished.returncode:
         sys.stderr.buffer.write(finished.stderr)
@@ -52,7 +52,7 @@ def ask(target: Path) -> tuple[int, list[tuple[Any, ...]]]:
 
 
 def main() -> None:
-    """Ask the files in the folder that is named, and print the answer as JSON."""
+    """Query the files in the folder of the first argument, and print the answer as JSON."""
     from logd.spark.session import local_session
 
     session = local_session("logd-demo", quick=True)

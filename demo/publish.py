@@ -1,7 +1,7 @@
-"""Publishes every line of the logs, and says what it published.
+"""Publish every line of the logs, and print an account of the messages.
 
 python -m demo.publish BROKERS [LOGS]          the text logs below the folder LOGS, and made-up lines of a web server
-python -m demo.publish BROKERS --more N        N more lines of a web server, after the logs were published once
+python -m demo.publish BROKERS --more N        N more lines of a web server, after a run with the logs
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from demo.sources import ENOUGH_BYTES, LogFile, find_logs, lines_of, web_log
 from logd import Message, MessageSet, Producer
 from logd.client.admin.admin import Admin
 
-#: Messages in one set, and partitions of a topic: two for each broker.
+#: Messages in one set.
 SET_MESSAGES = 200
+#: Partitions of a topic: two for each broker.
 PARTITIONS = 6
 TOPICS = ("logs", "weblog")
-#: About the bytes of one made-up line.
+#: The approximate bytes of one made-up line.
 LINE_BYTES = 100
 
 
 async def create(reactor: Any, brokers: str) -> None:
-    """Make the topics."""
+    """Create the topics."""
     admin = Admin(brokers, reactor=reactor)
     for topic in TOPICS:
         await admin.create(topic, PARTITIONS)
@@ -38,7 +39,10 @@ async def create(reactor: Any, brokers: str) -> None:
 
 
 async def publish(reactor: Any, brokers: str, logs: list[LogFile], more: int = 0) -> dict[str, Any]:
-    """Publish to the brokers; wait until each message is on a disk."""
+    """Publish the lines of ``logs``, and made-up ones; return the account once every message is on a disk.
+
+    With ``more`` about so many made-up lines are published, without it enough for ENOUGH_BYTES in all.
+    """
     producer = Producer(brokers, acks=-1, reactor=reactor)
     ledger = Ledger()
     failures: list[Any] = []
@@ -74,7 +78,7 @@ async def publish(reactor: Any, brokers: str, logs: list[LogFile], more: int = 0
 
 
 def main() -> None:
-    """Print the account as JSON; without a number of lines, make the topics first."""
+    """Publish, and print the account as JSON; without --more, create the topics first."""
 
     async def run(reactor: Any) -> None:
         brokers, *words = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""Text logs to collect, topped up with made-up lines of a web server where there is little."""
+"""The lines to publish: those of text logs, and made-up ones of a web server where the logs are small."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 
 from attrs import frozen
 
-#: Real logs beside the checkout, if somebody put them there.
-SAMPLES = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "loghub"
-#: Of a folder's logs, not more than this.
+#: The most bytes of logs that are read from a folder.
 MOST_BYTES = 200 << 20
-#: With less than this the rates would say nothing: web-log lines are added up to here.
+#: Made-up lines are added up to this many bytes; with fewer the rates would mean little.
 ENOUGH_BYTES = 96 << 20
 
 _CHUNK_BYTES = 1 << 20
@@ -55,7 +53,7 @@ def _text_logs(folder: Path) -> Iterator[LogFile]:
 
 
 def lines_of(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a file without their newlines, in lists of those that were read together."""
+    """Yield the lines of a file without their newlines, in lists of those that were read together."""
     rest = b""
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
@@ -67,9 +65,9 @@ def lines_of(path: Path) -> Iterator[list[bytes]]:
 
 
 def web_log(total_bytes: int, seed: int = 2011) -> Iterator[list[bytes]]:
-    """About ``total_bytes`` of lines as a web server writes them, the same for the same seed."""
+    """Yield about ``total_bytes`` of lines as a web server writes them, the same for the same seed."""
     pick = random.Random(seed)
-    # Most of a line is drawn from these: making each from its parts would take longer than publishing it.
+    # Lines are made from these ready parts, since composing each line would take longer than publishing it.
     requests = [
         f'"GET {pick.choice(_PATHS)} HTTP/1.1" {pick.choice((200, 200, 200, 304, 404, 500))} {pick.randrange(90_000)} '
         f'"-" "{pick.choice(_AGENTS)}"'.encode()

@@ -268,6 +268,14 @@ class DeliveryFailed(LogdError):
     """A message set could not be delivered within the producer's delivery timeout; ``__cause__`` is the last error."""
 
 
+class PublishFailed(LogdError):
+    """Messages given to ``publish`` will not be delivered: ``count`` of them; ``__cause__`` is the first reason."""
+
+    def __init__(self, text: str, count: int = 0) -> None:
+        super().__init__(text)
+        self.count = count
+
+
 class ClientClosed(LogdError):
     """The producer, consumer or stream was closed."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
-    from logd.topic import TopicEntry
+    pass
 
 T = TypeVar("T")
 
@@ -185,12 +185,12 @@ class IFileOperations(Interface):
 class IFileRange(Interface):
     """A range of a segment's bytes to send. Keeps the file open, even if retention removes its name."""
 
-    position: int = Attribute("The position of the first byte in the file.")
+    file_position: int = Attribute("The file position of the first byte.")
     count: int = Attribute("The number of bytes.")
     file: Any = Attribute("The IFile.")
 
-    def unreadable(position: int, error: OSError) -> None:
-        """Report a failed read at ``position``, so that later answers stop short of it."""
+    def unreadable(file_position: int, error: OSError) -> None:
+        """Report a failed read at ``file_position``, so that later answers stop short of it."""
 
     def close() -> None:
         """Release the file. Call it exactly once, when the bytes are sent or will not be sent."""
@@ -204,16 +204,3 @@ class IFlushListener(Interface):
 
     def failed(error: BaseException) -> None:
         """Called when the partition went offline; its visible end will not move."""
-
-
-class ITopics(Interface):
-    """The topics as known at this moment. No method waits."""
-
-    def names() -> list[str]:
-        """Return all topics, sorted."""
-
-    def get(topic: str) -> TopicEntry | None:
-        """Return a topic's entry, None for an unknown topic."""
-
-    def problem(topic: str) -> str | None:
-        """Return the reason why a known topic cannot be used; None if it can."""

@@ -42,7 +42,7 @@ def _home_on_path() -> str | None:
     java = shutil.which("java")
     if java is None:
         return None
-    # What is on the PATH is often a chain of links into the real directory.
+    # The java on the PATH is often a chain of links into the real directory.
     path = Path(java).resolve()
     return str(path.parent.parent) if path.parent.name == "bin" else None
 

@@ -12,6 +12,21 @@ from logd.checkedjson import INT64_MAX, decimal, excerpt, whole_number
 from logd.errors import InvalidTopic
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
+#: The settings that the first release knows. It would ignore all settings of a topic, also the time for which messages
+#: are kept, if one of them were another or a text: so those stand in a member of their own, which it passes over.
+_FIRST_SETTINGS = frozenset(
+    (
+        "segment.bytes",
+        "segment.ms",
+        "flush.messages",
+        "flush.ms",
+        "retention.ms",
+        "retention.bytes",
+        "index.bytes",
+        "message.bytes",
+    )
+)
+_LONGEST_TEXT = 1000
 #: A topic's uuid is also used as a node's name.
 _UUID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 
@@ -26,6 +41,11 @@ def check_topic_name(name: str) -> str:
     return name
 
 
+def is_uuid(value: object) -> bool:
+    """Return whether ``value`` may be the uuid of a topic or a cluster."""
+    return isinstance(value, str) and _UUID.match(value) is not None
+
+
 @frozen
 class TopicEntry:
     """One topic's entry: ``uuid`` tells topics of the same name apart, ``partitions`` lists the brokers of each.
@@ -35,22 +55,25 @@ class TopicEntry:
 
     uuid: str
     partitions: Mapping[int, tuple[int, ...]]
-    settings: Mapping[str, int] = field(factory=dict)
+    settings: Mapping[str, int | str] = field(factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored value, in plain JSON types."""
-        return {
+        value: dict[str, Any] = {
             "uuid": self.uuid,
             "partitions": {str(number): list(brokers) for number, brokers in sorted(self.partitions.items())},
-            "settings": dict(self.settings),
+            "settings": {name: each for name, each in self.settings.items() if name in _FIRST_SETTINGS},
         }
+        later = {name: each for name, each in self.settings.items() if name not in _FIRST_SETTINGS}
+        return {**value, "later_settings": later} if later else value
 
     @classmethod
     def from_json(cls, value: Any) -> TopicEntry:
         """Return the entry of a stored value from load_json. Raises ValueError alone, for any other value."""
         try:
-            name, partitions, settings = value["uuid"], value["partitions"], value.get("settings", {})
-            if not isinstance(name, str) or not _UUID.match(name):
+            name, partitions = value["uuid"], value["partitions"]
+            settings = {**value.get("settings", {}), **value.get("later_settings", {})}
+            if not is_uuid(name):
                 raise ValueError(f"{excerpt(name)} is not a topic's uuid")
             return cls(
                 uuid=name,
@@ -67,10 +90,12 @@ def _brokers(value: object) -> tuple[int, ...]:
     return tuple(map(whole_number, value))
 
 
-def _setting(value: object) -> int:
-    if type(value) is not int or abs(value) > INT64_MAX:
-        raise ValueError(f"{excerpt(value)} is not a setting's value")
-    return value
+def _setting(value: object) -> int | str:
+    if type(value) is int and abs(value) <= INT64_MAX:
+        return value
+    if isinstance(value, str) and len(value) <= _LONGEST_TEXT and value.isprintable():
+        return value
+    raise ValueError(f"{excerpt(value)} is not a setting's value")
 
 
 class TopicPartition(NamedTuple):

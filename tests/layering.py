@@ -64,7 +64,7 @@ ROOMS = (
         1,
         ("logd.protocol",),
         forbidden=_NO_IO,
-        exempt=("logd.protocol.loops",),  # reads the environment's LOGD_LOOPS
+        exempt=("logd.protocol.implementation",),  # reads the environment's LOGD_LOOPS
         forbidden_calls=("open", "print", "input"),
     ),
     Room(
@@ -109,6 +109,7 @@ ROOMS = (
     Room("net", 2, ("logd.net",)),
     Room("broker", 4, ("logd.broker",)),
     Room("client", 4, ("logd.client",)),
+    Room("aio", 5, ("logd.aio",)),
     Room("web", 5, ("logd.web",)),
     Room("tap", 5, ("logd.tap",), beside=("logd.web",)),
     Room("plugins", 5, ("twisted.plugins",)),
@@ -123,7 +124,7 @@ ROOMS = (
         forbidden_calls=("open", "print", "input"),
     ),
     Room("cli", 5, ("logd.cli", "logd.__main__"), beside=("logd.bench", "logd.collect", "logd.spark", "logd.tap")),
-    # What Spark's workers import: a blocking socket and the protocol, whatever the driver knows.
+    # Spark's workers import a blocking socket and the protocol, and nothing of the driver.
     Room(
         "spark workers",
         3,

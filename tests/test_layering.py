@@ -256,7 +256,7 @@ class ClassAttributesTests(SynchronousTestCase):
         return large_classes([Module(name.replace("__", "."), text) for name, text in sources.items()], most=0)
 
     def test_assigned(self) -> None:
-        """What any method assigns to self counts once, however it is written; what is only read does not."""
+        """An attribute that methods assign counts once, in whatever form; one that is only read does not count."""
         text = """
         class A:
             log = 1

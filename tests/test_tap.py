@@ -15,6 +15,7 @@ from zope.interface.verify import verifyObject
 from logd import __version__
 from logd.broker.service import BrokerService
 from logd.config import BrokerSettings
+from logd.protocol.implementation import IMPLEMENTATION
 from logd.tap import Options, makeService
 
 
@@ -156,10 +157,10 @@ class OptionsTests(TestCase):
             self.assertIn(word, text)
 
     def test_the_version_is_that_of_logd(self) -> None:
-        """The option of twistd itself would print Twisted's."""
+        """The option of twistd itself would print Twisted's. The line is that of ``logd --version``."""
         with redirect_stdout(io.StringIO()) as out, self.assertRaises(SystemExit):
             parsed("--version")
-        self.assertEqual(out.getvalue(), f"logd {__version__}\n")
+        self.assertEqual(out.getvalue(), f"logd {__version__} (loops: {IMPLEMENTATION})\n")
 
 
 class MakeServiceTests(TestCase):

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 
 from logd.bench.peers.coordination_load import DATA_BYTES, PATIENCE, PIPELINE, WARM_SECONDS
-from logd.bench.rounds import middle
+from logd.bench.rates.rounds import middle
 from logd.bench.scratch import scratch
 from logd.coord.interfaces import ICoordination
 from logd.coord.zookeeper.client import ZooKeeperCoordination

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from attrs import asdict, define, frozen
 from twisted.internet.threads import deferToThread
 
 from logd.bench.pace import SIZE, rates
+from logd.bench.rates.process_usage import memory_bytes
+from logd.bench.rates.workload import OVERHEAD_BYTES
 from logd.bench.scratch import scratch
-from logd.bench.workload import OVERHEAD_BYTES
 from logd.client.admin.admin import Admin
 from logd.testing.processes.broker import BrokerProcess
 
@@ -65,7 +65,7 @@ class MemoryRun:
     async def _measure(self, reactor: Any, broker: BrokerProcess) -> Memory:
         admin = Admin(broker.address, reactor=reactor)
         await admin.create(TOPIC)
-        before = _resident(broker, "VmRSS")
+        before = memory_bytes(broker.pid, "VmRSS")
         passed = 0
         begin = time.perf_counter()
         while passed < self.total_bytes:
@@ -75,14 +75,5 @@ class MemoryRun:
         seconds = time.perf_counter() - begin
         await admin.close()
         assert passed % (SIZE + OVERHEAD_BYTES) == 0
-        peak = _resident(broker, "VmHWM")
+        peak = memory_bytes(broker.pid, "VmHWM")
         return Memory("memory", round(passed / 1e6, 1), round(seconds, 1), round(before / 1e6, 1), round(peak / 1e6, 1))
-
-
-def _resident(broker: BrokerProcess, name: str) -> int:
-    """Return a figure of the process in bytes, as Linux counts it."""
-    assert broker.process is not None
-    for line in Path(f"/proc/{broker.process.pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise ValueError(f"there is no {name} in /proc/{broker.process.pid}/status")

@@ -8,8 +8,8 @@ from typing import Any
 from attrs import asdict, define, frozen
 from twisted.internet.defer import Deferred
 
-from logd.bench.latency import latency
-from logd.bench.workload import Workload
+from logd.bench.rates.latency import latency
+from logd.bench.rates.workload import Workload
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.stream import MessageStream
 from logd.client.producer.producer import Producer

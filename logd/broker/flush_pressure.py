@@ -13,7 +13,7 @@ _log = Logger()
 
 
 class Gated(Protocol):
-    """The methods of a connection that are used here."""
+    """The methods of a server's connection that are used here; tests pause stand-ins."""
 
     def pause(self, reason: PauseReason) -> None: ...
 

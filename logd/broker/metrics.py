@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from logd import __version__
+from logd.protocol.implementation import IMPLEMENTATION
 
 if TYPE_CHECKING:
     from logd.broker.broker import Broker
@@ -35,6 +38,9 @@ class BrokerMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric with its current value."""
         broker = self._broker
+        yield InfoMetricFamily(
+            "logd", "Version, and the loops over messages.", {"version": __version__, "loops": IMPLEMENTATION}
+        )
         for name, meaning in _COUNTS.items():
             yield CounterMetricFamily(f"logd_{name.removesuffix('_total')}", meaning, getattr(broker.counters, name))
         refused = CounterMetricFamily("logd_sets_refused", "Message sets that were not appended.", labels=["error"])

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from logd.broker.topics.directory import TopicDirectory
 from logd.errors import InvalidFetchSize, OffsetOutOfRange, PartitionOffline, UnknownTopic, WrongPartition
-from logd.interfaces import IFileRange, ITopics
+from logd.interfaces import IFileRange
 from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
 
 
-class Logs(Protocol):
-    """The method of the store that is used to answer requests."""
-
-    def log(self, topic: str, partition: int) -> PartitionLog | None: ...
-
-
-def find_log(logs: Logs, topics: ITopics, topic: str, partition: int) -> PartitionLog:
+def find_log(logs: LogStore, topics: TopicDirectory, topic: str, partition: int) -> PartitionLog:
     """Return the log. Raises UnknownTopic, WrongPartition (not stored here) or PartitionOffline."""
     log = logs.log(topic, partition)
     if log is None:

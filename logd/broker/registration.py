@@ -16,6 +16,7 @@ from logd.coord.kept_ephemeral import KeptEphemeral
 from logd.coord.records import SessionState
 from logd.coord.registries.brokers import BrokerInfo, conflict, keep_registered
 from logd.coord.registries.child_cache import ChildCache
+from logd.coord.registries.cluster import cluster_uuid
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, Timer
@@ -49,6 +50,8 @@ class BrokerRegistration:
         self._brokers = brokers
         self.reconciler = reconciler
         self._begun = begun
+        #: The cluster's uuid, empty while it is not known.
+        self.cluster = ""
         #: The last problem with the registration.
         self._trouble = "the coordination tree was not reached yet"
         self._registration: KeptEphemeral | None = None
@@ -133,6 +136,15 @@ class BrokerRegistration:
             except CoordinationError as error:
                 self._say(error)
                 await sleep(self._clock, RETRY_SECONDS)
+        while not self.cluster:
+            try:
+                self.cluster = await cluster_uuid(self._tree)
+            except CoordinationError as error:
+                self._say(error)
+                await sleep(self._clock, RETRY_SECONDS)
+            except ValueError as error:
+                self._log.error("the cluster's uuid is not known, and clients are not told of it: {error}", error=error)
+                break
         while not self.reconciler.settled:
             try:
                 await self.reconciler.begin()

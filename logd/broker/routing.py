@@ -7,10 +7,12 @@ from collections.abc import Callable
 from attrs import define, field
 
 from logd.broker.counters import Counters
-from logd.broker.reading import Logs, find_log
+from logd.broker.reading import find_log
+from logd.broker.topics.directory import TopicDirectory
 from logd.errors import PartitionOffline, WrongPartition
-from logd.interfaces import Clock, ITopics
+from logd.interfaces import Clock
 from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 
 
@@ -18,14 +20,14 @@ from logd.topic import TopicEntry
 class Routing:
     """The part of producing that all connections of a broker share: above all, the choice of a set's log."""
 
-    logs: Logs
-    topics: ITopics
+    logs: LogStore
+    topics: TopicDirectory
     counters: Counters
     clock: Clock
     create_topics: bool
     due_now: Callable[[PartitionLog], None]
-    #: Round-robin count by topic. One count for all would tie topics together that are produced to in turns.
-    _turns: dict[str, int] = field(factory=dict, init=False)
+    #: Round-robin count by topic. One count for all would tie topics together that are produced to alternately.
+    _round_robin: dict[str, int] = field(factory=dict, init=False)
 
     def log_for(self, topic: str, partition: int) -> PartitionLog:
         """Return the log to append to. Partition -1 means round-robin over the topic's served partitions.
@@ -43,8 +45,8 @@ class Routing:
         missing = self.topics.get(topic) is None and self.logs.log(topic, partition) is None
         return missing and self.create_topics and partition >= -1
 
-    def entry_limits(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """Return the most bytes of a message and of a batch, None for no such partition. -1 means the topic's first."""
+    def entry_limits(self, topic: str, partition: int) -> tuple[int, int, bool] | None:
+        """Return what ``check_set`` is to check, None for no such partition. -1 means the topic's first."""
         if partition == -1:
             entry = self.topics.get(topic)
             partition = min(entry.partitions, default=-1) if entry is not None else -1
@@ -68,11 +70,11 @@ class Routing:
                 "leader, as clients that discover brokers do; behind a load balancer give topics at least as many "
                 "partitions as there are brokers (topics.partitions)"
             )
-        turn = self._turns.get(topic, 0)
-        for turn in range(turn, turn + len(partitions)):  # noqa: B020  # continues the last turn
-            number = partitions[turn % len(partitions)]
+        count = self._round_robin.get(topic, 0)
+        for count in range(count, count + len(partitions)):  # noqa: B020  # continues behind the last choice
+            number = partitions[count % len(partitions)]
             log = logs.log(topic, number)
             if log is not None and log.offline is None:
                 break
-        self._turns[topic] = turn + 1
+        self._round_robin[topic] = count + 1
         return number

@@ -63,5 +63,6 @@ def join_others(
 
     membership = BrokerRegistration(tree, clock, info, registry, reconciler, broker.begin)
     broker.live = membership.live
+    topics.uuid_of_cluster = lambda: membership.cluster
     broker.membership = membership.health
     return broker, membership

@@ -129,11 +129,27 @@ class Commands(LazyGroup):
             ctx.exit(130)
 
 
+def _show_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    """Print the version, and which implementation of the loops over messages would be in use."""
+    if asked and not ctx.resilient_parsing:
+        from logd.protocol.implementation import IMPLEMENTATION
+
+        click.echo(f"logd {__version__} (loops: {IMPLEMENTATION})")
+        ctx.exit()
+
+
 @click.group(
     cls=Commands,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, message="logd %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Run a logd broker; produce, consume and administer the logs that it keeps."""

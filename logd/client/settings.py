@@ -6,6 +6,7 @@ import attrs
 
 from logd.client.setting_checks import one_of, seconds, switch, whole
 from logd.clientcore import defaults
+from logd.errors import ConfigurationError
 
 #: The broker's default frame limit, less 64 KiB for the names and numbers around the sets of one request.
 LARGEST_REQUEST = (16 << 20) - (64 << 10)
@@ -40,16 +41,18 @@ class ProducerSettings:
 
     #: 0: no answer; 1: appended; n > 1: in n copies; -1: flushed, and in every in-sync copy.
     acks: int = attrs.field(default=-1, validator=whole(-1, 32767))
-    #: The compression of batches.
-    compression: str = attrs.field(default="none", validator=one_of("none", "gzip", "snappy", "zstd"))
+    #: "batch": one batch with one checksum for many messages; "plain": an entry for each message.
+    format: str = attrs.field(default="plain", validator=one_of("batch", "plain"))
+    #: The compression of batches; lz4 is for the format "batch" alone.
+    compression: str = attrs.field(default="none", validator=one_of("none", "gzip", "snappy", "lz4", "zstd"))
     #: A batch of one partition leaves when it holds this many messages ...
     batch_messages: int = attrs.field(default=10_000, validator=whole(1, 1 << 30))
     #: ... or this many bytes; a set that is larger is split.
     batch_bytes: int = attrs.field(default=defaults.BATCH_BYTES, validator=whole(1, LARGEST_REQUEST, "bytes"))
     #: ... or when its first message has waited this many seconds.
     linger: float = attrs.field(default=0.0, validator=seconds(0.0, DAY))
-    #: Bytes of messages held, waiting or in flight, before ``send`` waits. Each set counts 900 bytes more, for the
-    #: records about it.
+    #: Bytes of messages held, waiting or in flight, before ``send`` waits. Each set counts 900 bytes more, and
+    #: each message 48, for the objects about them.
     buffer_bytes: int = attrs.field(default=32 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
     #: Sends that may wait for room before ``send`` fails with ProducerBufferFull.
     max_waiting: int = attrs.field(default=10_000, validator=whole(0, 1 << 30))
@@ -62,6 +65,10 @@ class ProducerSettings:
     #: When the broker refuses a message as too large: "fail" fails all that travels with it; "skip" leaves it out,
     #: delivers the rest in order, and counts it in ``Sent.skipped``. (acks=0 has no answers.)
     on_too_large: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
+
+    def __attrs_post_init__(self) -> None:
+        if self.compression == "lz4" and self.format == "plain":
+            raise ConfigurationError("compression = 'lz4' is not allowed with format = 'plain'; allowed is 'batch'")
 
 
 @attrs.frozen(kw_only=True)

@@ -36,7 +36,7 @@ def parse_endpoints(brokers: str) -> tuple[BrokerEndpoint, ...]:
 
     They must agree in TLS, since discovered brokers are connected to in the same way.
     """
-    found = tuple(map(_endpoint, separate(brokers)))
+    found = tuple(map(parse_endpoint, separate(brokers)))
     if len({each.tls for each in found}) > 1:
         raise ConfigurationError(
             f"brokers = {brokers!r} is not allowed: all are reached with the same TLS files, or all without TLS"
@@ -44,7 +44,8 @@ def parse_endpoints(brokers: str) -> tuple[BrokerEndpoint, ...]:
     return found
 
 
-def _endpoint(item: str) -> BrokerEndpoint:
+def parse_endpoint(item: str) -> BrokerEndpoint:
+    """Read one endpoint. Raises ConfigurationError naming it when it is invalid."""
     try:
         return BrokerEndpoint(parse_address(item))
     except ValueError:

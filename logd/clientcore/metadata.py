@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from attrs import define, field, frozen
 
 from logd.clientcore.partition_numbers import in_words, is_among
+from logd.config.log import ANY_FORMAT
 from logd.errors import PartitionOffline, UnknownTopic, WireError, WrongPartition, error_for_code
 from logd.protocol.requests.metadata import MetadataResponse, TopicMetadata
 
@@ -28,6 +29,8 @@ class TopicView:
     read_at: float
     #: The broker of each partition that is offline there: it does not lead, but knows the reason.
     offline: dict[int, int] = field(factory=dict)
+    #: The setting message.format; "any" also from brokers that do not know it.
+    message_format: str = ANY_FORMAT
     #: The partitions that have a leader, ascending.
     available: tuple[int, ...] = field(init=False)
 
@@ -110,6 +113,7 @@ class ClusterView(Generic[A]):
                 for p in topic.partitions
                 if p.error == PartitionOffline.code and p.leader in self._addresses
             },
+            message_format=topic.message_format,
         )
 
 

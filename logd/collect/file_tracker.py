@@ -7,10 +7,9 @@ One look has these steps:
    truncated (copytruncate) or overwritten, or its inode was given to another file.
 3. Look for rotated files beside names that have changed (``rotated``). A compressed file is matched with the source
    that it was made from; one made from a file that was never read is a loss.
-4. A broken or missing source moves to a file beside it that fits its mark: the copy made by copytruncate, a file
-   rewritten with the same content, or a restored file. A broken source without such a file is given up.
-5. All other files are new, except copies of a source that is still whole, which hold nothing new. The files of one
-   name are ordered, the oldest first.
+4. A broken or missing source moves to a file beside it that fits its mark: the copy made by copytruncate, a rewritten
+   or a restored file. A broken source without such a file is given up.
+5. All other files are new, except copies of a whole source. The files of one name are ordered, the oldest first.
 """
 
 from __future__ import annotations
@@ -21,12 +20,13 @@ from os.path import dirname
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, OpenFile, Seen
 from logd.collect.read_mark import HEAD_BYTES, beginning, fits, line_start, mark_at
-from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_that_fits, is_copy
+from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_that_fits, followed_copy, is_copy
 from logd.collect.rotation.losses import Losses
 from logd.collect.rotation.names import Stems, is_compressed, may_become, related, stem
 from logd.collect.rotation.siblings import RotatedFiles, Sibling
 from logd.collect.source import SourceFile
 from logd.collect.state import State
+from logd.plurals import counted
 
 #: Bytes in which the beginning of a line is searched for.
 LOOK_BACK_BYTES = 1 << 20
@@ -58,9 +58,7 @@ class FileTracker:
         self._told: dict[SourceFile, str] = {}
         self._rotated = RotatedFiles(files, patterns, excluded, restored)
         self._losses = Losses(files, self._rotated, report)
-        self._first = True
-        #: Names that changed in this look.
-        self._stirred: set[str] = set()
+        self._first, self._stirred = True, set[str]()  # the first look; names that changed in this look
         for source in restored.sources if restored is not None else ():
             self.add(source)
 
@@ -190,7 +188,7 @@ class FileTracker:
             self._stirred.add(source.name)
         elif path != seen.path:
             left = max(0, seen.size - source.mark.position)
-            self._report(f"{path} is now {seen.path}" + (f", {left} bytes are left to read" if left else ""))
+            self._report(f"{path} is now {seen.path}" + (f", {counted(left, 'byte')} left to read" if left else ""))
             self.changed = True
             self._stirred.add(source.name)
 
@@ -201,7 +199,7 @@ class FileTracker:
                 source.verified = fits(file, source.known)
                 source.broken = not source.verified
                 if source.verified:
-                    source.sound_size = source.size
+                    source.sound_size = min(source.size, file.seen().size)  # less if it was emptied since it was listed
                     self._bear(source, file)
         except OSError as error:
             self.trouble(source, error)
@@ -260,8 +258,8 @@ class FileTracker:
         """Return True if a source may have lost unseen lines: it was replaced or renamed while no collector ran."""
         if not self._first or self.by_name[source.name][-1] is not source:
             return False
-        names = (source.name,)
-        return source.broken or any(self._rotated.name_of(seen.path, names) in names for seen in found.values())
+        name = source.name
+        return source.broken or any(self._rotated.name_of(seen.path, (name,)) == name for seen in found.values())
 
     def _move(self, source: SourceFile, found: dict[Identity, Seen], packed: str) -> None:
         """Continue a source in its copy, if there is one; else give it up if it cannot be read any more."""
@@ -280,7 +278,7 @@ class FileTracker:
             copy = None
         if copy is not None:
             left = copy.size - source.mark.position
-            self._report(f"{source.path} was {what}; {copy.path} is its copy, {left} bytes are left to read")
+            self._report(f"{source.path} was {what}; {copy.path} is its copy, {counted(left, 'byte')} left to read")
             self._descriptors.close(source)
             self._detach(source)
             source.copies.pop(copy.identity, None)
@@ -290,6 +288,9 @@ class FileTracker:
             source.broken, source.verified, source.missed, source.stuck_at = False, True, 0, -1
             self.sources[source.identity] = source
             self.changed = True
+        elif source.broken and (heir := followed_copy(self._descriptors, source, self.sources.values())):
+            self._report(f"{source.path} was truncated; {heir.path} is its copy, and is read on its own")
+            self.forget(source)
         elif source.broken or source.file is None:
             source.copies.update(cut_short(self._files, source.known, candidates) if source.broken else {})
             self.give_up(source, not packed and self._is_doubtful(source, found), packed)
@@ -317,9 +318,9 @@ class FileTracker:
         read = f"{gone}: it was read up to byte {position}"
         if lost:
             if source.broken:
-                self._losses.add(f"{read}; at least {lost} bytes after that are lost", lost)
+                self._losses.add(f"{read}; lost after that: at least {counted(lost, 'byte')}", lost)
             else:
-                self._losses.add(f"{read}; at least {lost} bytes are lost", lost)
+                self._losses.add(f"{read}; lost: at least {counted(lost, 'byte')}", lost)
         elif doubtful:
             self._losses.add(f"{read}; any later lines, written while no collector ran, are lost")
         elif source.broken and not packed and source.sound_size:

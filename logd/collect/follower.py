@@ -14,6 +14,7 @@ from logd.collect.files import Files
 from logd.collect.read_mark import line_start, mark_at, moved, read_on
 from logd.collect.source import Piece, SourceFile
 from logd.collect.state import State
+from logd.plurals import counted
 
 #: Bytes read at a time (more if a line may be longer): large enough to make the cost of a call negligible.
 CHUNK_BYTES = 256 << 10
@@ -87,8 +88,8 @@ class Follower:
         self._from_end = settings.from_end
         self._next_look: float | None = None
         self._look_now = True
-        #: Names that may have something to read, in the order of their turns.
-        self._turns: deque[str] = deque()
+        #: Names that may have something to read, in the order in which they are read next.
+        self._to_read: deque[str] = deque()
         #: Bytes of over-long lines that were skipped.
         self.skipped = 0
         #: True when a FILE has matched nothing in a look.
@@ -115,7 +116,7 @@ class Follower:
             source = self._next()
             if source is None:
                 break
-            self._turns.rotate(-1)
+            self._to_read.rotate(-1)
             piece = self._read(source)
             if piece is not None:
                 harvest.pieces.append(piece)
@@ -152,10 +153,10 @@ class Follower:
                 source.flush = True
             if source.ready and source.file is None and self._descriptors.has_room:
                 self._open(source)  # even if it is not read now: an open file stays readable without a name
-        waiting = set(self._turns)
+        waiting = set(self._to_read)
         for name, sources in self.tracker.by_name.items():
             if name not in waiting and any(source.ready for source in sources):
-                self._turns.append(name)
+                self._to_read.append(name)
 
     def _open(self, source: SourceFile) -> None:
         try:
@@ -174,13 +175,13 @@ class Follower:
             self.tracker.trouble(source, error)
 
     def _next(self) -> SourceFile | None:
-        """Return the source whose turn it is. Of one name the oldest is read to its end before its successor."""
-        turns = self._turns
-        while turns:
-            for source in self.tracker.by_name.get(turns[0], ()):
+        """Return the source to read next. Of one name the oldest is read to its end before its successor."""
+        names = self._to_read
+        while names:
+            for source in self.tracker.by_name.get(names[0], ()):
                 if source.ready:
                     return source
-            turns.popleft()
+            names.popleft()
         return None
 
     @property
@@ -230,6 +231,6 @@ class Follower:
         source.skipping = more
         source.skipped += count
         if source.skipped and not more:
-            self._notices.append(f"{source.path}: over-long lines were skipped, {source.skipped} bytes")
+            self._notices.append(f"{source.path}: over-long lines were skipped, {counted(source.skipped, 'byte')}")
             self.skipped += source.skipped
             source.skipped = 0

@@ -163,7 +163,7 @@ class BrokerSettings:
         "flush.together",
         Switch(),
         True,
-        "Whether many partitions that wait for the disk may share one sync of its whole file system (syncfs), where "
+        "Let many partitions that wait for the disk share one sync of its whole file system (syncfs), where "
         "that is safe (ext4 and xfs on Linux 5.17 and later) and measured to be faster. It also writes the data of "
         "other programs on that file system.",
     )
@@ -179,13 +179,13 @@ class BrokerSettings:
         "administration.requests",
         Switch(),
         True,
-        "Whether DeleteTopic and Repair requests are accepted. Every client that can connect may send them.",
+        "Accept DeleteTopic and Repair requests. Every client that can connect may send them.",
     )
     legacy_refused_close: bool = setting(
         "legacy.refused.close",
         Switch(),
         False,
-        "Whether a refused produce of Kafka 0.7 closes its connection, as Kafka 0.7.2 did: such a request has no "
+        "Close the connection of a refused produce of Kafka 0.7, as Kafka 0.7.2 did: such a request has no "
         "answer, so its producer can get no other sign. Messages sent after the refused set are lost.",
     )
     topics_partitions: int = setting(

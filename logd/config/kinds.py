@@ -107,6 +107,20 @@ class Text:
 
 
 @frozen
+class OneOf(Text):
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        return " or ".join(self.words)
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and value in self.words
+
+
+@frozen
 class Folder(Text):
     """The path of a directory."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import attrs
 
-from logd.config.kinds import Whole
+from logd.config.kinds import OneOf, Whole
 from logd.config.names import unknown
 from logd.config.setting import setting, settings_of
 
@@ -17,6 +18,9 @@ LONGEST_AGE_MS = 100 * 365 * DAY_MS
 LARGEST_BYTES = 1 << 50
 #: The most bytes of a batch, its length prefix and pad included, unless set: Kafka's default of max.message.bytes.
 DEFAULT_BATCH_BYTES = 1_048_588
+#: The values of message.format: any message, or only what clients of Kafka 0.7 can read.
+ANY_FORMAT = "any"
+LEGACY_FORMAT = "0.7"
 
 
 @attrs.frozen(kw_only=True)
@@ -81,15 +85,37 @@ class LogSettings:
         "A larger batch of messages under one checksum is refused. Kafka's max.message.bytes.",
     )
 
+    message_format: str = setting(
+        "message.format",
+        OneOf((ANY_FORMAT, LEGACY_FORMAT)),
+        ANY_FORMAT,
+        "With 0.7 only messages that clients of Kafka 0.7 can read are taken: no keys, times and headers, no batches, "
+        "no zstd. Topics that a produce of 0.7 creates have 0.7.",
+    )
+
+    @staticmethod
+    def parse(texts: Mapping[str, str]) -> dict[str, int | str]:
+        """Return the values of settings given as text. Raises ConfigurationError for a bad name or value."""
+        LogSettings.check_names(texts)
+        rows = {row.name: row for row in settings_of(LogSettings)}
+        values: dict[str, Any] = {name: rows[name].parse(text) for name, text in texts.items()}
+        return values
+
+    @staticmethod
+    def check_names(names: Iterable[str]) -> None:
+        """Raise ConfigurationError for a name that is no setting of a log."""
+        known = [row.name for row in settings_of(LogSettings)]
+        for name in names:
+            if name not in known:
+                raise unknown(name, known)
+
     @property
-    def entry_limits(self) -> tuple[int, int]:
-        """The most bytes of a message, and of a batch."""
-        return self.message_bytes, self.batch_bytes
+    def entry_limits(self) -> tuple[int, int, bool]:
+        """The most bytes of a message, and of a batch, and whether only messages of 0.7 are taken; see check_set."""
+        return self.message_bytes, self.batch_bytes, self.message_format == LEGACY_FORMAT
 
     def overridden(self, overrides: Mapping[str, object]) -> LogSettings:
         """Return a copy with settings replaced, by dotted names. Raises ConfigurationError for a bad name or value."""
+        LogSettings.check_names(overrides)
         rows = {row.name: row for row in settings_of(LogSettings)}
-        for name in overrides:
-            if name not in rows:
-                raise unknown(name, rows)
         return attrs.evolve(self, **{rows[name].field_name: value for name, value in overrides.items()})  # type: ignore[arg-type]  # the fields' validators check them

@@ -16,7 +16,7 @@ class ZooKeeperSecurity:
     """Security of connections to the tree, for brokers, commands and consumers. Raises ConfigurationError."""
 
     zookeeper_tls_enabled: bool = setting(
-        "zookeeper.tls.enabled", Switch(), False, "Whether the servers of the coordination tree are reached over TLS."
+        "zookeeper.tls.enabled", Switch(), False, "Connect to the servers of the coordination tree over TLS."
     )
     zookeeper_tls_authorities: str | None = setting(
         "zookeeper.tls.authorities",
@@ -34,7 +34,7 @@ class ZooKeeperSecurity:
         "zookeeper.tls.hostname",
         Switch(),
         True,
-        "Whether a server's certificate has to name the host in `zookeeper.hosts`.",
+        "Require that a server's certificate names the host in `zookeeper.hosts`.",
     )
     zookeeper_digest_credentials: str | None = setting(
         "zookeeper.digest.credentials",

@@ -19,6 +19,7 @@ raises ValueError.
 from __future__ import annotations
 
 BROKER_IDS = "/brokers/ids"
+CLUSTER = "/cluster"
 BROKER_TOPICS = "/brokers/topics"
 DELETED_TOPICS = "/brokers/deleted"
 STORED = "/brokers/stored"

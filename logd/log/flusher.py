@@ -14,7 +14,7 @@ from logd.interfaces import Clock, IThreads, Timer
 from logd.log.flush_task import FlushTask, GroupTask
 from logd.log.group_sync import MOST_GROUP, GroupSyncs
 
-#: A partition that has waited this many seconds for a thread gets every second turn, even while others are due.
+#: A partition that has waited this many seconds for a thread gets every second free thread, even while others are due.
 OVERDUE_SECONDS = 1.0
 
 
@@ -58,7 +58,7 @@ class FlushState:
 
 
 class Flushable(Protocol):
-    """The part of a partition log that the flusher needs. Owner thread only."""
+    """The part of PartitionLog that the flusher needs; tests flush stand-ins. Owner thread only."""
 
     flush_state: FlushState
 
@@ -85,7 +85,7 @@ class Flusher:
     bytes and when the broker stops.
 
     While fewer than ``workers`` syncs are under way, a ready partition is flushed at once. Otherwise ready partitions
-    wait: those that are due (an acknowledgement waits) take turns with those that have waited longer than
+    wait: those that are due (an acknowledgement waits) alternate with those that have waited longer than
     OVERDUE_SECONDS; then come the rest, oldest first. So neither kind starves the other, and appends that arrive during
     a sync share the next one. Where many wait, one thread syncs them together, if ``groups`` allows that. Owner thread
     only.

@@ -13,7 +13,7 @@ _TRIES = 16
 
 
 class Closable(Protocol):
-    """The part of a partition log that OpenWriters needs."""
+    """The part of PartitionLog that OpenWriters needs; tests open stand-ins."""
 
     def close_idle(self) -> bool:
         """Close the last segment's file unless some of it waits for the disk; return whether it was closed."""

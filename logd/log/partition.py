@@ -47,7 +47,7 @@ class PartitionLog:
     partition: int
     folder: str
     settings: LogSettings
-    _around: PartitionContext
+    _context: PartitionContext
     segment_list: SegmentList
     _writer: SegmentWriter
     #: The first position of the log, and the position of the next append.
@@ -82,8 +82,8 @@ class PartitionLog:
         self._move_visible_end()
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
         self._waiters = VisibilityWaiters(self._listener_raised)
-        self._seconds = self._around.clock.seconds
-        self._wall = self._around.wall
+        self._seconds = self._context.clock.seconds
+        self._wall = self._context.wall
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
 
@@ -107,7 +107,7 @@ class PartitionLog:
         self.settings = settings
         self._writer.configure(settings)
         self.flush_state.limit(settings.flush_messages, settings.flush_ms)
-        self._around.flusher.limits_changed(self)
+        self._context.flusher.limits_changed(self)
 
     def append(self, sets: Sequence[bytes], messages: int, newest_timestamp: int) -> int:
         """Append message sets as one gathered write; return the id of the first message.
@@ -129,7 +129,7 @@ class PartitionLog:
         except OSError as error:
             raise self._append_error(error) from error
         self.end = first + count
-        self._around.flusher.appended(self, count, messages)
+        self._context.flusher.appended(self, count, messages)
         return first
 
     def read(self, position: int, max_bytes: int) -> FileRange | None:
@@ -161,10 +161,10 @@ class PartitionLog:
                 base = self.segment_list.starts[number]
                 limit = min(self.segment_list.starts[number + 1], visible_end)
                 path = join(self.folder, segment_name(base))
-                shared = self._around.open_files.acquire(path, limit - base)
+                shared = self._context.open_files.acquire(path, limit - base)
         except OSError as error:
             if error.errno not in PASSING and self._unreadable.note(base, str(error), self._seconds()):
-                self._around.report("a segment of {folder} cannot be opened: {error}", folder=self.folder, error=error)
+                self._context.report("a segment of {folder} cannot be opened: {error}", folder=self.folder, error=error)
             raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
         return FileRange(shared, position - base, min(limit - position, max_bytes), self, base)
 
@@ -172,11 +172,11 @@ class PartitionLog:
         """Record that a read at ``position`` failed: for a while ``read`` stops short of that position."""
         if self._unreadable.note(position, str(error), self._seconds()):
             text = "{folder} cannot be read at position {position}: {error}"
-            self._around.report(text, folder=self.folder, position=position, error=error)
+            self._context.report(text, folder=self.folder, position=position, error=error)
 
     def forget_file(self, start: int) -> None:
         """Reopen the closed segment that begins at ``start`` for the next reader, because its file was replaced."""
-        self._around.open_files.forget(join(self.folder, segment_name(start)))
+        self._context.open_files.forget(join(self.folder, segment_name(start)))
         self._unreadable.clear()
         self.loss = ""
 
@@ -188,7 +188,7 @@ class PartitionLog:
     def note_loss(self, text: str) -> None:
         """Record and report the files that were found to be missing or short; an empty ``text`` means none."""
         if text and text != self.loss:
-            self._around.report("{folder} has lost what was flushed: {text}", folder=self.folder, text=text)
+            self._context.report("{folder} has lost what was flushed: {text}", folder=self.folder, text=text)
         self.loss = text
 
     def closed_segment_end(self, position: int) -> float:
@@ -206,7 +206,7 @@ class PartitionLog:
         if self.offline is not None:
             raise self._offline_error()
         # The end was read first: segments and index seen after it cover it.
-        files, index = self._around.files, self._writer.index
+        files, index = self._context.files, self._writer.index
         return lookup.Snapshot(files, self.folder, self.start, end, self.segment_list, index, self.settings.index_bytes)
 
     def find_boundary(self, position: int) -> int:
@@ -250,8 +250,8 @@ class PartitionLog:
         if self.offline is None:
             self.offline = error
             if reported:
-                self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
-            self._around.flusher.forget(self)
+                self._context.report("{folder} goes offline: {error}", folder=self.folder, error=error)
+            self._context.flusher.forget(self)
             self._waiters.fail(self._offline_error())
 
     def stay_offline(self, error: BaseException) -> None:
@@ -268,7 +268,7 @@ class PartitionLog:
         """See Flushable."""
         writer = self._writer
         last = writer.shared if self.end > max(writer.segment.start, self.flushed_end) else None
-        return self._unsynced.begin(self._around.files, last, self.end, self.folder)
+        return self._unsynced.begin(self._context.files, last, self.end, self.folder)
 
     def end_sync(self, sync: FlushTask, error: BaseException | None) -> None:
         """See Flushable. After an error the kernel may have dropped the bytes, so that file is never synced again."""
@@ -281,7 +281,7 @@ class PartitionLog:
                 self.flushed_end = sync.end
                 self.refused_full = None
                 self._move_visible_end()
-                self._around.flushed(self)
+                self._context.flushed(self)
         self._unsynced.over()
 
     @property
@@ -307,7 +307,7 @@ class PartitionLog:
             try:
                 self._roll(now)
             except LogdError as error:  # on a full disk the older segments are expired all the same
-                self._around.report("cannot begin a new segment in {folder}: {error}", folder=self.folder, error=error)
+                self._context.report("cannot begin a new segment in {folder}: {error}", folder=self.folder, error=error)
         count = count_expired(self.segment_list, self.visible_end, now, self.settings)
         if count:
             expired = self.segment_list.starts[:count]
@@ -315,7 +315,7 @@ class PartitionLog:
             self.start = self.segment_list.starts[0]
             self._expired.extend(expired)
             for start in expired:
-                self._around.open_files.forget(join(self.folder, segment_name(start)))
+                self._context.open_files.forget(join(self.folder, segment_name(start)))
         return count
 
     def begin_upkeep(self) -> tuple[Checkpoint, list[int]] | None:
@@ -344,13 +344,13 @@ class PartitionLog:
         if idle:
             self._writer.close()
         else:
-            self._around.flusher.gather_no_more(self)  # else thousands of files could stay open for a long flush.ms
+            self._context.flusher.gather_no_more(self)  # else thousands of files could stay open for a long flush.ms
         return idle
 
     def close(self) -> None:
         """Release all files."""
         self._writer.close()
-        self._around.open_writers.closed(self)
+        self._context.open_writers.closed(self)
         self._unsynced.close()
 
     def _move_visible_end(self) -> None:
@@ -361,7 +361,7 @@ class PartitionLog:
     def _roll(self, now: float) -> SegmentWriter:
         old = self._writer
         try:
-            new = create_segment(self._around.files, self.folder, self.end, now)
+            new = create_segment(self._context.files, self.folder, self.end, now)
         except OSError as error:
             raise self._append_error(error) from error
         new.configure(self.settings)
@@ -373,7 +373,7 @@ class PartitionLog:
         self.names_are_new([self.folder])
         self.segment_list = self.segment_list.with_last(new.segment)
         self._writer = new
-        self._around.flusher.gather_no_more(self)  # a closed segment stays open until it is synced
+        self._context.flusher.gather_no_more(self)  # a closed segment stays open until it is synced
         return new
 
     def _append_error(self, error: OSError) -> StorageFull | PartitionOffline | UnknownError:
@@ -389,12 +389,12 @@ class PartitionLog:
         return refusal
 
     def _writer_made(self, writer: SegmentWriter) -> None:
-        writer.opened = lambda: self._around.open_writers.opened(self)
+        writer.opened = lambda: self._context.open_writers.opened(self)
         if writer.shared is not None:
             writer.opened()
 
     def _listener_raised(self, text: str) -> None:
-        self._around.report("a listener of {folder} failed: {traceback}", folder=self.folder, traceback=text)
+        self._context.report("a listener of {folder} failed: {traceback}", folder=self.folder, traceback=text)
 
     def _offline_error(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")

@@ -174,7 +174,7 @@ def _read_small(piece: IFileRange) -> bytes | None:
     if piece.count > SMALL_RANGE_BYTES:
         return None
     try:
-        data: bytes | None = piece.file.read_cached(piece.position, piece.count)
+        data: bytes | None = piece.file.read_cached(piece.file_position, piece.count)
     except OSError:
         return None  # the transfer tries again and reports the error
     return data if data is not None and len(data) == piece.count else None

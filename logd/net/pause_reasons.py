@@ -16,6 +16,8 @@ class PauseReason(Enum):
     TOPIC = "topic"
     #: A large message set is being checked.
     CHECK = "check"
+    #: The first batch waits for the format of the data directory.
+    FORMAT = "format"
     #: A log of a request may not grow yet.
     GROWTH = "growth"
     #: The broker has too many unflushed bytes.

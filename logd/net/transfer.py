@@ -69,13 +69,13 @@ class SendfileSender:
 
 @define(eq=False)
 class _Transfer:
-    """The part that both kinds of transfer share: the position, the reads of cold pages, and the end."""
+    """The part that both kinds of transfer share: the file position, the reads of cold pages, and the end."""
 
     _range: IFileRange
     _consumer: Any
     _threads: IThreads
     done: Deferred[None] = field(factory=Deferred, init=False)
-    _position: int = field(init=False)
+    _file_position: int = field(init=False)
     _left: int = field(init=False)
     _file: IFile = field(init=False)
     _warming: bool = field(default=False, init=False)
@@ -84,7 +84,7 @@ class _Transfer:
     _error: Exception | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._position = self._range.position
+        self._file_position = self._range.file_position
         self._left = self._range.count
         self._file = self._range.file
 
@@ -107,20 +107,20 @@ class _Transfer:
         else:
             self.done.errback(self._error)
 
-    def _unreadable(self, position: int, error: BaseException) -> None:
+    def _unreadable(self, file_position: int, error: BaseException) -> None:
         """Fail the transfer after a failed read, and have later fetches stop short of the unreadable bytes."""
         if isinstance(error, OSError):
-            self._range.unreadable(position, error)
-        self._finish(TransferFailed(f"cannot read {self._file.path} at byte {position}: {error}"))
+            self._range.unreadable(file_position, error)
+        self._finish(TransferFailed(f"cannot read {self._file.path} at byte {file_position}: {error}"))
 
     def _too_short(self) -> TransferFailed:
-        text = f"{self._file.path} is shorter than promised: nothing at byte {self._position}"
-        self._range.unreadable(self._position, OSError(errno.EIO, text))
+        text = f"{self._file.path} is shorter than promised: nothing at byte {self._file_position}"
+        self._range.unreadable(self._file_position, OSError(errno.EIO, text))
         return TransferFailed(text)
 
     def _warm(self, then: Callable[[], None]) -> None:
         """Read the next turn's bytes on another thread, only to have them in the page cache; then call ``then``."""
-        file, at, end = self._file, self._position, self._position + min(self._left, TURN_BYTES)
+        file, at, end = self._file, self._file_position, self._file_position + min(self._left, TURN_BYTES)
 
         def read() -> None:
             nonlocal at
@@ -162,7 +162,7 @@ class _BySendfile(_Transfer):
             self._finish(PeerLeft("the connection was lost"))
         except OSError as error:
             if error.errno == errno.EIO:  # this errno comes from disks, not from sockets
-                self._unreadable(self._position, error)
+                self._unreadable(self._file_position, error)
             else:
                 self._finish(TransferFailed(f"cannot send {self._file.path}: {error}"))
         except TransferFailed as error:
@@ -173,17 +173,17 @@ class _BySendfile(_Transfer):
         turn = TURN_BYTES
         while self._left and turn > 0:
             wanted = min(self._left, PIECE_BYTES)
-            if self._position >= self._warmed_to and not file.is_cached(self._position, wanted):
-                self._warmed_to = self._position + min(self._left, TURN_BYTES)
+            if self._file_position >= self._warmed_to and not file.is_cached(self._file_position, wanted):
+                self._warmed_to = self._file_position + min(self._left, TURN_BYTES)
                 self._warm(self._consumer.startWriting)
                 return
             try:
-                sent = os.sendfile(socket, file.fileno(), self._position, wanted)
+                sent = os.sendfile(socket, file.fileno(), self._file_position, wanted)
             except (BlockingIOError, InterruptedError):
                 break
             if sent == 0:
                 raise self._too_short()
-            self._position += sent
+            self._file_position += sent
             self._left -= sent
             turn -= sent
             if sent < wanted:
@@ -206,9 +206,9 @@ class _ByWriting(_Transfer):
         self._paused = False
         while not (self._paused or self._over or self._warming):
             try:
-                data = self._file.read_cached(self._position, min(self._left, PIECE_BYTES))
+                data = self._file.read_cached(self._file_position, min(self._left, PIECE_BYTES))
             except OSError as error:
-                self._unreadable(self._position, error)
+                self._unreadable(self._file_position, error)
                 return
             if data is None:
                 self._warm(self._write_warmed)
@@ -217,9 +217,9 @@ class _ByWriting(_Transfer):
 
     def _write_warmed(self) -> None:
         try:
-            data = self._file.read_at(self._position, min(self._left, PIECE_BYTES))
+            data = self._file.read_at(self._file_position, min(self._left, PIECE_BYTES))
         except OSError as error:
-            self._unreadable(self._position, error)
+            self._unreadable(self._file_position, error)
             return
         self._write(data)
         if not self._paused:
@@ -229,7 +229,7 @@ class _ByWriting(_Transfer):
         if not data:
             self._finish(self._too_short())
             return
-        self._position += len(data)
+        self._file_position += len(data)
         self._left -= len(data)
         self._consumer.write(data)
         if not self._left:

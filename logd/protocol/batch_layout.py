@@ -40,6 +40,8 @@ _KAFKA_MAGIC = 2
 BATCH_CODEC_MASK = 7
 #: Producer id, producer epoch and base sequence of a batch of no idempotent producer.
 NO_PRODUCER = (-1, -1, -1)
+#: The leader epoch of a batch before there is replication.
+NO_LEADER_EPOCH = -1
 #: Of the attributes of a batch: each message has the time of appending, which is max_time.
 APPEND_TIME = 0x08
 
@@ -141,3 +143,15 @@ def with_leader_epoch(batch: bytes, leader_epoch: int) -> bytes:
     """Return a sound batch with another leader epoch: the bytes 5 to 7 and 12 to 15 change, nothing else."""
     length, _, inner, _, _, crc, *_ = BATCH_HEAD.unpack_from(batch)
     return _pack_batch_start(length, inner, leader_epoch, crc) + batch[BATCH_FIELDS_AT:]
+
+
+def set_with_leader_epoch(message_set: bytes, leader_epoch: int) -> bytes:
+    """Return a checked set with another leader epoch in each of its batches; its other entries stay as they are."""
+    pieces = []
+    at = 0
+    while at < len(message_set):
+        stop = at + _LENGTH_BYTES + int(_INNER_LENGTH.unpack_from(message_set, at)[0])
+        entry = message_set[at:stop]
+        pieces.append(with_leader_epoch(entry, leader_epoch) if entry[_MAGIC_AT] == BATCH else entry)
+        at = stop
+    return b"".join(pieces)

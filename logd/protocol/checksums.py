@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from typing import Protocol, cast
-from zlib import crc32
+from zlib import crc32 as _crc32_of_zlib
 
 from google_crc32c import extend
 
+from logd.protocol.implementation import compiled
 from logd.protocol.optional_packages import needing
 
 __all__ = [
@@ -35,9 +36,14 @@ class Checksum(Protocol):
     def __call__(self, data: bytes | memoryview, crc: int = 0, /) -> int: ...
 
 
-def crc32c(data: bytes | memoryview, crc: int = 0, /) -> int:
+def _crc32c_of_google(data: bytes | memoryview, crc: int = 0, /) -> int:
     """Return the CRC-32C, by the processor's own instruction where it has one."""
     return int(extend(crc, data if type(data) is bytes else bytes(data)))  # it takes bytes alone
+
+
+#: The compiled ones are by the processor's instructions, which many builds of zlib do not use.
+crc32: Checksum = _crc32_of_zlib if compiled is None else compiled.crc32
+crc32c: Checksum = _crc32c_of_google if compiled is None else compiled.crc32c
 
 
 def independent_crc32(data: bytes | memoryview, crc: int = 0, /) -> int:

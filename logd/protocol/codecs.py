@@ -22,7 +22,7 @@ BATCH_CODEC_NAMES = {number: name for name, number in BATCH_CODEC_NUMBERS.items(
 
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEAD = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
-_XERIAL_BLOCK_BYTES = 32 * 1024  # what SnappyOutputStream writes
+_XERIAL_BLOCK_BYTES = 32 * 1024  # as SnappyOutputStream writes
 _GZIP_MAGIC = b"\x1f\x8b\x08"  # the last byte is deflate, the only method that there is
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # behind a byte from 50 to 5f

@@ -13,7 +13,12 @@ DECODED_BYTES = 1 << 20
 
 
 def check_in_slices(
-    data: bytes, max_message_bytes: int, max_batch_bytes: int, most_entries: int, most_bytes: int
+    data: bytes,
+    max_message_bytes: int,
+    max_batch_bytes: int,
+    most_entries: int,
+    most_bytes: int,
+    legacy: bool = False,
 ) -> Iterator[loops.Checked]:
     """Check a set as ``check_set`` does, and yield its result for each slice.
 
@@ -23,7 +28,7 @@ def check_in_slices(
     while True:
         stop = loops.slice_end(data, at, most_entries, most_bytes)
         try:
-            yield loops.check_set(data[at:stop], max_message_bytes, max_batch_bytes)
+            yield loops.check_set(data[at:stop], max_message_bytes, max_batch_bytes, legacy)
         except (InvalidMessage, MessageTooLarge) as error:
             if at:
                 raise type(error)(f"behind byte {at}: {error}") from None

@@ -16,12 +16,12 @@ from logd.clientcore.answers import is_final
 from logd.clientcore.endpoints import HostPort, parse_endpoints
 from logd.clientcore.metadata import ClusterView, TopicView, described
 from logd.clientcore.retry_budget import RetryBudget
-from logd.errors import BrokerUnavailable, UnknownTopic, WireError, WrongPartition, error_for_code
+from logd.errors import BrokerUnavailable, UnknownTopic, UnsupportedVersion, WireError, WrongPartition, error_for_code
+from logd.net.tls import tls_context
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
-from logd.protocol.requests.metadata import Metadata, MetadataResponse
+from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataV1
 from logd.protocol.requests.requests import NativeRequest
 from logd.spark.blocking.connection import BlockingConnection, Dial, dial, dial_tls
-from logd.spark.blocking.tls import tls_context
 
 T = TypeVar("T")
 
@@ -116,7 +116,12 @@ class BlockingCluster:
 
     def metadata(self, topics: Sequence[str] | None, create: bool = False) -> MetadataResponse:
         """Return metadata of topics (None for all) from any broker. Raises as ``ask_any``."""
-        response: MetadataResponse = self.ask_any(Metadata(None if topics is None else tuple(topics), create))
+        names = None if topics is None else tuple(topics)
+        response: MetadataResponse
+        try:
+            response = self.ask_any(MetadataV1(names, create))
+        except UnsupportedVersion:  # a broker of an earlier release
+            response = self.ask_any(Metadata(names, create))
         self._view.read(response, self.clock())
         for topic in response.topics:
             if topic.error:

@@ -54,7 +54,7 @@ class ReadSettings:
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: Further fetches of an entry that is damaged.
     corrupt_retries: int = defaults.CORRUPT_RETRIES
-    #: True: raise DataLost when messages are lost. False: log a warning and go on with the remaining messages.
+    #: True: raise DataLost when messages are lost. False: log a warning and continue with the remaining messages.
     fail_on_data_loss: bool = True
 
 
@@ -165,8 +165,8 @@ class RangeReader:
             self.report.messages += len(rows)
             yield rows
 
-    def _fetch(self, offset: int, exact: bool, least: int) -> FetchedPart | None:
-        """Return the log's bytes from ``offset`` on; None when they are lost and reading may go on after them.
+    def _fetch(self, position: int, exact: bool, least: int) -> FetchedPart | None:
+        """Return the log's bytes from ``position`` on; None when they are lost and reading may continue after them.
 
         ``least`` is the number of bytes that complete an entry.
         """
@@ -174,9 +174,9 @@ class RangeReader:
             try:
                 if not self._checked and not self._is_same_topic():
                     return None
-                piece = self._ask(offset, exact, least)
+                piece = self._ask(position, exact, least)
                 if piece.error == OffsetOutOfRange.code:
-                    self._lost(piece, offset)
+                    self._lost(piece, position)
                     return None
                 if piece.error:
                     raise error_for_code(piece.error, f"{self.range}: {error_for_code(piece.error)}")
@@ -195,18 +195,18 @@ class RangeReader:
                     self._attempts.reset()
                     return piece
                 # The planned bytes were visible, so this broker has just restarted.
-                self._failed(BrokerUnavailable(f"{self.range}: no answer has bytes from {offset} on"))
+                self._failed(BrokerUnavailable(f"{self.range}: no answer has bytes from {position} on"))
                 if piece.visible_end < self.range.end:
                     _log.warning("%s: the log is visible up to %d now", self.range, piece.visible_end)
 
-    def _ask(self, offset: int, exact: bool, least: int) -> FetchedPart:
+    def _ask(self, position: int, exact: bool, least: int) -> FetchedPart:
         """Fetch a piece, and request the next one at once, so that it arrives while this one is decoded."""
-        if self._ahead is not None and exact and self._ahead[1].parts[0].offset == offset:
+        if self._ahead is not None and exact and self._ahead[1].parts[0].offset == position:
             connection, request = self._ahead
         else:
             self._forget_ahead()
             connection = self.cluster.leader(self.range.topic, self.range.partition)
-            request = self._request(offset, exact, least)
+            request = self._request(position, exact, least)
             connection.send(request, self.cluster.settings.request_timeout)
         self._ahead = None
         response = connection.receive(request, self.cluster.settings.request_timeout)
@@ -218,10 +218,10 @@ class RangeReader:
             self._ahead = connection, ahead
         return piece
 
-    def _request(self, offset: int, exact: bool, least: int) -> FetchWait:
+    def _request(self, position: int, exact: bool, least: int) -> FetchWait:
         # A wrapper across the end is needed whole, so request all of it; and never request 0 bytes.
-        count = min(self.settings.fetch_bytes, max(self.range.end - offset, least, 64))
-        part = FetchPart(self.range.topic, self.range.partition, 0, offset, count, exact)
+        count = min(self.settings.fetch_bytes, max(self.range.end - position, least, 64))
+        part = FetchPart(self.range.topic, self.range.partition, 0, position, count, exact)
         return FetchWait(max_wait_ms=500, min_bytes=1, max_bytes=count, parts=(part,))
 
     def _forget_ahead(self) -> None:
@@ -249,12 +249,12 @@ class RangeReader:
             return False
         return True
 
-    def _lost(self, piece: FetchedPart, offset: int) -> None:
+    def _lost(self, piece: FetchedPart, position: int) -> None:
         self._forget_ahead()
-        if piece.log_start > offset:
+        if piece.log_start > position:
             self._report_lost(min(piece.log_start, self.range.end), f"the log begins at {piece.log_start} now")
         else:
-            self._report_lost(self.range.end, f"the log ends at {piece.visible_end} now, before {offset}")
+            self._report_lost(self.range.end, f"the log ends at {piece.visible_end} now, before {position}")
 
     def _gone(self, why: str) -> None:
         self._forget_ahead()

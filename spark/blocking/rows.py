@@ -1,7 +1,8 @@
 """Decodes message sets into columns: lists of values, keys, times, headers and positions, with checksums verified.
 
-Plain and keyed entries are read as columns (``loops.columns_of_set``), without an object for each message.
-All other entries (wrappers, gaps, tombstones, damaged ones) go through ``loops.decode_set``.
+Plain and keyed entries and batches are read as columns (``loops.columns_of_set``, ``loops.columns_of_batches``),
+without an object for each message. All other entries (wrappers, gaps, tombstones, damaged ones) go through
+``loops.decode_set``.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRE
 
 #: Entries that are not plain are decoded so many at a time before the plain loop looks again.
 _OTHERS_AT_A_TIME = 1000
+#: Whether batches are read as columns. The compiled loops have none for batches yet, and rows made of the messages of
+#: their decode_set take 420 ns each; in Python the same takes 2000, and the columns take 1300.
+_BATCHES_AS_COLUMNS = loops.IMPLEMENTATION == "python"
 
 
 @define(eq=False)
 class Rows:
-    """Messages of one partition, column by column. ``ids`` has each message's position, ``nexts`` the one after it.
+    """Messages of one partition, column by column: ``ids`` has the ids, ``nexts`` the next positions.
 
     ``keys``, ``times`` and ``headers`` are shorter than ``values`` or empty where the last, or all, messages have none.
     """
@@ -101,7 +105,7 @@ class Cursor:
     ended: bool = False
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
-    #: The current wrapper, while messages of it are left.
+    #: The current wrapper or batch, while messages of it are left.
     _opened: loops.OpenEntry | None = None
 
     def fill(self, rows: Rows, limit: int, limit_bytes: int = sys.maxsize) -> None:
@@ -112,8 +116,9 @@ class Cursor:
         while self.at < len(self.data) and not self.ended:
             if len(rows) >= limit or rows.size >= limit_bytes:
                 return
-            if not self._columns(rows, limit - len(rows), limit_bytes - rows.size):
-                self._others(rows, min(limit - len(rows), _OTHERS_AT_A_TIME), limit_bytes - rows.size)
+            left, left_bytes = limit - len(rows), limit_bytes - rows.size
+            if not (self._columns(rows, left, left_bytes) or self._batches(rows, left, left_bytes)):
+                self._others(rows, min(left, _OTHERS_AT_A_TIME), left_bytes)
         self.ended = True
 
     def _columns(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
@@ -134,6 +139,33 @@ class Cursor:
         rows.size += at - self.at
         self.at = at
         self.position = base + at
+        return True
+
+    def _batches(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
+        """Take messages of batches, up to the first entry that is none or has to be reported; return True if any."""
+        opened = self._opened
+        if not _BATCHES_AS_COLUMNS or (opened is not None and not isinstance(opened, loops.OpenBatch)):
+            return False  # the entry may be a wrapper
+        found = loops.columns_of_batches(
+            self.data,
+            self.position,
+            begin=self.at,
+            limit=limit,
+            limit_bytes=limit_bytes,
+            max_decompressed=self.max_decompressed,
+            max_decompressed_messages=self.max_decompressed_messages,
+            opened=opened,
+        )
+        self.position += found.consumed - self.at
+        self.at = found.consumed
+        self._opened = found.opened
+        if not found.values:
+            return False
+        rows.add_parts(found.keys, found.times, found.headers)
+        rows.values += found.values
+        rows.ids += found.ids
+        rows.nexts += found.nexts
+        rows.size += found.size
         return True
 
     def _others(self, rows: Rows, limit: int, limit_bytes: int) -> None:

@@ -151,7 +151,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _log.warning("%s", text)
 
     def _start(self, name: PartitionName, position: int | None, log: DescribeLogResponse) -> int:
-        """Return the position where the stream goes on in a partition, moved into the log if it is outside."""
+        """Return the position where the stream continues in a partition, moved into the log if it is outside."""
         if position is None:
             # A partition new to the stream is read from the beginning of its log, so that nothing is lost.
             if log.log_start:

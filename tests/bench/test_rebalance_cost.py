@@ -20,7 +20,7 @@ class RebalanceCostTests(SynchronousTestCase):
             self.assertTrue(0.0 < cost.seconds < 1.0, cost)
 
     def test_costs_grow_with_consumers_and_partitions(self) -> None:
-        """They never grow with the product of the two."""
+        """Requests and watches never grow with the product of the two."""
         for small, large in zip(rebalance_costs(5, 60), rebalance_costs(20, 60), strict=True):
             self.assertLessEqual(large.watches_fired, 4.5 * small.watches_fired)
             self.assertLessEqual(large.requests, small.requests + 15 * 10)

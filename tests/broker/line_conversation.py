@@ -91,7 +91,7 @@ def _read(line: str) -> Fetch | ProduceAck:
 def _write(response: Any) -> list[Piece]:
     if isinstance(response, ProduceAckResponse):
         (part,) = response.parts
-        return [b"ERROR %d\n" % part.error if part.error else b"OK %d %d\n" % (part.first_id, part.next_id)]
+        return [b"ERROR %d\n" % part.error if part.error else b"OK %d %d\n" % (part.first_id, part.next_position)]
     if response.error:
         return [b"ERROR %d\n" % response.error]
     return [b"OK %d\n" % size_of(response.message_set), response.message_set]

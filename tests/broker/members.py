@@ -121,7 +121,7 @@ class MembersTestCase(SynchronousTestCase):
                     busy = True
             if not busy:
                 return
-        self.fail("it never comes to rest")
+        self.fail("the brokers never come to rest")
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass in small steps."""

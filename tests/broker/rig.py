@@ -236,7 +236,7 @@ class BrokerTestCase(SynchronousTestCase):
                 peer.pump()
             if not busy:
                 return
-        self.fail("it never comes to rest")
+        self.fail("the broker never comes to rest")
 
     def let_tree_answer(self) -> None:
         """Let the tree answer, while the disk does nothing."""
@@ -244,7 +244,7 @@ class BrokerTestCase(SynchronousTestCase):
             self.tree_clock.advance(0)
             self.clock.advance(0)
 
-    def create(self, topic: str, partitions: int = 1, **settings: int) -> None:
+    def create(self, topic: str, partitions: int = 1, **settings: int | str) -> None:
         """Make a topic; ``segment_bytes=1`` is the setting segment.bytes."""
         creating = self.broker.administration.create(
             topic, partitions, {name.replace("_", "."): value for name, value in settings.items()}

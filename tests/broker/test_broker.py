@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 
+from logd import __version__
 from logd.broker.metrics import BrokerMetrics
+from logd.protocol.implementation import IMPLEMENTATION
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import Metadata
@@ -74,9 +76,9 @@ class HostileTests(BrokerTestCase):
             "string too long": ("00000006 0001 7fff 6161", "a field of 32767 bytes, 2 are left"),
             "negative string": ("00000018 0001 ffff 61616161 00000000 0000000000000000 0000", "a field of -1 bytes"),
             "not UTF-8": ("00000015 0001 0001 ff 00000000 0000000000000000 00000000", "not UTF-8"),
-            "bytes left over": ("00000016 0001 0001 61 00000000 0000000000000000 00000000 00", "1 bytes are left over"),
+            "bytes left over": ("00000016 0001 0001 61 00000000 0000000000000000 00000000 00", "1 byte left over"),
             "set too long": ("00000010 0000 0001 61 00000000 00000010 616161", "a field of 16 bytes, 3 are left"),
-            "set too short": ("00000010 0000 0001 61 00000000 00000001 616161", "2 bytes are left over"),
+            "set too short": ("00000010 0000 0001 61 00000000 00000001 616161", "2 bytes left over"),
             "negative set": ("0000000d 0000 0001 61 00000000 ffffffff", "a field of -1 bytes"),
             "count too large": ("00000004 0002 7fff", "32767 items in 0 bytes"),
             "negative count": ("00000004 0002 ffff", "-1 items"),
@@ -179,6 +181,7 @@ class HealthTests(BrokerTestCase):
             for sample in metric.samples
         }
         expected = {
+            ("logd_info", __version__, IMPLEMENTATION): 1,
             ("logd_messages_in_total",): 2,
             ("logd_bytes_in_total",): 2 * len(HELLO),
             ("logd_bytes_out_total",): 20,

@@ -31,7 +31,7 @@ class BlockingCommandTests(SynchronousTestCase):
         return status, errors.getvalue()
 
     def test_a_command_that_succeeds_is_silent(self) -> None:
-        """Its status is 0, and the signal handlers are as before."""
+        """The status is 0, and the signal handlers are as before."""
         self.assertEqual(self.end(lambda: None), (0, ""))
 
     def test_a_signal_ends_the_command_where_it_is(self) -> None:

@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd import __version__
 from logd.cli.main import Commands, main
+from logd.protocol.implementation import IMPLEMENTATION
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
@@ -54,7 +55,7 @@ class UsageTests(SynchronousTestCase):
             (["topics", "create", "t", "--set", "topics.create=false"], "no setting 'topics.create'"),
             (
                 ["topics", "create", "t", "--set", "colour=1"],
-                "there is no setting 'colour'; allowed are flush.messages",
+                "there is no setting 'colour'; allowed are batch.bytes, flush.messages",
             ),
             (["topics", "create", "t", "--set", "retention.ms=soon"], "retention.ms = 'soon' is not allowed"),
             (["collect", "a.log"], "Missing option '--topic'"),
@@ -108,4 +109,4 @@ class UsageTests(SynchronousTestCase):
 
     def test_the_version_is_the_projects(self) -> None:
         """A bug report quotes it."""
-        self.assertEqual(invoke("--version"), (0, f"logd {__version__}\n"))
+        self.assertEqual(invoke("--version"), (0, f"logd {__version__} (loops: {IMPLEMENTATION})\n"))

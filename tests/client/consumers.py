@@ -15,7 +15,7 @@ from logd.protocol.message import Message
 from tests.client.doubles import ModelBroker, run
 
 
-class ConsumerCase(SynchronousTestCase):
+class ConsumerTestCase(SynchronousTestCase):
     """A model broker with messages, and consumers of it."""
 
     def setUp(self) -> None:
@@ -27,7 +27,7 @@ class ConsumerCase(SynchronousTestCase):
             log.data += encode_set([Message(b"%d-%08d" % (number, index)) for index in range(100)])
 
     def consumer(self, **settings: Any) -> Consumer:
-        """A consumer of the model."""
+        """Make a consumer of the model."""
         given = {"reactor": self.clock, "connect": self.broker.connect, "random": lambda: 0.5, **settings}
         return Consumer("model:6667", **given)
 

@@ -16,13 +16,17 @@ from logd.errors import (
     OffsetOutOfRange,
     PipelineBroken,
     UnknownTopic,
+    UnsupportedVersion,
     WireError,
     WrongPartition,
 )
 from logd.protocol.loops import decode_set
+from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
+    CreateTopicResponseV1,
+    CreateTopicV1,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -33,11 +37,14 @@ from logd.protocol.requests.metadata import (
     BrokerAddress,
     Metadata,
     MetadataResponse,
+    MetadataResponseV1,
+    MetadataV1,
     PartitionMetadata,
     TopicMetadata,
 )
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.protocol.requests.requests import decode_request
+from logd.protocol.requests.responses import ErrorResponse
 
 
 @define
@@ -89,6 +96,10 @@ class ModelBroker:
     topic_errors: dict[str, int] = field(factory=dict)
     #: Error codes that Metadata answers for single partitions.
     partition_errors: dict[tuple[str, int], int] = field(factory=dict)
+    #: True for a broker of a release that knows no version 1 and no AlterTopic.
+    old_release: bool = field(default=False, init=False)
+    #: The message.format of topics, where it is not any.
+    formats: dict[str, str] = field(factory=dict, init=False)
     #: The uuids of topics that were created again.
     uuids: dict[str, str] = field(factory=dict)
     #: Requests of these types are never answered.
@@ -127,6 +138,8 @@ class ModelBroker:
 
     def answer(self, request: Any, connection: ModelConnection) -> Any:
         """Return the response to a request, or None for a FetchWait that has to wait."""
+        if self.old_release and isinstance(request, (MetadataV1, CreateTopicV1, AlterTopic)):
+            return ErrorResponse(UnsupportedVersion.code, "not known to this broker")
         if isinstance(request, Metadata):
             return self._metadata(request)
         if isinstance(request, ProduceAck):
@@ -138,6 +151,15 @@ class ModelBroker:
         if isinstance(request, CreateTopic):
             self.add(request.topic, request.partitions)
             return CreateTopicResponse(0, "uuid")
+        if isinstance(request, CreateTopicV1):
+            self.add(request.topic, request.partitions)
+            self.formats[request.topic] = request.settings.get("message.format", "any")
+            return CreateTopicResponseV1(0, "uuid")
+        if isinstance(request, AlterTopic):
+            if request.topic not in self.logs:
+                return AlterTopicResponse(UnknownTopic.code, text="no such topic")
+            self.formats[request.topic] = request.settings.get("message.format", "any")
+            return AlterTopicResponse(0, request.uuid, request.partitions, request.settings)
         if isinstance(request, DeleteTopic):
             if self.logs.pop(request.topic, None) is None:
                 return DeleteTopicResponse(UnknownTopic.code, "no such topic")
@@ -166,8 +188,12 @@ class ModelBroker:
                 )
                 for number in self.logs[topic]
             )
-            topics.append(TopicMetadata(topic, 0, self.uuids.get(topic, f"uuid-{topic}"), parts))
-        return MetadataResponse((BrokerAddress(7, "model", 6667), BrokerAddress(8, "model", 6668)), tuple(topics))
+            message_format = self.formats.get(topic, "any")
+            topics.append(TopicMetadata(topic, 0, self.uuids.get(topic, f"uuid-{topic}"), parts, message_format))
+        brokers = BrokerAddress(7, "model", 6667), BrokerAddress(8, "model", 6668)
+        if isinstance(request, MetadataV1):
+            return MetadataResponseV1(brokers, tuple(topics), "uuid of the cluster")
+        return MetadataResponse(brokers, tuple(topics))
 
     def _produce(self, part: ProducePart, connection: ModelConnection) -> ProducedPart:
         topic, partition, _, restart, message_set = part

@@ -29,7 +29,7 @@ class Application:
     """A process of an application: a consumer of a group, its client of the tree, and the messages it got."""
 
     def __init__(
-        self, case: ClientGroupCase, topic: str | re.Pattern[str] = "t", n: int = 1, group: str = "g", **more: Any
+        self, case: ClientGroupTestCase, topic: str | re.Pattern[str] = "t", n: int = 1, group: str = "g", **more: Any
     ) -> None:
         self.coordination = InProcessCoordination(case.host, case.clock, SESSION_TIMEOUT, 2.0)
         self.coordination.connect()
@@ -74,7 +74,7 @@ class Application:
         return [message.payload or b"" for message in (self.got if messages is None else messages)]
 
 
-class ClientGroupCase(SynchronousTestCase):
+class ClientGroupTestCase(SynchronousTestCase):
     """A topic ``t`` of four partitions with fifty messages each."""
 
     def setUp(self) -> None:

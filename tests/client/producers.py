@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -15,7 +15,7 @@ from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker, run
 
 
-class ProducerCase(SynchronousTestCase):
+class ProducerTestCase(SynchronousTestCase):
     """A model broker and producers of it."""
 
     def setUp(self) -> None:
@@ -46,3 +46,25 @@ class ProducerCase(SynchronousTestCase):
             if isinstance(request, ProduceAck)
             for part in request.parts
         ]
+
+
+class PublishTestCase(ProducerTestCase):
+    """Producers of one format, and what they report."""
+
+    form: ClassVar[str] = "batch"
+
+    def setUp(self) -> None:
+        """Keep the reports of failures."""
+        super().setUp()
+        self.told: list[tuple[str, int, Exception]] = []
+
+    def producer(self, **settings: Any) -> Any:
+        """Make a producer of the model that reports to ``told``."""
+        given = {"format": self.form, "on_error": lambda *report: self.told.append(report), **settings}
+        return super().producer(**given)
+
+    def flushed(self, producer: Any, seconds: float = 1.0) -> None:
+        """Flush without an error."""
+        flushing = producer.flush()
+        self.run_for(seconds)
+        self.successResultOf(flushing)

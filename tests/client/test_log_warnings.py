@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from logd.client.log_warnings import tell_warnings
 from logd.coord import paths
-from tests.client.groups import Application, ClientGroupCase
+from tests.client.groups import Application, ClientGroupTestCase
 
 
-class GroupWarningTests(ClientGroupCase):
+class GroupWarningTests(ClientGroupTestCase):
     """A group, and nodes in the tree that cannot be read."""
 
     def setUp(self) -> None:

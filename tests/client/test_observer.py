@@ -68,7 +68,7 @@ class TopicObserverTests(SynchronousTestCase):
         self.assertEqual(self.broker.requests, [])
 
     def test_events_are_dropped_when_the_producer_is_full(self) -> None:
-        """They are counted, and the count is published once there is room again."""
+        """The count of dropped events is published once there is room again."""
         self.broker.silent = (ProduceAck,)
         for number in range(100):
             self.logger.info("event {number}", number=number)

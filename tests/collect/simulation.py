@@ -216,7 +216,7 @@ class Life:
         path = self.random.choice(LOGS)
         if path in self.disk.names:
             if (DEVICE, self.disk.names[path].inode) not in self.follower.tracker.sources:
-                self.settle()  # what comes and goes between two looks is not seen
+                self.settle()  # a file that comes and goes between two looks is not seen
             target = self.shift(path)
             self.finish(path)
             self.disk.rename(path, target)

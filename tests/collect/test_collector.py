@@ -234,7 +234,7 @@ class CollectorTests(SynchronousTestCase):
         self.assertEqual(self.state.positions, [8])
 
     def test_a_silent_broker_is_reported_once(self) -> None:
-        """Its return is reported, too."""
+        """The broker's return is reported, too."""
         self.begin()
         self.clock.pump([1.0] * 30)
         self.assertEqual(self.reports, ["no broker has acknowledged anything for 10 seconds; waiting"])

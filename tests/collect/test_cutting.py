@@ -32,7 +32,7 @@ class CutTests(SynchronousTestCase):
     @settings(deadline=None, max_examples=200)
     @given(CONTENT, st.integers(1, 8), st.integers(1, 20))
     def test_lines_do_not_depend_on_the_window(self, data: bytes, limit: int, more: int) -> None:
-        """Those within the limit are as they are; longer ones are split or left out."""
+        """Lines within the limit are as they are; longer ones are split or left out."""
         whole = data.removesuffix(b"\n").split(b"\n") if data else []
         split = [line[at : at + limit] for line in whole for at in range(0, len(line) or 1, limit)]
         short = [line for line in whole if len(line) <= limit]

@@ -92,7 +92,7 @@ class GrowthTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b" more"])
 
     def test_long_lines_follow_their_policy(self) -> None:
-        """They are split, skipped with a notice, or end the collector with their place."""
+        """A long line is split, skipped with a notice, or ends the collector with its place."""
         policies: tuple[tuple[LongLines, list[bytes]], ...] = (
             ("split", [b"x" * 50, b"x" * 20, b"y"]),
             ("skip", [b"y"]),
@@ -124,7 +124,7 @@ class GrowthTests(FollowerTestCase):
         self.assertEqual(self.lines(10.0), [b"y" * 20])
 
     def test_a_skipped_line_stays_skipped_after_a_restart(self) -> None:
-        """Its end must not be taken for a line of its own."""
+        """The end of the line must not be taken for a line of its own."""
         self.begin(rules=Rules(300_000, "skip"))
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
@@ -134,4 +134,4 @@ class GrowthTests(FollowerTestCase):
         self.assertEqual((acknowledged.mark.position, acknowledged.skipping), (400_004, True))
         self.disk.append("/l/a.log", b"x\ntwo\n")
         self.assertEqual(self.lines(), [b"two"])
-        self.noticed("400002 bytes")
+        self.noticed("400,002 bytes")

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from logd.collect import file_tracker
+from logd.collect.files import OpenFile
+from logd.collect.rotation.copies import is_copy
+from tests.collect.doubles import MemoryDisk
 from tests.collect.followers import LONG, FollowerTestCase
 
 
@@ -9,20 +15,20 @@ class RotationTests(FollowerTestCase):
     """Files that are renamed, copied, emptied, removed and made again while a collector runs."""
 
     def test_a_renamed_file_is_read_to_its_end(self) -> None:
-        """Its rest comes first, also lines written late and under a name that no pattern matches."""
+        """The rest comes first, also lines written late and under a name that no pattern matches."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\n")
         self.disk.rename("/l/a.log", "/l/a.log.1")
         self.disk.append("/l/a.log", b"three\n")
         self.assertEqual(self.lines(), [b"two", b"three"])
-        self.noticed("/l/a.log is now /l/a.log.1, 4 bytes are left to read")
+        self.noticed("/l/a.log is now /l/a.log.1, 4 bytes left to read")
         self.disk.append("/l/a.log.1", b"late\n")
         self.disk.append("/l/a.log", b"four\n")
         self.assertEqual(self.lines(), [b"late", b"four"])
 
     def test_a_file_renamed_in_an_absence_is_found(self) -> None:
-        """Its inode and content identify it."""
+        """Inode and content identify the file."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\n")
@@ -32,7 +38,7 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"two", b"three"])
 
     def test_a_new_file_with_an_old_inode_is_read_whole(self) -> None:
-        """Its content tells it from the file that is gone, however long it is."""
+        """The content tells it from the file that is gone, however long it is."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         inode = self.disk.names["/l/a.log"].inode
@@ -49,7 +55,7 @@ class RotationTests(FollowerTestCase):
         self.noticed("was truncated or overwritten: it was read up to byte 13; any later lines, written while")
 
     def test_a_removed_open_file_is_read_to_its_end(self) -> None:
-        """Its unfinished line is taken before it is closed."""
+        """The unfinished line at the end is taken before the file is closed."""
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         self.disk.append("/l/a.log", b"two\nunfinished")
@@ -69,8 +75,47 @@ class RotationTests(FollowerTestCase):
         self.again()
         self.disk.remove("/l/a.log")
         self.assertEqual(self.lines(), [])
-        self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
+        self.noticed("/l/a.log is gone: it was read up to byte 0; lost: at least 4 bytes")
         self.assertEqual(self.follower.tracker.lost, 4)
+
+    def test_a_file_emptied_while_its_copy_is_compared_is_not_lost(self) -> None:
+        """The copy is then followed on its own, from its start, so the lines of the emptied file are not lost."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        self.follower.step(read=False)
+        self.disk.copy("/l/a.log", "/l/a.log.1")
+
+        def empty_and_compare(*given: Any) -> bool:
+            self.patch(file_tracker, "is_copy", is_copy)
+            self.disk.truncate("/l/a.log")
+            return is_copy(*given)
+
+        self.patch(file_tracker, "is_copy", empty_and_compare)
+        self.now += 1.0
+        self.follower.step(read=False)
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
+        self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, and is read on its own")
+        self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_a_file_emptied_between_listing_and_opening_is_not_lost(self) -> None:
+        """Its lines are in the copy; only bytes that were there when the file was opened can be lost with it."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        opened = MemoryDisk.open
+
+        def rotate_and_open(disk: MemoryDisk, path: str) -> OpenFile:
+            self.patch(MemoryDisk, "open", opened)
+            disk.copy("/l/a.log", "/l/a.log.1")
+            disk.truncate("/l/a.log")
+            return opened(disk, path)
+
+        self.patch(MemoryDisk, "open", rotate_and_open)
+        self.follower.step(read=False)
+        self.again()
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
+        self.assertEqual(self.follower.tracker.losses, 0)
 
     def test_new_files_are_opened_before_they_are_read(self) -> None:
         """An open file is not lost when it is removed while the producer is full."""
@@ -80,7 +125,7 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"one"])
 
     def test_open_files_are_bounded(self) -> None:
-        """Those without a name are closed last, since they could not be opened again."""
+        """Files without a name are closed last, since they could not be opened again."""
         self.begin(open_files=2)
         for name in "abcd":
             self.disk.append(f"/l/{name}.log", name.encode() + b"\n")
@@ -115,10 +160,10 @@ class RotationTests(FollowerTestCase):
         self.follower.step(read=False)
         self.disk.truncate("/l/a.log")
         self.assertEqual(self.lines(), [])
-        self.noticed("read up to byte 4; at least 4 bytes after that are lost")
+        self.noticed("read up to byte 4; lost after that: at least 4 bytes")
 
     def test_the_copy_of_an_emptied_file_is_continued(self) -> None:
-        """Its earlier lines are not sent again, though a pattern may match it."""
+        """Lines that were read are not sent again, though a pattern may match the copy."""
         for pattern in ("/l/*.log", "/l/*"):
             self.setUp()
             self.begin(patterns=[pattern])
@@ -129,7 +174,7 @@ class RotationTests(FollowerTestCase):
             self.disk.truncate("/l/a.log")
             self.disk.append("/l/a.log", b"new\n")
             self.assertEqual(self.lines(), [b"rest", b"new"])
-            self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, 5 bytes are left to read")
+            self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, 5 bytes left to read")
             self.assertEqual(self.lines(), [])
 
     def test_a_copy_that_ends_early_is_not_sent_again(self) -> None:
@@ -149,7 +194,7 @@ class RotationTests(FollowerTestCase):
             self.assertEqual(self.lines() + self.lines(), [b"new"], pattern)
 
     def test_a_copy_found_first_is_not_read(self) -> None:
-        """Its original is not emptied yet; the next collector does not read it, either."""
+        """The original is not emptied yet; the next collector does not read the copy, either."""
         self.begin(patterns=["/l/*"])
         self.disk.append("/l/a.log", LONG * 5)
         self.lines()

@@ -41,7 +41,7 @@ class SimulationTests(SynchronousTestCase):
     def test_every_remaining_line_arrives_after_absences(self) -> None:
         """Any number of rotations may have happened, and each loss is reported."""
         missed = destructive = 0
-        for seed in range(LIVES):
+        for seed in range(FIRST, FIRST + LIVES):
             life = AbsentLife(seed)
             life.run(200)
             missed += life.rotations_missed

@@ -36,7 +36,7 @@ class StateTests(SynchronousTestCase):
     """``encode_state`` and ``decode_state``."""
 
     def test_acknowledged_places_come_back(self) -> None:
-        """They are verified again, and lines that were only read are read again."""
+        """Each place is verified again, and lines that were only read are read again."""
         before = source()
         (after,) = decode_state(encode_state("t", State([before])), "t").sources
         for name in ("name", "identity", "path", "sound_size", "copies", "acknowledged"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.config.kinds import Address, Endpoint, Folder, Switch, Whole, parse_address
+from logd.config.kinds import Address, Endpoint, Folder, OneOf, Switch, Whole, parse_address
 
 
 class WholeTests(SynchronousTestCase):
@@ -81,3 +81,15 @@ class TextTests(SynchronousTestCase):
     def test_a_folder_is_any_possible_path(self) -> None:
         """A folder need not exist yet; only the empty path and a NUL are impossible."""
         self.assertEqual([value for value in ("/a", "a", "", "a\0b", 1) if Folder().accepts(value)], ["/a", "a"])
+
+
+class OneOfTests(SynchronousTestCase):
+    """Kinds of a few words."""
+
+    def test_only_its_words_are_taken(self) -> None:
+        """As text, also where they look like a number; the refusal names them."""
+        kind = OneOf(("any", "0.7"))
+        self.assertEqual(
+            [kind.accepts(value) for value in ("any", "0.7", "0.70", 0.7, None)], [True, True] + 3 * [False]
+        )
+        self.assertEqual((kind.parse("0.7"), kind.allowed), ("0.7", "any or 0.7"))

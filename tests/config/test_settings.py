@@ -54,7 +54,7 @@ class SettingsTests(SynchronousTestCase):
             BrokerSettings(data="d", topics_create=1)  # type: ignore[arg-type]  # that is the point
 
     def test_settings_cannot_be_changed(self) -> None:
-        """They are handed down to many objects, which would see a change at different times."""
+        """Many objects hold the same settings, and would see a change at different times."""
         with self.assertRaises(attrs.exceptions.FrozenInstanceError):
             LogSettings().flush_ms = 1  # type: ignore[misc]  # that is the point
 
@@ -63,7 +63,7 @@ class OverridesTests(SynchronousTestCase):
     """The settings that a topic overrides."""
 
     def test_a_topics_settings_replace_the_brokers(self) -> None:
-        """Those that are not given stay."""
+        """Settings that are not given stay the broker's."""
         broker = BrokerSettings(data="d", log=LogSettings(flush_ms=5))
         settings = broker.log_settings({"retention.ms": 1000, "segment.bytes": 100})
         self.assertEqual((settings.retention_ms, settings.segment_bytes, settings.flush_ms), (1000, 100, 5))

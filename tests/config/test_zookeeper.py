@@ -60,7 +60,7 @@ class SecretTests(SynchronousTestCase):
             self.assertNotIn(SECRET, str(caught.exception))
 
     def test_credentials_may_come_from_a_file(self) -> None:
-        """Its first line counts, and a file that cannot be read is named."""
+        """The first line of the file counts, and a file that cannot be read is named."""
         path = self.mktemp()
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"me:{SECRET}\nand more\n")

@@ -16,7 +16,7 @@ from logd.testing.inprocess.client import InProcessCoordination
 T = TypeVar("T")
 
 
-class TreeClientCase(SynchronousTestCase):
+class TreeClientTestCase(SynchronousTestCase):
     """A test with a host of an empty tree, and clients made by ``client``."""
 
     def setUp(self) -> None:

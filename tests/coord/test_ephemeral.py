@@ -10,12 +10,12 @@ from twisted.internet.defer import CancelledError, Deferred
 from logd.coord.ephemeral import ATTEMPTS, HeldElsewhere, create_ephemeral, release_ephemeral
 from logd.coord.errors import BadVersion, ClientClosing, ConnectionLoss, OperationTimeout, SessionExpired
 from logd.coord.records import SessionState
-from tests.coord.rig import TreeClientCase
+from tests.coord.rig import TreeClientTestCase
 
 PATH = "/consumers/g/owners/t/0"
 
 
-class CreateEphemeralTests(TreeClientCase):
+class CreateEphemeralTests(TreeClientTestCase):
     """Two clients at one node."""
 
     def setUp(self) -> None:
@@ -120,7 +120,7 @@ class CreateEphemeralTests(TreeClientCase):
         self.failureResultOf(closing, ClientClosing)
 
 
-class RaceTests(TreeClientCase):
+class RaceTests(TreeClientTestCase):
     """Another client acts between two of our steps."""
 
     def setUp(self) -> None:
@@ -181,7 +181,7 @@ class RaceTests(TreeClientCase):
         self.assertEqual(len(tries), ATTEMPTS)
 
 
-class ReleaseEphemeralTests(TreeClientCase):
+class ReleaseEphemeralTests(TreeClientTestCase):
     """Deleting our own ephemeral node, and no other."""
 
     def setUp(self) -> None:

@@ -8,12 +8,12 @@ from twisted.python.failure import Failure
 from logd.coord.ephemeral import HeldElsewhere, create_ephemeral
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.kept_ephemeral import KeptEphemeral
-from tests.coord.rig import TreeClientCase
+from tests.coord.rig import TreeClientTestCase
 
 PATH = "/brokers/ids/1"
 
 
-class KeptEphemeralTests(TreeClientCase):
+class KeptEphemeralTests(TreeClientTestCase):
     """One kept node, and a client that looks on."""
 
     def setUp(self) -> None:

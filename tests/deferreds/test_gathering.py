@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.deferreds.gathering import for_each, gather, gather_some
 
 
-class GatheringCase(SynchronousTestCase):
+class GatheringTestCase(SynchronousTestCase):
     """Works that end when the test says so."""
 
     def setUp(self) -> None:
@@ -22,7 +22,7 @@ class GatheringCase(SynchronousTestCase):
         return await self.begun[number]
 
 
-class GatherTests(GatheringCase):
+class GatherTests(GatheringTestCase):
     """All works begin together, or in groups."""
 
     def test_results_come_in_the_order_of_the_works(self) -> None:
@@ -57,7 +57,7 @@ class GatherTests(GatheringCase):
         self.assertEqual(self.successResultOf(all_of_it), [0, 1, 2])
 
 
-class ForEachTests(GatheringCase):
+class ForEachTests(GatheringTestCase):
     """A number of works at a time, each begun as another ends."""
 
     def test_the_next_work_begins_when_any_has_ended(self) -> None:

@@ -97,6 +97,13 @@ EXERCISES = (
         _repeated("LOGD_FUZZ_EXAMPLES", 3000),
     ),
     Exercise(
+        "compiled loops beside those in Python",
+        "tests.protocol.loops.test_twins",
+        "examples of each kind",
+        3000,
+        _repeated("LOGD_FUZZ_EXAMPLES", 3000),
+    ),
+    Exercise(
         "the tree beside ZooKeeper, answer by answer",
         "tests.integration.coordination.test_against_zookeeper",
         "seeds",

@@ -14,7 +14,7 @@ from logd.log.disk.names import index_name, join, segment_name
 from logd.log.index.index_file import Boundary, encode_chunk, encode_header
 from logd.protocol.checksums import CHECKSUMS
 from logd.testing.memory.files import MemoryFiles
-from tests.log.entries import gap, plain, timed, wrapped
+from tests.log.entries import batch, gap, plain, record, timed, wrapped
 
 FOLDER = "/t-0"
 
@@ -32,9 +32,13 @@ def payload(random: Random) -> bytes:
     return random.choice(choices)
 
 
-def entry(random: Random) -> bytes:
-    """Return an entry of any kind; a gap has removed messages inside."""
-    kind = random.randrange(8)
+def entry(random: Random, batches: bool = True) -> bytes:
+    """Return an entry of any kind, perhaps a batch; a gap has removed messages inside."""
+    kind = random.randrange(9 if batches else 8)
+    if kind == 8:
+        payloads = random.choices([b"", plain(b"planted"), random.randbytes(20)], k=random.randint(1, 5))
+        records = [record(each, number) for number, each in enumerate(payloads)]
+        return batch(*records, time=random.choice([-1, random.randrange(1 << 40)]))
     if kind == 0:
         return wrapped(payload(random))
     if kind == 1:
@@ -75,9 +79,9 @@ class DamagedSegment:
         self.place = SegmentPlace(FOLDER, 0, self.ends[-1], True)
 
     @classmethod
-    def random(cls, random: Random, most: int = 60) -> DamagedSegment:
+    def random(cls, random: Random, most: int = 60, batches: bool = True) -> DamagedSegment:
         """Return a segment of 2 to ``most`` entries, with or without an index."""
-        segment = cls([entry(random) for _ in range(random.randint(2, most))], MemoryFiles(random))
+        segment = cls([entry(random, batches) for _ in range(random.randint(2, most))], MemoryFiles(random))
         if random.random() < 0.5:
             segment.write_index(random.choice([1, 100, 400]))
         return segment

@@ -82,7 +82,7 @@ def _vouched_for(files: MemoryFiles, folder: str) -> Checkpoint | None:
     try:
         checkpoint = read_checkpoint(files, folder) if files.exists(folder) else None
     except EmptyCheckpoint:
-        return None  # which segment was the first is not known
+        return None  # the first segment is not known
     mark = read_mark(files, folder)
     if checkpoint is None:
         return Checkpoint(0, mark) if mark else None

@@ -94,7 +94,7 @@ class Rig:
         pieces = []
         offset = log.start
         while (found := log.read(offset, 1 << 20)) is not None:
-            pieces.append(found.file.read_at(found.position, found.count))
+            pieces.append(found.file.read_at(found.file_position, found.count))
             found.close()
             offset += len(pieces[-1])
         return b"".join(pieces)

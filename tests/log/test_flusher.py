@@ -161,7 +161,7 @@ class CountingThreads(Threads):
 class GatheringTests(SynchronousTestCase):
     """``flush.messages`` and ``flush.ms``: a partition gathers messages before it is flushed."""
 
-    def rig(self, limits: dict[str, int] | None = None, **settings: int) -> Rig:
+    def rig(self, limits: dict[str, int] | None = None, **settings: Any) -> Rig:
         """Return a store with these settings."""
         return Rig(LogSettings(**settings), threads=CountingThreads(), limits=limits or {})
 

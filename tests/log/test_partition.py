@@ -152,7 +152,7 @@ class ReadTests(SynchronousTestCase):
         found = log.read(3, 7)
         assert found is not None
         verifyObject(IFileRange, found)
-        self.assertEqual((found.position, found.count), (3, 7))
+        self.assertEqual((found.file_position, found.count), (3, 7))
         self.assertEqual(found.file.read_at(3, 7), ENTRY[3:10])
         found.close()
         self.assertEqual(rig.files.open_handles, before + 1)  # idle, for the next reader

@@ -102,7 +102,7 @@ class ExpireTests(SynchronousTestCase):
         rig.store.expire()
         rig.threads.settle()
         self.assertFalse(rig.files.exists(rig.path(0)))
-        self.assertEqual(found.file.read_at(found.position, found.count), ENTRY)
+        self.assertEqual(found.file.read_at(found.file_position, found.count), ENTRY)
         found.close()
 
 

@@ -52,14 +52,14 @@ class Range:
     """A range that counts how often it was closed."""
 
     file: Any
-    position: int
+    file_position: int
     count: int
     closed: int = 0
     unreadable_at: list[int] = field(factory=list)
 
-    def unreadable(self, position: int, error: OSError) -> None:
+    def unreadable(self, file_position: int, error: OSError) -> None:
         """See IFileRange."""
-        self.unreadable_at.append(position)
+        self.unreadable_at.append(file_position)
 
     def close(self) -> None:
         """See IFileRange."""

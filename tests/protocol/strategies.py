@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from logd.protocol.headers import Headers
 from logd.protocol.message import Message
-from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
+from logd.protocol.requests.alter_topic import AlterTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
@@ -52,13 +53,15 @@ legacy_requests = st.one_of(
 )
 _produce_parts = st.lists(st.builds(ProducePart, texts, int32s, int32s, st.booleans(), sets), max_size=3).map(tuple)
 _fetch_parts = st.lists(st.builds(FetchPart, texts, int32s, int32s, int64s, int32s, st.booleans()), max_size=3)
-our_requests = st.one_of(
+native_requests = st.one_of(
     st.builds(Metadata, st.none() | st.lists(texts, max_size=3).map(tuple), st.booleans(), int32s),
     st.builds(ProduceAck, int16s, int32s, _produce_parts, int32s),
     st.builds(FetchWait, int32s, int32s, int32s, _fetch_parts.map(tuple), int32s),
     st.builds(CreateTopic, texts, int32s, st.dictionaries(texts, int64s, max_size=3), int32s),
+    st.builds(CreateTopicV1, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
+    st.builds(AlterTopic, texts, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(DeleteTopic, texts, int32s),
     st.builds(Repair, texts, int32s, st.booleans(), st.booleans(), int64s, st.booleans(), int32s),
     st.builds(DescribeLog, texts, int32s, st.lists(int64s, max_size=3).map(tuple), int64s, int32s),
 )
-requests = legacy_requests | our_requests
+requests = legacy_requests | native_requests

@@ -13,9 +13,12 @@ from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import with_leader_epoch
 from logd.protocol.entry import LAYOUTS, Layout, encode_gap
 from logd.protocol.message import Message
+from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
+    CreateTopicResponseV1,
+    CreateTopicV1,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -29,7 +32,15 @@ from logd.protocol.requests.legacy_responses import (
     MultiFetchResponse,
     OffsetsResponse,
 )
-from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.metadata import (
+    BrokerAddress,
+    Metadata,
+    MetadataResponse,
+    MetadataResponseV1,
+    MetadataV1,
+    PartitionMetadata,
+    TopicMetadata,
+)
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
 from logd.protocol.requests.requests import NativeRequest, decode_request, encode_request
@@ -72,13 +83,17 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "MultiProduce": MultiProduce((Produce("test", 0, OLD_ENTRY),)),
     "Offsets": Offsets("test", 0, -1, 1),
     "Metadata, all topics": Metadata(None, correlation_id=ID),
+    "Metadata, version 1": MetadataV1(("test",), correlation_id=ID),
     "Metadata, one topic, create": Metadata(("test",), True, ID),
     "ProduceAck": ProduceAck(-1, 30000, (ProducePart("test", 0, 0, False, ENTRY),), ID),
     "ProduceAck, restart, any": ProduceAck(1, 30000, (ProducePart("test", -1, 0, True, ENTRY),), ID),
     "FetchWait": FetchWait(500, 1, 1048576, (FetchPart("test", 0, 0, 14, 65536),), ID),
     "FetchWait, exact": FetchWait(500, 1, 1048576, (FetchPart("test", 0, 0, 20, 65536, True),), ID),
     "CreateTopic": CreateTopic("test", 4, {"retention.ms": 3600000}, ID),
+    "CreateTopic, version 1": CreateTopicV1("test", 4, {"message.format": "0.7"}, ID),
     "DeleteTopic": DeleteTopic("test", ID),
+    "AlterTopic, a setting": AlterTopic("test", "", 0, {"retention.ms": "3600000"}, ID),
+    "AlterTopic, partitions": AlterTopic("test", UUID, 8, {}, ID),
     "DescribeLog": DescribeLog("test", 0, (20,), TIME, ID),
     "Repair, dry run": Repair("test", 3, True, False, 1 << 30, False, ID),
     "Repair, cut": Repair("test", 3, False, True, -1, False, ID),
@@ -99,6 +114,14 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
             (TopicMetadata("test", 0, UUID, (PartitionMetadata(0, 0, 1, 0, (1,), (1,)),)),),
         ),
     ),
+    "Metadata response, version 1": (
+        MetadataV1(None),
+        MetadataResponseV1(
+            (BrokerAddress(1, "localhost", 6667),),
+            (TopicMetadata("test", 0, UUID, (PartitionMetadata(0, 0, 1, 0, (1,), (1,)),), "0.7"),),
+            UUID,
+        ),
+    ),
     "ProduceAck response": (ProduceAck(1, 0, ()), ProduceAckResponse((ProducedPart("test", -1, 0, 3, 14, 28),))),
     "ProduceAck response, refused": (ProduceAck(1, 0, ()), ProduceAckResponse((ProducedPart("test", 0, 2),))),
     "FetchWait response": (
@@ -106,6 +129,11 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
         FetchWaitResponse((FetchedPart("test", 0, 0, 0, 28, 14, ENTRY),)),
     ),
     "CreateTopic response": (CreateTopic("test", 1, {}), CreateTopicResponse(0, UUID)),
+    "CreateTopic response, version 1": (CreateTopicV1("test", 1, {}), CreateTopicResponseV1(0, UUID)),
+    "AlterTopic response": (
+        AlterTopic("test"),
+        AlterTopicResponse(0, UUID, 8, {"retention.ms": "3600000", "message.format": "0.7"}),
+    ),
     "DeleteTopic response": (DeleteTopic("test"), DeleteTopicResponse(0)),
     "DescribeLog response": (
         DescribeLog("test", 0),
@@ -207,7 +235,7 @@ class DocumentationTests(SynchronousTestCase):
             self.assertIsNotNone(loops.decode_set(data).error)
 
     def test_requests_have_the_pages_bytes(self) -> None:
-        """Both ways, requests of 0.7 and logd's own."""
+        """Both ways, requests of 0.7 and native ones."""
         for name, request in REQUESTS.items():
             self.assertEqual((name, b"".join(encode_request(request)).hex()), (name, self.vectors[name]))
             frame = bytes.fromhex(self.vectors[name])

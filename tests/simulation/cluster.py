@@ -6,9 +6,10 @@ import re
 from random import Random
 from typing import Protocol
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from logd.config import BrokerSettings, LogSettings
+from logd.coord.server.settings import CoordinationServerSettings
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.files import MemoryFiles
@@ -34,6 +35,14 @@ SUBSCRIPTIONS: tuple[tuple[str | re.Pattern[str], ...], ...] = (
     (re.compile(r"web-.*"), "orders"),
     (re.compile(r"web-[a-z]|web-late"), re.compile(r"ord.*")),
 )
+#: Seconds that each wait for a slow disk takes at least.
+SLOW_SECONDS = 0.15
+
+
+def with_small_limits(settings: BrokerSettings) -> BrokerSettings:
+    """Return the settings of a broker that pauses producers soon, and keeps few incomplete requests."""
+    log = evolve(settings.log, message_bytes=100_000)
+    return evolve(settings, log=log, frame_bytes=400_000, frames_bytes=400_000 + (1 << 20), unflushed_bytes=1_000)
 
 
 class Process(Protocol):
@@ -79,6 +88,8 @@ class SimulatedCluster:
     partitions: int = field(init=False)
     #: The time until which a broker's disk hangs, by host.
     hung: dict[str, float] = field(factory=dict, init=False)
+    #: Until when each wait for the disk of a broker takes longer, by host.
+    slow: dict[str, float] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         world = self.world
@@ -91,6 +102,7 @@ class SimulatedCluster:
             lambda: self.tree_disk * (0.5 + delays.random()),
             MemoryFiles(world.random("disk of the tree"), world.clock.seconds),
             world.random("tree"),
+            CoordinationServerSettings(snapshot_bytes=world.random("snapshots").choice([4_000, 16_000, 64 << 20])),
         )
         self.overseer = Overseer(world, self.tree, self.ledger)
         self.operator = Operator(world, self.ledger, self.tree, self.overseer)
@@ -113,6 +125,8 @@ class SimulatedCluster:
             self.producers.append(careless)
         if others.random() < 0.5:
             pace = others.choice([0.02, 0.3])
+            for producer in self.producers:
+                producer.keys = False
             self.strangers.append(LegacyProducer(world, self.ledger, "legacy", addresses, list(TOPICS), pace))
         if random.random() < 0.2:
             self.consumers.append(ConsumingApplication(world, self.ledger, "reader", addresses, list(TOPICS)))
@@ -160,6 +174,12 @@ class SimulatedCluster:
         self.tree.start()
         self.overseer.watch()
 
+    def _disk_delay(self, host: str) -> float:
+        """Return the seconds that a wait for a broker's disk takes."""
+        now = self.world.clock.seconds()
+        least = SLOW_SECONDS if self.slow.get(host, 0.0) > now else 0.0
+        return max(self.world.disk_delay(), self.hung.get(host, 0.0) - now, least)
+
     def _add_broker(self, number: int, random: Random) -> None:
         world = self.world
         ages = world.random(f"ages {number}")
@@ -180,6 +200,8 @@ class SimulatedCluster:
                 flush_ms=1_500 if gathers else -1,
             ),
         )
+        if not gathers and world.random(f"limits {number}").random() < 0.4:
+            settings = with_small_limits(settings)
         host = f"broker-{number}"
         broker = MemoryBroker(
             world.network,
@@ -187,7 +209,7 @@ class SimulatedCluster:
             settings,
             host,
             files=MemoryFiles(world.random(f"disk {number}")),
-            disk_delay=lambda: max(world.disk_delay(), self.hung.get(host, 0.0) - world.clock.seconds()),
+            disk_delay=lambda: self._disk_delay(host),
             random=world.random(f"broker {number}"),
         )
         broker.files.now = broker.wall

@@ -17,7 +17,9 @@ from logd.testing.memory.tree import MemoryTree
 from logd.topic import TopicPartition
 from tests.simulation.cluster import Process, SimulatedCluster
 from tests.simulation.machines import MachineFaults
+from tests.simulation.peers import PeerFaults
 from tests.simulation.retention import removable, remove_segments
+from tests.simulation.rot import RotFaults
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
@@ -43,6 +45,10 @@ BAD_NODES: tuple[tuple[str, bytes], ...] = (
 FOR_EVER = 1e9
 
 
+class ListenerError(Exception):
+    """The error of a listener for messages that has a bug."""
+
+
 @implementer(IFlushListener)
 @frozen
 class BadListener:
@@ -50,11 +56,11 @@ class BadListener:
 
     def visible(self, end: int) -> None:
         """See IFlushListener."""
-        raise RuntimeError("a bug of a listener")
+        raise ListenerError("a bug of a listener")
 
     def failed(self, error: BaseException) -> None:
         """See IFlushListener."""
-        raise RuntimeError("a bug of a listener")
+        raise ListenerError("a bug of a listener")
 
 
 @define(eq=False)
@@ -74,12 +80,16 @@ class Faults:
     _silent: list[InProcessCoordination] = field(factory=list, init=False)
     _over: bool = field(default=False, init=False)
     machines: MachineFaults = field(init=False)
+    rot: RotFaults = field(init=False)
+    peers: PeerFaults = field(init=False)
     _kinds: list[tuple[Callable[[], None], int]] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.random = self.world.random("faults")
         self.pace = self.random.choice([0.5, 1.0, 3.0])
         self.machines = MachineFaults(self.world, self.cluster, self._note, self._stop_this)
+        self.rot = RotFaults(self.world, self.cluster, self.machines, self._note)
+        self.peers = PeerFaults(self.world, self.cluster, self._note, self._stop_this)
         cluster = self.cluster
         self.tree, self.brokers = cluster.tree, cluster.brokers
         self.producers, self.consumers = (
@@ -116,11 +126,15 @@ class Faults:
         """Begin to make faults."""
         self.world.clock.callLater(self.pace * 2 * self.random.random(), self._next)
         self.machines.begin()
+        self.rot.begin()
+        self.peers.begin()
 
     def end(self) -> None:
         """Make no more faults, and repair those that last."""
         self._over = self.cluster.operator.over = True
         self.machines.end()
+        self.rot.end()
+        self.peers.end()
         self.world.network.heal()
         for client in self._silent:
             self._end_silence(client)
@@ -189,7 +203,10 @@ class Faults:
             def stopped(report: StopReport) -> None:
                 took = self.world.clock.seconds() - max(began, clock.resumed_at)
                 hung = self.cluster.hung.get(broker.host, 0.0) >= began
-                if took > broker.settings.stop_ms / 1000 + 0.1 or not (report.clean or hung):
+                slow = self.cluster.slow.get(broker.host, 0.0) >= began  # too slow for the checkpoints, at worst
+                stood_still = clock.resumed_at > began  # and had less time, or none
+                is_complete = report.clean or hung or stood_still or (slow and not report.unflushed)
+                if took > broker.settings.stop_ms / 1000 + 0.1 or not is_complete:
                     Violation(f"{broker.host} stopped after {took:.3f} s: {report}")
                 self._later(3.0, lambda: self._start_broker(broker))
 

@@ -30,7 +30,13 @@ def flushes_watched() -> Iterator[None]:
             waited = flusher._clock.seconds() - state.since + _ROUNDING
             is_time = state.unflushed_messages >= settings.flush_messages or waited >= settings.flush_ms / 1000
             has_rolled = log.segments()[-1][0] >= log.visible_end  # a full segment waits for nothing
-            check(is_time or has_rolled, "flushed before its time", log.folder, state.unflushed_messages, waited)
+            check(
+                is_time or has_rolled,
+                "a log was flushed before flush.messages or flush.ms allowed it",
+                log.folder,
+                state.unflushed_messages,
+                waited,
+            )
         return begin(flusher, log)
 
     with mock.patch.object(Flusher, "_begin", watched), mock.patch.object(log_store, "open_groups", _small_groups):

@@ -104,15 +104,21 @@ class Ledger:
             # tell more: a group that was told of a loss commits the position behind it.
             self.skips[group] += progress.handled > 0 and not progress.unknown
             known = who, topic, partition, position, progress.handled, removed
-            check(position <= self.through((topic, partition), removed), "messages were left out", *known)
+            check(position <= self.through((topic, partition), removed), "a group skipped messages", *known)
         key = key_of(message.payload)
-        check(self.sent.get(key) == (topic, message.payload), "this was never sent", who, topic, message.payload)
+        check(
+            self.sent.get(key) == (topic, message.payload),
+            "a consumer got a message that no producer sent",
+            who,
+            topic,
+            message.payload,
+        )
         count = progress.times[key] = progress.times.get(key, 0) + 1
         if count == 1:
             newest = progress.newest.get(key[0], -1)
             # Of a message sent twice the first copy may be removed, and messages behind that copy be left.
             in_order = key[1] > newest or key in self.first_gone or key[0] in self.careless
-            check(in_order, "a partition is out of order", who, topic, partition, key, newest)
+            check(in_order, "a consumer got a partition's messages out of order", who, topic, partition, key, newest)
             progress.newest[key[0]] = max(key[1], newest)
             progress.boundaries.append(position)
         else:
@@ -136,9 +142,9 @@ class Ledger:
         known = group, topic, partition, position, progress.handled, progress.reached, progress.committed, removed
         come_to = self.through((topic, partition), max(progress.handled, removed))
         reached = self.through((topic, partition), max(progress.reached, removed))
-        check(position <= come_to, "a position was committed that no application had come to", *known)
-        check(position <= reached, "a commit of what was handled in a former tenure", *known)
-        check(position >= progress.committed, "a commit went back", *known)
+        check(position <= come_to, "a commit of a position that no application had reached", *known)
+        check(position <= reached, "a commit of messages that were handled in a former tenure", *known)
+        check(position >= progress.committed, "a commit moved the position back", *known)
         progress.committed = position
 
     def remove(self, topic: str, partition: int, position: int, payloads: list[bytes], left: list[bytes]) -> None:
@@ -192,8 +198,8 @@ class Ledger:
     def check_reported(self, group: str, jumps: int, gaps: int) -> None:
         """Check that a group's streams have counted each jump over removed messages, and each gap."""
         skips, gap_skips = self.skips[group], self.gap_skips[group]
-        check(skips <= jumps, "removed messages were passed by without a word", group, skips, jumps)
-        check(gap_skips <= gaps, "gaps were passed by without a word", group, gap_skips, gaps)
+        check(skips <= jumps, "a group skipped removed messages without counting them", group, skips, jumps)
+        check(gap_skips <= gaps, "a group skipped gaps without counting them", group, gap_skips, gaps)
 
     def check_logs(self, logs: Mapping[Place, list[bytes]]) -> None:
         """Check that the final logs, with the removed messages before them, hold all acknowledged ones in order."""
@@ -202,7 +208,12 @@ class Ledger:
             newest: dict[str, int] = {}
             for payload in [*self.removed_payloads.get(place, ()), *payloads]:
                 key = key_of(payload)
-                check(self.sent.get(key) == (place[0], payload), "a log has what was never sent", place, payload)
+                check(
+                    self.sent.get(key) == (place[0], payload),
+                    "a log has a message that no producer sent",
+                    place,
+                    payload,
+                )
                 if key not in found:
                     found[key] = place
                     in_order = key[1] > newest.get(key[0], -1) or key[0] in self.careless or key in self.first_gone
@@ -212,4 +223,4 @@ class Ledger:
             for payload in payloads:
                 found.setdefault(key_of(payload), place)
         for key, place in self.acknowledged.items():
-            check(found.get(key) == place, "acknowledged, and not in its log", key, place, found.get(key))
+            check(found.get(key) == place, "an acknowledged message is not in its log", key, place, found.get(key))

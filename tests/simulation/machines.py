@@ -129,10 +129,10 @@ class MachineFaults:
     def _lose_disk(self) -> None:
         """Start a broker over an empty disk; it gets its own back later, or an operator accepts the loss."""
         broker = self._some_broker()
-        if self._may_lose(broker):
+        if self.may_lose(broker):
             assert broker.store is not None
             folders = {(log.topic, log.partition): log.folder for log in broker.store.logs()}
-            self._restart(broker, lambda: None)
+            self.restart(broker, lambda: None)
             own, broker.files = broker.files, MemoryFiles(self.world.random(f"new disk of {broker.host}"), broker.wall)
 
             def give_back() -> None:
@@ -149,7 +149,7 @@ class MachineFaults:
     def _lose_folder(self) -> None:
         """Start a broker without one partition's folder, as when a mount did not come up."""
         broker = self._some_broker()
-        if self._may_lose(broker):
+        if self.may_lose(broker):
             assert broker.store is not None
             folders = [log.folder for log in broker.store.logs() if log.offline is None]
             if folders:
@@ -158,7 +158,7 @@ class MachineFaults:
     def _lose_segment(self) -> None:
         """Start a broker without one rolled segment; it comes back later, or gaps replace it for good."""
         broker = self._some_broker()
-        if self._may_lose(broker):
+        if self.may_lose(broker):
             assert broker.store is not None
             known = [log for log in broker.store.logs() if log.offline is None and len(log.segments()) > 1]
             # A flush mark that a full disk refused says nothing of what was stored.
@@ -170,14 +170,14 @@ class MachineFaults:
                 start = log.segments()[number][0]
                 if self.random.random() < (GAPS if unread else FOR_GOOD):
                     self.note("gaps made", broker.host)
-                    self._restart(broker, lambda: make_gaps(broker, log, number, self.cluster.ledger))
+                    self.restart(broker, lambda: make_gaps(broker, log, number, self.cluster.ledger))
                     return
                 self._lose_name(broker, log.folder, f"{start:020}.log", "segment lost")
 
     def _flip_byte(self) -> None:
         """Start a broker with one flipped bit in a file about itself or its topics."""
         broker = self._some_broker()
-        if self._may_lose(broker) and broker.files.room is None:
+        if self.may_lose(broker) and broker.files.room is None:
             path = f"{DATA}/{self.random.choice([META, META_COPY, TOPICS_FILE])}"
             self.note("byte flipped", broker.host)
 
@@ -187,7 +187,7 @@ class MachineFaults:
                     inode.data[self.random.randrange(len(inode.data))] ^= 1 << self.random.randrange(8)
                     inode.sync()
 
-            self._restart(broker, flip)
+            self.restart(broker, flip)
 
     def _is_unread(self, log: PartitionLog, number: int) -> bool:
         """Return True for a segment that a group, or a reader without a group, has not read yet."""
@@ -213,10 +213,10 @@ class MachineFaults:
 
             self._lost[broker.host] = give_back
 
-        self._restart(broker, take)
+        self.restart(broker, take)
         self._lost_something(broker, kind)
 
-    def _may_lose(self, broker: MemoryBroker) -> bool:
+    def may_lose(self, broker: MemoryBroker) -> bool:
         """Return True when the tree knows the stored ends of a broker's topics; else a new disk's messages are lost."""
         server = self.cluster.tree.server
         if server is None or broker.clock is None or broker.store is None or broker.host in {*self._lost, *self._gone}:
@@ -241,9 +241,9 @@ class MachineFaults:
         broker = next(broker for broker in self.cluster.brokers if broker.host == host)
         if give_back is not None:
             self.note("what was lost is back", host)
-            self._restart(broker, give_back)
+            self.restart(broker, give_back)
 
-    def _restart(self, broker: MemoryBroker, meanwhile: Callable[[], None]) -> None:
+    def restart(self, broker: MemoryBroker, meanwhile: Callable[[], None]) -> None:
         """Kill a broker, if it runs, and start it again a moment later."""
 
         def start() -> None:

@@ -15,7 +15,9 @@ from tests.simulation.actors.reading_disks import transfers_watched
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.faults import Faults
 from tests.simulation.flushing import flushes_watched
+from tests.simulation.formats import formats_watched
 from tests.simulation.ledger import Place
+from tests.simulation.peers import closes_watched
 from tests.simulation.retention import payloads_of, told_of_retention
 from tests.simulation.violation import check
 from tests.simulation.world import World
@@ -76,7 +78,8 @@ class Simulation:
         """See ``simulate``."""
         cluster, world = self.cluster, self.cluster.world
         self.faults = Faults(world, cluster)
-        with told_of_retention(cluster.brokers, cluster.ledger), flushes_watched(), transfers_watched():
+        retention = told_of_retention(cluster.brokers, cluster.ledger)
+        with retention, flushes_watched(), transfers_watched(), formats_watched(), closes_watched():
             return self._live()
 
     def _live(self) -> Report:
@@ -95,8 +98,8 @@ class Simulation:
         check(most <= MOST_ATTEMPTS, "a member needed too many attempts to settle", most)
         before = [self._attempts(member) for member in cluster.members]
         world.run(QUIET_SECONDS)
-        check(before == [self._attempts(member) for member in cluster.members], "a settled group moves again")
-        check(self._is_well(), "what was well is not any more")
+        check(before == [self._attempts(member) for member in cluster.members], "a settled group rebalanced again")
+        check(self._is_well(), "a settled cluster is not settled any more")
         ledger = cluster.ledger
         ledger.check_logs(self._logs())
         for group, members in cluster.groups.items():
@@ -224,21 +227,21 @@ class Simulation:
             phase, counts = member.consumer.group.phase, member.consumer.group.counts
             check(phase is Phase.STEADY, "a member never settled", member.host, phase, counts)
         unregistered = self._unregistered()
-        check(not unregistered, "not registered", *unregistered)
+        check(not unregistered, "a process is not registered in the tree", *unregistered)
         wrong = self._without_owner()
         check(not wrong, "partitions without an owner", *wrong)
         for group in cluster.groups:
             cluster.ledger.check_complete(group)
         for consumer in cluster.consumers:
             cluster.ledger.check_complete(consumer.host, frozenset(TOPICS))
-        check(False, "it was not well, and now it is")
+        check(False, "the cluster did not settle in time, though nothing is wrong with it now")
 
     def _check_topics(self) -> None:
         """Check that no broker has logs of BAD_NODES: of no topic, or of a topic on two brokers."""
         for broker in self.cluster.brokers:
             assert broker.store is not None
             foreign = {log.topic for log in broker.store.logs()}.difference((*TOPICS, LATE_TOPIC))
-            check(not foreign, "a broker serves what it must not", broker.host, foreign)
+            check(not foreign, "a broker serves a topic that it must refuse", broker.host, foreign)
 
     def _attempts(self, member: Member) -> int:
         if member.consumer is None or member.consumer.group is None:
@@ -252,6 +255,11 @@ class Simulation:
         for broker in self.cluster.brokers:
             assert broker.store is not None
             for log in broker.store.logs():
-                check((log.topic, log.partition) not in found, "two brokers have a partition", log.topic, log.partition)
+                check(
+                    (log.topic, log.partition) not in found,
+                    "two brokers store the same partition",
+                    log.topic,
+                    log.partition,
+                )
                 found[log.topic, log.partition] = payloads_of(broker, log)
         return found

@@ -68,7 +68,7 @@ class World:
             if Violation.noted:
                 raise Violation.noted[0]
             if self.clock.events > MOST_EVENTS:
-                raise Violation("it never comes to rest", self.clock.events)
+                raise Violation("the cluster never comes to rest", self.clock.events)
             if not self.clock.step(end):
                 return until is not None and until()
         return True
@@ -78,9 +78,8 @@ class World:
         if event.get("log_failure") is not None:
             failure = event["log_failure"]
             if not failure.check(Violation):
-                Violation(
-                    f"a failure was logged: {event.get('log_format')}: {failure.value!r}\n{failure.getTraceback()}"
-                )
+                text = f"a failure was logged: {event.get('log_format')}: {failure.value!r}\n{failure.getTraceback()}"
+                Violation(text).__cause__ = failure.value
         elif self.show is not None and event["log_level"] is not LogLevel.debug:
             self.show(f"{self.clock.seconds() - BEGIN:.6f} log {formatEvent(event)}")
 

@@ -21,7 +21,7 @@ from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 
 
-class AvroCase(SynchronousTestCase):
+class AvroTestCase(SynchronousTestCase):
     """Values of one int, of which three are wrong, each in its own way."""
 
     def setUp(self) -> None:
@@ -39,7 +39,7 @@ class AvroCase(SynchronousTestCase):
         }
 
 
-class AvroTests(AvroCase):
+class AvroTests(AvroTestCase):
     """``AvroValues.decode``."""
 
     def test_a_wrong_value_is_named_with_its_reason(self) -> None:
@@ -57,7 +57,7 @@ class AvroTests(AvroCase):
         self.assertEqual(values.decode([b"\x02", None]).wrong, {})
 
 
-class ModeTests(AvroCase):
+class ModeTests(AvroTestCase):
     """Modes for values that do not decode."""
 
     def read(self, messages: list[Message], **options: str) -> pa.Table:
@@ -83,7 +83,7 @@ class ModeTests(AvroCase):
             self.read(self.messages())
 
     def test_a_wrong_value_can_become_null(self) -> None:
-        """Its bytes are in a column of their own; a tombstone is null without them."""
+        """The bytes are in a column of their own; a tombstone is null without them."""
         with self.assertLogs("logd.spark", "WARNING") as logged:
             found = self.read(self.messages(), mode="permissive").to_pydict()
         expected: list[bytes | None] = [None for _ in self.messages()]

@@ -103,7 +103,7 @@ class SoundTests(ReadingTestCase):
         self.assertLessEqual(fetched, 2 * SMALL.fetch_bytes)
 
     def test_a_reader_that_stops_early_gives_its_connection_up(self) -> None:
-        """Its answer under way would be taken for another caller's."""
+        """The answer under way would be taken for another caller's."""
         reader = self.reader()
         rows = reader.rows()
         next(rows)
@@ -112,7 +112,7 @@ class SoundTests(ReadingTestCase):
         self.assertEqual(self.broker.connections, 2)
 
     def test_a_large_wrapper_is_read_in_slices(self) -> None:
-        """Its number of messages is bounded, and the error names the option that raises the bound."""
+        """The number of messages is bounded, and the error names the option that raises the bound."""
         inside = [Message(b"%03d" % number) for number in range(100)]
         self.log.data = encode_set([Message(b"before")]) + wrap(inside, "gzip") + DATA
         reader = self.reader(end=self.log.end)
@@ -213,7 +213,7 @@ class LossTests(ReadingTestCase):
         self.assertEqual((reader.report.bytes + end - start, end), (len(DATA), removed))
 
     def test_a_topic_created_again_is_not_read(self) -> None:
-        """Its ids are not those that were planned, before the read or during it."""
+        """The ids of another topic are not those that were planned, before the read or during it."""
         self.broker.topics["t"].uuid = "uuid-2"
         self.assertIn("created again", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
         self.assertEqual(self.values(self.reader(self.lenient)), [])
@@ -228,7 +228,7 @@ class LossTests(ReadingTestCase):
         self.assertRaises(DataLost, lambda: self.values(self.reader()))
 
     def test_a_topic_deleted_during_a_read_is_a_loss(self) -> None:
-        """Its messages were planned and cannot be read any more."""
+        """The messages that were planned cannot be read any more."""
 
         def delete(request: Any) -> None:
             if self.broker.count(FetchWait) == 5:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol import loops
+from logd.protocol.batch import encode_batch
+from logd.protocol.codecs import BATCH_CODEC_NUMBERS
 from logd.protocol.entry import encode_gap
+from logd.protocol.loops import python
+from logd.protocol.loops.results import Decoded
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
+from logd.spark.blocking import rows as rows_module
 from logd.spark.blocking.rows import Cursor, Rows
+from tests.log.entries import batch, record
 from tests.protocol.strategies import codecs, message_lists
 
 
@@ -34,6 +42,7 @@ pieces = st.lists(
     st.one_of(
         message_lists.map(loops.encode_set),
         st.builds(lambda messages, codec: wrap(messages, codec), message_lists.filter(bool), codecs),
+        st.builds(encode_batch, message_lists.filter(bool), st.sampled_from(sorted(BATCH_CODEC_NUMBERS))),
         st.integers(9, 40).map(lambda size: encode_gap(size) + bytes(size - 9)),
     ),
     max_size=5,
@@ -41,7 +50,11 @@ pieces = st.lists(
 
 
 class CursorTests(SynchronousTestCase):
-    """Columns, which hold what ``decode_set`` finds."""
+    """Columns, which hold what ``decode_set`` finds; batches too, whether or not they become columns here."""
+
+    def setUp(self) -> None:
+        """Read batches as columns, as the loops in Python do."""
+        self.patch(rows_module, "_BATCHES_AS_COLUMNS", True)
 
     @given(pieces, st.integers(0, 1 << 40), st.integers(1, 5), st.integers(0, 30))
     def test_a_cursor_finds_what_decode_set_finds(
@@ -81,12 +94,43 @@ class CursorTests(SynchronousTestCase):
             self.assertEqual(len(found), 2)
             self.assertIsNotNone(cursor.error)
 
-    def test_the_bytes_of_wrappers_are_bounded(self) -> None:
+    def test_the_bytes_of_wrappers_and_batches_are_bounded(self) -> None:
         """Bytes after decompression count, since rows hold those."""
-        data = b"".join(wrap([Message(bytes(1000))] * 50, "zstd") for _ in range(60))
-        rows = Rows()
-        Cursor(data, 0).fill(rows, 100_000, 20_000)
-        self.assertLess(len(rows), 2000)
+        for encode in (wrap, encode_batch):
+            data = encode([Message(bytes(1000))] * 50, "zstd") * 60
+            rows = Rows()
+            Cursor(data, 0).fill(rows, 100_000, 20_000)
+            self.assertLess(len(rows), 2000)
+
+    def test_no_message_object_is_made_of_a_batch(self) -> None:
+        """Batches become columns directly; decode_set is asked only behind the last one."""
+        calls: list[int] = []
+
+        def decode_set(*given: Any, **named: Any) -> Decoded:
+            calls.append(named["begin"])
+            return python.decode_set(*given, **named)
+
+        self.patch(loops, "decode_set", decode_set)
+        messages = [Message(b"%d" % number, key=b"k", timestamp=number) for number in range(500)]
+        data = b"".join(encode_batch(messages, codec) for codec in ("none", "zstd"))
+        found, cursor = taken(data, 30, limit=70)
+        self.assertEqual([row[:4] for row in found], [tuple(message)[:4] for message in messages * 2])
+        self.assertEqual((cursor.position, calls), (30 + len(data), []))
+        taken(data + data[:10])
+        self.assertEqual(calls, [len(data)])
+
+    def test_a_wrong_record_in_a_batch_is_reported(self) -> None:
+        """The messages before it are there; a batch above a bound is reported too."""
+        data = batch(record(b"a"), record(b"b", 1), record(b"c", 1))
+        found, cursor = taken(data, 10)
+        self.assertEqual([row[0] for row in found], [b"a", b"b"])
+        self.assertIsInstance(cursor.error, CorruptMessage)
+        for setting, bounds in (("max_decompressed", (9, 2)), ("max_decompressed_messages", (1000, 1))):
+            data = encode_batch([Message(b"x")] * 2, "gzip")
+            cursor = Cursor(data, 0, max_decompressed=bounds[0], max_decompressed_messages=bounds[1])
+            cursor.fill(Rows(), 10)
+            assert isinstance(cursor.error, WrapperTooLarge)
+            self.assertEqual(cursor.error.setting, setting)
 
     def test_the_bytes_of_small_wrappers_are_bounded(self) -> None:
         """A wrapper of few large messages is much smaller than they are."""

@@ -49,7 +49,7 @@ class StreamReaderTests(SynchronousTestCase):
         return position
 
     def batch(self, reader: Any, start: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int]]]:
-        """The offset that a batch from ``start`` reaches, and the ranges that it reads."""
+        """Return the offset that a batch from ``start`` reaches, and the ranges that it reads."""
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
         return end, [(each.value.start, each.value.end) for each in reader.partitions(start, end)]
 
@@ -90,7 +90,7 @@ class StreamReaderTests(SynchronousTestCase):
         self.assertEqual(self.batch(reader, end)[1], [(len(DATA), len(DATA) + len(DATA) // 2)])
 
     def test_a_new_partition_is_read_from_its_start(self) -> None:
-        """Its log may begin far above 0."""
+        """The log of a partition that is created later may begin far above 0."""
         start = self.reader().initialOffset()
         self.broker.topics["t"].logs.append(FakeLog(DATA, start=ANEW))
         self.assertEqual(self.batch(self.reader(), start)[1], [(ANEW, ANEW + len(DATA))])

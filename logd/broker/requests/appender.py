@@ -13,7 +13,7 @@ from logd.errors import LogdError
 
 
 class AppendableLog(Protocol):
-    """The members of a partition's log that are used here; see PartitionLog."""
+    """The members of PartitionLog that are used here; tests append to a stand-in."""
 
     @property
     def end(self) -> int: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from attrs import define, field
@@ -10,17 +11,23 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.requests.waiting_fetch import AnswerTurns
+from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
+from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings
+from logd.config.log import LEGACY_FORMAT
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import TopicExists
-from logd.interfaces import Clock, IThreads, ITopics
+from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
+
+#: The settings of topics that clients use and that are created for that: none, or those for clients of 0.7.
+NO_SETTINGS: Mapping[str, int | str] = MappingProxyType({})
+LEGACY_SETTINGS: Mapping[str, int | str] = MappingProxyType({"message.format": LEGACY_FORMAT})
 
 
 @define(eq=False)
@@ -30,7 +37,7 @@ class BrokerCore:
     settings: BrokerSettings
     store: LogStore
     #: The topics as clients are told of them, and the administration that creates and deletes topics.
-    topics: ITopics
+    topics: TopicDirectory
     administration: TopicAdministration
     #: Threads for blocking reads.
     threads: IThreads
@@ -43,7 +50,7 @@ class BrokerCore:
     ends: EndsRecorder
     counters: Counters = field(factory=Counters, init=False)
     routing: Routing = field(init=False)
-    answer_turns: AnswerTurns = field(init=False)
+    large_fetches: LargeFetchQueue = field(init=False)
     #: Partitions that are being repaired.
     repairs: set[tuple[str, int]] = field(factory=set, init=False)
     stopping: bool = field(default=False, init=False)
@@ -54,7 +61,7 @@ class BrokerCore:
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.answer_turns = AnswerTurns(self.clock)
+        self.large_fetches = LargeFetchQueue(self.clock)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 
@@ -62,8 +69,8 @@ class BrokerCore:
         """Return the address of each live broker, always including this one."""
         return {**self.live(), self.store.broker_id: self.advertised}
 
-    def create_on_demand(self, topic: str) -> Deferred[None]:
-        """Create a topic that a client uses; connections that ask for it at the same time share the creation.
+    def create_on_demand(self, topic: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Deferred[None]:
+        """Create a topic that a client uses; connections that ask for it at the same time share the first creation.
 
         Fails as ``TopicAdministration.create`` does, but not with TopicExists.
         """
@@ -72,7 +79,7 @@ class BrokerCore:
             return waiters.new()
         waiters = self._creating[topic] = WaitingDeferreds()
         waiter = waiters.new()
-        creating: Deferred[TopicEntry] = self.administration.create(topic, self.settings.topics_partitions, {})
+        creating: Deferred[TopicEntry] = self.administration.create(topic, self.settings.topics_partitions, settings)
         creating.addErrback(lambda failure: failure.trap(TopicExists))
         creating.addBoth(self._created, topic)
         return waiter

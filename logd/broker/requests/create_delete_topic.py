@@ -1,7 +1,8 @@
-"""Handlers of the requests that create and delete topics. Each request is logged with its peer."""
+"""Handlers of the requests that create, alter and delete topics. Each request is logged with its peer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -9,17 +10,23 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.requests.core import BrokerCore
+from logd.config import LogSettings
 from logd.errors import (
     AdministrationDisabled,
     BrokerStopping,
+    ConfigurationError,
+    InvalidTopic,
     LogdError,
     TopicCreationDisabled,
     UnknownError,
     WireError,
 )
+from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
+    CreateTopicResponseV1,
+    CreateTopicV1,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -44,31 +51,77 @@ class AdministrationRequests:
 
     def create_topic(self, request: CreateTopic) -> CreateTopicResponse | Deferred[CreateTopicResponse]:
         """Create a topic by name."""
+        return self._create(request.topic, request.partitions, request.settings)
+
+    def _create(
+        self, topic: str, partitions: int, settings: Mapping[str, int | str]
+    ) -> CreateTopicResponse | Deferred[CreateTopicResponse]:
         if self._broker.stopping:
             return CreateTopicResponse(BrokerStopping.code, text="the broker is stopping")
         if not self._broker.settings.creates_on_request:
             refusal = TopicCreationDisabled(
-                f"topic {request.topic!r} is not created: topics.create = false on this broker; explicit would allow it"
+                f"topic {topic!r} is not created: topics.create = false on this broker; explicit would allow it"
             )
-            self._refused("create", request.topic, Failure(refusal))
+            self._refused("create", topic, Failure(refusal))
             return CreateTopicResponse(refusal.code, text=str(refusal))
 
         def created(entry: TopicEntry) -> CreateTopicResponse:
             _log.info(
                 "{peer} created topic {topic} with {partitions} partitions",
                 peer=self._peer,
-                topic=request.topic,
+                topic=topic,
                 partitions=len(entry.partitions),
             )
             return CreateTopicResponse(0, entry.uuid)
 
         def failed(failure: Failure) -> CreateTopicResponse:
-            self._refused("create", request.topic, failure)
+            self._refused("create", topic, failure)
             return CreateTopicResponse(_code(failure), text=failure.getErrorMessage())
 
-        settings = dict(request.settings)
-        creating: Deferred[Any] = self._broker.administration.create(request.topic, request.partitions, settings)
+        creating: Deferred[Any] = self._broker.administration.create(topic, partitions, dict(settings))
         return creating.addCallbacks(created, failed)
+
+    def create_topic_v1(self, request: CreateTopicV1) -> CreateTopicResponseV1 | Deferred[CreateTopicResponseV1]:
+        """Create a topic by name, with settings as text."""
+        answer: Any
+        try:
+            settings = LogSettings.parse(request.settings)
+        except ConfigurationError as error:
+            refusal = InvalidTopic(f"topic {request.topic!r}: {error}")
+            self._refused("create", request.topic, Failure(refusal))
+            answer = CreateTopicResponse(refusal.code, text=str(refusal))
+        else:
+            answer = self._create(request.topic, request.partitions, settings)
+        if isinstance(answer, Deferred):
+            return answer.addCallback(lambda response: CreateTopicResponseV1(*response))
+        return CreateTopicResponseV1(*answer)
+
+    def alter_topic(self, request: AlterTopic) -> AlterTopicResponse | Deferred[AlterTopicResponse]:
+        """Change a topic's settings and its number of partitions."""
+
+        def altered(entry: TopicEntry) -> AlterTopicResponse:
+            _log.info(
+                "{peer} changed topic {topic}: {partitions} partitions, settings {settings}",
+                peer=self._peer,
+                topic=request.topic,
+                partitions=len(entry.partitions),
+                settings=dict(entry.settings),
+            )
+            texts = {name: str(value) for name, value in entry.settings.items()}
+            return AlterTopicResponse(0, entry.uuid, len(entry.partitions), texts)
+
+        def failed(failure: Failure) -> AlterTopicResponse:
+            self._refused("change", request.topic, failure)
+            return AlterTopicResponse(_code(failure), text=failure.getErrorMessage())
+
+        try:
+            check_administration(self._broker, "change a topic")
+        except AdministrationDisabled:
+            return failed(Failure())
+        altering: Deferred[Any] = self._broker.administration.alter(
+            request.topic, request.uuid, request.partitions, request.settings
+        )
+        return altering.addCallbacks(altered, failed)
 
     def delete_topic(self, request: DeleteTopic) -> DeleteTopicResponse | Deferred[DeleteTopicResponse]:
         """Delete a topic and its messages."""

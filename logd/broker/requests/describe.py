@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.errors import (
     BrokerStopping,
+    LogdError,
     NoLeader,
     PartitionOffline,
     TopicCreationDisabled,
@@ -25,7 +27,15 @@ from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.legacy_requests import EARLIEST_TIME, LATEST_TIME, Offsets
 from logd.protocol.requests.legacy_responses import OffsetsResponse
-from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.metadata import (
+    BrokerAddress,
+    Metadata,
+    MetadataResponse,
+    MetadataResponseV1,
+    MetadataV1,
+    PartitionMetadata,
+    TopicMetadata,
+)
 from logd.protocol.requests.requests import Unsupported
 from logd.protocol.requests.responses import ErrorResponse
 
@@ -69,6 +79,11 @@ class DescribeRequests:
             live = self._broker.brokers()
             topics = tuple([self._describe_topic(name, errors.get(name, UnknownTopic.code), live) for name in names])
             brokers = tuple([BrokerAddress(number, *address) for number, address in sorted(live.items())])
+            return respond(brokers, topics)
+
+        def respond(brokers: tuple[BrokerAddress, ...], topics: tuple[TopicMetadata, ...]) -> MetadataResponse:
+            if isinstance(request, MetadataV1):
+                return MetadataResponseV1(brokers, topics, self._broker.topics.cluster())
             return MetadataResponse(brokers, topics)
 
         async def create() -> None:
@@ -91,7 +106,7 @@ class DescribeRequests:
                 return describe()
             except Exception:
                 _log.failure("{count} topics could not be described; answering with an unknown error", count=len(names))
-                return MetadataResponse((), tuple([TopicMetadata(name, UnknownError.code, "", ()) for name in names]))
+                return respond((), tuple([TopicMetadata(name, UnknownError.code, "", ()) for name in names]))
 
         if not missing:
             return describe()
@@ -122,7 +137,8 @@ class DescribeRequests:
             offline = unusable or (log is not None and log.offline is not None)
             code = NoLeader.code if led.leader == NO_LEADER else PartitionOffline.code if offline else 0
             partitions.append(PartitionMetadata(number, code, led.leader, led.epoch, led.replicas, led.in_sync))
-        return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
+        message_format = str(entry.settings.get("message.format", self._broker.settings.log.message_format))
+        return TopicMetadata(name, 0, entry.uuid, tuple(partitions), message_format)
 
     def describe_log(self, request: DescribeLog) -> DescribeLogResponse | Deferred[DescribeLogResponse]:
         """Describe a log and its segments. Boundaries and times may be read from the disk, on threads, in slices."""
@@ -144,6 +160,13 @@ class DescribeRequests:
 
         def failed(error: BaseException | None) -> None:
             code = error.code if isinstance(error, WireError) else UnknownError.code
+            if not isinstance(error, LogdError | OSError):
+                _log.failure(
+                    "a description of the log of {topic}-{partition} failed; answering with an unknown error",
+                    Failure(error),
+                    topic=request.topic,
+                    partition=request.partition,
+                )
             response.callback(DescribeLogResponse(code, text=str(error)))
 
         def looked(boundaries: list[tuple[int, int]] | None, error: BaseException | None) -> None:

@@ -126,7 +126,7 @@ class FetchRequests:
             broker.store,
             broker.topics,
             broker.clock,
-            broker.answer_turns,
+            broker.large_fetches,
             broker.settings.fetch_max_bytes,
         )
         if broker.stopping or not waiting.must_wait():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -17,9 +17,11 @@ from logd.broker.routing import Routing
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
+from logd.log.store.batch_format import BatchFormat
 from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
 from logd.protocol import loops
+from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
 from logd.protocol.requests.legacy_requests import MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 
@@ -47,6 +49,7 @@ class ProduceRequests:
     #: Logs that may not grow now.
     growth: StoredEndGate = field(init=False)
     appender: Appender = field(init=False)
+    _batch_format: BatchFormat = field(init=False)
     #: The started request that waits before its sets are gathered; nearly always None.
     waiting: ProduceRequest | None = field(default=None, init=False)
     #: Requests whose sets are gathered or appended, but that are not answered yet.
@@ -54,12 +57,15 @@ class ProduceRequests:
     #: Each (topic, requested partition) with a refused set: later sets are refused until the producer restarts.
     broken: set[tuple[str, int]] = field(factory=set, init=False)
     _not_created: dict[str, WireError] = field(factory=dict, init=False)
+    #: The error of the last attempt to raise the data directory's format for batches.
+    _format_error: WireError | None = field(default=None, init=False)
     _refused: int = field(default=0, init=False)
     stopping: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.routing, self.growth = self._broker.routing, self._broker.growth
         self.appender = Appender(self.routing.counters)
+        self._batch_format = self._broker.store.batch_format
 
     def produce(self, request: Produce) -> bool:
         """Take a produce of 0.7; return False if it has to wait.
@@ -76,7 +82,12 @@ class ProduceRequests:
                 if self.must_create(topic, partition):
                     return self._begin(SilentProduceRequest(self, (request,)))
                 log = self.log_for(topic, partition)
-            count, newest, _, _ = loops.check_set(message_set, *log.settings.entry_limits)
+            count, newest, has_batches, has_epochs = loops.check_set(message_set, *log.settings.entry_limits)
+            if has_batches:
+                if not self._batch_format.ready:
+                    return self._begin(SilentProduceRequest(self, (request,)))
+                if has_epochs:
+                    message_set = set_with_leader_epoch(message_set, NO_LEADER_EPOCH)
         except WireError as error:
             self.refuse_silently(topic, partition, error)
         else:
@@ -105,8 +116,9 @@ class ProduceRequests:
                 self._report(error)
 
     def creations_settled(self) -> None:
-        """Forget failed creations: a later request tries again to create its topics."""
+        """Forget failed creations of topics, and of the format for batches: a later request tries again."""
         self._not_created.clear()
+        self._format_error = None
 
     def lost(self) -> None:
         """Cancel the requests of a lost connection. Appended sets stay; no answer is sent."""
@@ -129,7 +141,7 @@ class ProduceRequests:
         """Return whether a produce to this partition waits for the creation of its topic."""
         return topic not in self._not_created and self.routing.creates(topic, partition)
 
-    def create(self, topic: str) -> None:
+    def create(self, topic: str, settings: Mapping[str, int | str]) -> None:
         """Pause the connection until a topic is created, or cannot be: its sets are refused then."""
         self.connection.pause(PauseReason.TOPIC)
 
@@ -139,9 +151,27 @@ class ProduceRequests:
                 error = UnknownError(f"cannot create {topic!r}: {error}")
             self._not_created[topic] = error
 
-        creating = self._broker.create_on_demand(topic)
+        creating = self._broker.create_on_demand(topic, settings)
         creating.addErrback(failed)
         creating.addCallback(lambda _: self.connection.resume(PauseReason.TOPIC))
+
+    def waits_for_format(self) -> bool:
+        """Return whether batches cannot be appended yet; the connection is paused then until the request tries again.
+
+        Raises the WireError to answer if the data directory's format could not be raised.
+        """
+        if self._batch_format.ready:
+            return False
+        if self._format_error is not None:
+            raise self._format_error
+        self.connection.pause(PauseReason.FORMAT)
+
+        def raised(error: WireError | None) -> None:
+            self._format_error = error
+            self.connection.resume(PauseReason.FORMAT)
+
+        self._batch_format.make_ready(raised)
+        return True
 
     def log_for(self, topic: str, partition: int) -> PartitionLog:
         """Return the log to append to. Raises the WireError to answer."""

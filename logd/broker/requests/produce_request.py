@@ -2,18 +2,20 @@
 
 A request passes the states of ProduceState in order. Before its sets are gathered it may have to wait: for a log that
 may not grow, for the creation of a topic, for the check of a large set. The connection is held meanwhile, so that no
-later request overtakes it, and then calls ``advance`` again, which continues in the same state.
+later request overtakes it, and then calls ``advance`` again, which continues in the same state. The first batch of a
+data directory waits too, while the sets are gathered: for the format that older releases refuse (``BatchFormat``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import define, field
 from zope.interface import implementer
 
+from logd.broker.requests.core import LEGACY_SETTINGS, NO_SETTINGS
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES, SlicedChecks
 from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, UnknownError, WireError
 from logd.interfaces import IFlushListener, Timer
@@ -21,6 +23,7 @@ from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
 from logd.net.pause_reasons import PauseReason
 from logd.protocol import loops
+from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAckResponse, ProducedPart, ProducePart
 
@@ -58,8 +61,12 @@ class ProduceRequest:
 
     _producing: ProduceRequests
     _parts: Sequence[Produce | ProducePart]
+    #: The settings of topics that the request creates.
+    _new_topics: ClassVar[Mapping[str, int | str]] = NO_SETTINGS
     state: ProduceState = field(default=ProduceState.RECEIVED, init=False)
     _checks: SlicedChecks | None = field(default=None, init=False)
+    #: The index of the first part that is not gathered or refused.
+    _next: int = field(default=0, init=False)
 
     def advance(self) -> bool:
         """Continue until the sets are gathered. Return False if the request has to wait; the connection is paused then.
@@ -78,7 +85,11 @@ class ProduceRequest:
             self.state = _CHECKED
         self.state = _GATHERED
         parts, self._parts = self._parts, ()
-        self._gather(parts)
+        for index in range(self._next, len(parts)):
+            if not self._gather(index, parts[index]):
+                self.state, self._parts, self._next = _CHECKED, parts, index
+                return False
+        self._all_gathered()
         return True
 
     def cancel(self) -> None:
@@ -86,9 +97,12 @@ class ProduceRequest:
         if self._checks is not None:
             self._checks.stop()
 
-    def _gather(self, parts: Sequence[Any]) -> None:
-        """Pass each set to the appender, or refuse it."""
+    def _gather(self, index: int, part: Any) -> bool:
+        """Pass a set to the appender, or refuse it. Return False if it has to wait; the connection is paused then."""
         raise NotImplementedError
+
+    def _all_gathered(self) -> None:
+        """Called once each set is gathered or refused."""
 
     def _topics_are_known(self) -> bool:
         """Start the creation of the first missing topic; return True if no topic is missing."""
@@ -96,7 +110,7 @@ class ProduceRequest:
         topics = producing.routing.topics
         for part in self._parts:
             if topics.get(part.topic) is None and producing.must_create(part.topic, part.partition):
-                producing.create(part.topic)
+                producing.create(part.topic, self._new_topics)
                 return False
         return True
 
@@ -132,16 +146,21 @@ class ProduceRequest:
 class SilentProduceRequest(ProduceRequest):
     """A Produce or MultiProduce of 0.7, which has no answer. Bad sets are refused, counted and logged."""
 
-    def _gather(self, parts: Sequence[Produce]) -> None:
+    _new_topics: ClassVar[Mapping[str, int | str]] = LEGACY_SETTINGS
+
+    def _gather(self, index: int, part: Produce) -> bool:
         producing = self._producing
-        for index, (topic, partition, message_set) in enumerate(parts):
-            try:
-                log = producing.log_for(topic, partition)
-                checked = self._checked(index, message_set, log)
-            except WireError as error:
-                producing.refuse_silently(topic, partition, error)
-            else:
-                producing.appender.add(log, message_set, checked.messages, checked.newest)
+        topic, partition, message_set = part
+        try:
+            log = producing.log_for(topic, partition)
+            checked = self._checked(index, message_set, log)
+            if checked.has_batches and producing.waits_for_format():
+                return False
+        except WireError as error:
+            producing.refuse_silently(topic, partition, error)
+        else:
+            producing.appender.add(log, _stored(message_set, checked), checked.messages, checked.newest)
+        return True
 
 
 @define(eq=False)
@@ -191,18 +210,20 @@ class AcknowledgedProduceRequest(ProduceRequest):
         for each in flushing.values():
             each.cancel()
 
-    def _gather(self, parts: Sequence[ProducePart]) -> None:
-        for index, part in enumerate(parts):
-            try:
-                self._gather_part(index, part)
-            except WireError as error:
-                self._refuse_part(index, part, error)
-        if not parts:
+    def _gather(self, index: int, part: ProducePart) -> bool:
+        try:
+            return self._gather_part(index, part)
+        except WireError as error:
+            self._refuse_part(index, part, error)
+            return True
+
+    def _all_gathered(self) -> None:
+        if not self._results:
             self._answer()
         elif self._left:
             self._producing.unanswered[self] = None
 
-    def _gather_part(self, index: int, part: ProducePart) -> None:
+    def _gather_part(self, index: int, part: ProducePart) -> bool:
         producing, acks = self._producing, self._acks
         key = (part.topic, part.partition)
         if producing.stopping:
@@ -216,6 +237,8 @@ class AcknowledgedProduceRequest(ProduceRequest):
         log = producing.log_for(part.topic, part.partition)
         log.leadership.check_produce(part.leader_epoch, acks)
         checked = self._checked(index, part.message_set, log)
+        if checked.has_batches and producing.waits_for_format():
+            return False
 
         def appended(first: int, after: int) -> None:
             result = ProducedPart(part.topic, part.partition, 0, log.partition, first, after)
@@ -230,7 +253,9 @@ class AcknowledgedProduceRequest(ProduceRequest):
         def not_appended(error: BaseException) -> None:
             self._refuse_part(index, part, error)
 
-        producing.appender.add_told(log, part.message_set, checked.messages, checked.newest, appended, not_appended)
+        message_set = _stored(part.message_set, checked)
+        producing.appender.add_told(log, message_set, checked.messages, checked.newest, appended, not_appended)
+        return True
 
     def _refuse_part(self, index: int, part: ProducePart, error: BaseException) -> None:
         if self._acks != 0:
@@ -248,7 +273,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
             self._timer = routing.clock.callLater(min(self._timeout_ms, LONGEST_WAIT_MS) / 1000, self._time_out)
         listener = _FlushListener(self, index, result)
         self._flushing[index] = listener
-        listener.wait = log.wait_visible(result.next_id, listener)
+        listener.wait = log.wait_visible(result.next_position, listener)
         routing.due_now(log)
 
     def _time_out(self) -> None:
@@ -295,6 +320,11 @@ class _FlushListener:
         """Stop listening."""
         if self.wait is not None:
             self.wait.cancel()
+
+
+def _stored(message_set: bytes, checked: loops.Checked) -> bytes:
+    """Return a checked set as it is stored: with the leader epoch of this broker in each batch."""
+    return set_with_leader_epoch(message_set, NO_LEADER_EPOCH) if checked.has_epochs else message_set
 
 
 def _code(error: BaseException) -> int:

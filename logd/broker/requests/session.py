@@ -17,11 +17,12 @@ from logd.broker.requests.produce import ProducerCutOff, ProduceRequests
 from logd.broker.requests.repair import RepairRequests
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
-from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
+from logd.protocol.requests.alter_topic import AlterTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
-from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.requests import Unsupported
@@ -52,8 +53,11 @@ class BrokerSession:
             FetchWait: self._fetching.fetch_wait,
             Offsets: self._describing.offsets,
             Metadata: self._describing.metadata,
+            MetadataV1: self._describing.metadata,
             DescribeLog: self._describing.describe_log,
             CreateTopic: administration.create_topic,
+            CreateTopicV1: administration.create_topic_v1,
+            AlterTopic: administration.alter_topic,
             DeleteTopic: administration.delete_topic,
             Repair: RepairRequests(broker, connection.peer).repair,
             Unsupported: self._describing.unsupported,

@@ -17,8 +17,8 @@ AT_ONCE_BYTES = 1 << 20
 SLICE_ENTRIES = 10_000
 SLICE_BYTES = 1 << 20
 
-#: The most bytes of a message, and of a batch, as ``check_set`` takes them.
-Limits = tuple[int, int]
+#: The most bytes of a message, and of a batch, and whether only messages of 0.7 are taken, as ``check_set`` takes them.
+Limits = tuple[int, int, bool]
 
 
 @define(eq=False)
@@ -64,10 +64,12 @@ class SlicedChecks:
 
     def _steps(self) -> Iterator[None]:
         """Check the sets; yield at the end of each turn."""
-        for index, (message_set, limits) in self._sets.items():
+        for index, (message_set, (message_bytes, batch_bytes, legacy)) in self._sets.items():
             whole = loops.Checked(0, -1)
             try:
-                for checked in check_in_slices(message_set, *limits, SLICE_ENTRIES, SLICE_BYTES):
+                for checked in check_in_slices(
+                    message_set, message_bytes, batch_bytes, SLICE_ENTRIES, SLICE_BYTES, legacy
+                ):
                     whole = whole.with_more(checked)
                     yield
             except WireError as error:

@@ -9,10 +9,12 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from logd.broker.reading import Logs, find_log, read_range
+from logd.broker.reading import find_log, read_range
+from logd.broker.topics.directory import TopicDirectory
 from logd.errors import UnknownError, WireError
-from logd.interfaces import Clock, IFlushListener, ITopics, Timer
+from logd.interfaces import Clock, IFlushListener, Timer
 from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
 from logd.log.waiters import Wait
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 
@@ -21,7 +23,7 @@ _log = Logger()
 #: The longest wait of a request, in milliseconds.
 LONGEST_WAIT_MS = 60_000
 
-#: A fetch with more parts than this is answered in its turn. A turn ends with the fetch that brings it to this many
+#: A fetch with more parts than this is queued. A turn of the reactor ends with the fetch that brings it to this many
 #: parts; each part costs some 10 us.
 LARGE_FETCH_PARTS = 100
 TURN_PARTS = 1000
@@ -39,23 +41,23 @@ def failed_answer(request: FetchWait) -> FetchWaitResponse:
 
 
 @define(eq=False)
-class AnswerTurns:
+class LargeFetchQueue:
     """A queue of the large fetches of all connections, which answers some in each turn of the reactor.
 
     Hundreds may wait for one flush; answered together they would hold up all other work for seconds.
     """
 
     _clock: Clock
-    _line: deque[WaitingFetch] = field(factory=deque, init=False)
+    _queue: deque[WaitingFetch] = field(factory=deque, init=False)
     _scheduled: bool = field(default=False, init=False)
 
     def add(self, fetch: WaitingFetch) -> None:
         """Queue a fetch to be answered soon."""
-        self._line.append(fetch)
+        self._queue.append(fetch)
         self._schedule()
 
     def _schedule(self) -> None:
-        if self._line and not self._scheduled:
+        if self._queue and not self._scheduled:
             self._scheduled = True
             self._clock.callLater(0, self._answer_some)
 
@@ -64,8 +66,8 @@ class AnswerTurns:
         self._scheduled = False
         fetches = []
         parts = 0
-        while self._line and parts < TURN_PARTS:
-            fetch = self._line.popleft()
+        while self._queue and parts < TURN_PARTS:
+            fetch = self._queue.popleft()
             parts += fetch.size
             fetches.append(fetch)
         self._schedule()
@@ -103,7 +105,7 @@ class WaitingPart:
 
     def failed(self, error: BaseException) -> None:
         """Have the fetch answered, this part with the error, as the partition went offline or was deleted."""
-        self._fetch.finish_in_turn()
+        self._fetch.finish_or_queue()
 
 
 @define(eq=False)
@@ -115,10 +117,10 @@ class WaitingFetch:
 
     _request: FetchWait
     _starts: list[Start]
-    _logs: Logs
-    _topics: ITopics
+    _logs: LogStore
+    _topics: TopicDirectory
     _clock: Clock
-    _turns: AnswerTurns
+    _large_fetches: LargeFetchQueue
     _max_bytes: int
     #: Created by ``wait``: most fetches far behind the end of a log never wait.
     _response: Deferred[FetchWaitResponse] | None = field(default=None, init=False)
@@ -129,7 +131,7 @@ class WaitingFetch:
     _incomplete: int = field(default=0, init=False)
     _timer: Timer | None = field(default=None, init=False)
     #: True while the fetch is queued to be answered.
-    _in_line: bool = field(default=False, init=False)
+    _queued: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
 
     @property
@@ -150,16 +152,16 @@ class WaitingFetch:
                 waiting.wait_for(self._position_to_wait_for(index, waiting))
         if not self._over:
             seconds = min(max(self._request.max_wait_ms, 0), LONGEST_WAIT_MS) / 1000
-            self._timer = self._clock.callLater(seconds, self.finish_in_turn)
+            self._timer = self._clock.callLater(seconds, self.finish_or_queue)
         return response
 
-    def finish_in_turn(self) -> None:
-        """Answer with the bytes there are: a small fetch at once, a large one in its turn."""
+    def finish_or_queue(self) -> None:
+        """Answer with the bytes there are: a small fetch at once, a large one when the queue reaches it."""
         if len(self._request.parts) <= LARGE_FETCH_PARTS:
             self.finish()
-        elif not self._in_line:
-            self._in_line = True
-            self._turns.add(self)
+        elif not self._queued:
+            self._queued = True
+            self._large_fetches.add(self)
 
     def finish(self) -> None:
         """Answer with the bytes there are."""
@@ -179,19 +181,19 @@ class WaitingFetch:
 
     def moved(self, index: int) -> None:
         """Check one part again, as its log has grown."""
-        if self._over or self._in_line:
+        if self._over or self._queued:
             return
         waiting = self._parts[index]
         there = self._look(index, waiting.log)
         if there is None:
-            self.finish_in_turn()
+            self.finish_or_queue()
             return
         self._total += there - waiting.there
         waiting.there = there
         if there == self._request.parts[index].max_bytes:
             self._incomplete -= 1
         if self._is_enough():
-            self.finish_in_turn()
+            self.finish_or_queue()
         elif there < self._request.parts[index].max_bytes:
             waiting.wait_for(self._position_to_wait_for(index, waiting))
 

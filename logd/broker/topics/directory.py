@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from attrs import define, field
-from zope.interface import implementer
+from collections.abc import Callable
 
-from logd.interfaces import ITopics
+from attrs import define, field
+
 from logd.topic import TopicEntry
 
 
-@implementer(ITopics)
 @define(eq=False)
 class TopicDirectory:
     """The topics that request handlers read without waiting. The reconciler and the administration write them."""
@@ -17,17 +16,23 @@ class TopicDirectory:
     _entries: dict[str, TopicEntry] = field(factory=dict)
     #: The reasons why topics cannot be used on any broker, by topic.
     _problems: dict[str, str] = field(factory=dict, init=False)
+    #: See ``cluster``.
+    uuid_of_cluster: Callable[[], str] = field(default=str, init=False)
+
+    def cluster(self) -> str:
+        """Return the uuid of the cluster whose topics they are; empty while it is not known."""
+        return self.uuid_of_cluster()
 
     def names(self) -> list[str]:
-        """See ITopics."""
+        """Return all topics, sorted."""
         return sorted(self._entries)
 
     def get(self, topic: str) -> TopicEntry | None:
-        """See ITopics."""
+        """Return a topic's entry, None for an unknown topic."""
         return self._entries.get(topic)
 
     def problem(self, topic: str) -> str | None:
-        """See ITopics."""
+        """Return the reason why a known topic cannot be used; None if it can."""
         return self._problems.get(topic)
 
     @property

@@ -11,6 +11,7 @@ from logd.broker.topics.comparison import TopicComparison
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.named_locks import NamedLocks
+from logd.broker.topics.own_changes import OwnChanges
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.coord import paths
 from logd.coord.errors import CoordinationError, NoNode
@@ -53,8 +54,8 @@ class TopicReconciler:
     _dirty: set[str] = field(factory=set, init=False)
     #: The reasons why topics could not be settled, as logged.
     _troubles: dict[str, str] = field(factory=dict, init=False)
-    #: uuids of topics that were deleted here and that the child cache may still show.
-    _deleted: dict[str, str] = field(factory=dict, init=False)
+    #: What was changed here and the child cache may not show yet.
+    _own: OwnChanges = field(factory=OwnChanges, init=False)
     #: Held during each change of a topic, here or by the administration of topics.
     locks: NamedLocks = field(factory=NamedLocks, init=False)
     _working: bool = field(default=False, init=False)
@@ -133,14 +134,16 @@ class TopicReconciler:
 
     async def settle_shown(self, topic: str) -> None:
         """Compare a topic with the last seen state of the tree; see ``settle``."""
-        entry = self._cache.values.get(topic)
-        await self.settle(topic, None if entry is not None and entry.uuid == self._deleted.get(topic) else entry)
+        await self.settle(topic, self._own.latest(topic, self._cache.values.get(topic)))
+
+    async def alter(self, topic: str, former: TopicEntry, entry: TopicEntry) -> None:
+        """Act on an entry that was just changed in the tree, and not on its former one any more; see ``settle``."""
+        self._own.altered(topic, former, entry, self._cache.values.get(topic))
+        await self.settle(topic, entry)
 
     async def forget(self, topic: str) -> None:
         """Remove the logs and the record of a topic that was just deleted; see ``settle``."""
-        shown = self._cache.values.get(topic)
-        if shown is not None:
-            self._deleted[topic] = shown.uuid
+        self._own.deleted(topic, self._cache.values.get(topic))
         await self.settle(topic, None)
 
     def try_again(self, topic: str, error: Exception) -> None:
@@ -159,9 +162,7 @@ class TopicReconciler:
     # Changes in the tree
 
     def _changed(self, topic: str) -> None:
-        shown = self._cache.values.get(topic)
-        if topic in self._deleted and (shown is None or shown.uuid != self._deleted[topic]):
-            del self._deleted[topic]
+        self._own.seen(topic, self._cache.values.get(topic))
         self.recheck(topic)
 
     def recheck(self, topic: str) -> None:

@@ -10,9 +10,9 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.flush_pressure import Gated
-from logd.broker.reading import Logs
 from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
 from logd.log.waiters import Wait
 from logd.net.pause_reasons import PauseReason
 
@@ -23,7 +23,7 @@ _NEVER = 1 << 63
 
 
 class Destination(Protocol):
-    """The fields of a produce request's part that are used here."""
+    """The fields that the parts of all kinds of produce requests share."""
 
     @property
     def topic(self) -> str: ...
@@ -71,7 +71,7 @@ class StoredEndGate:
         """Let producers to all logs of a topic proceed."""
         self.let_go(tuple(self.held.get(topic, ())))
 
-    def must_wait(self, parts: Iterable[Destination], logs: Logs) -> bool:
+    def must_wait(self, parts: Iterable[Destination], logs: LogStore) -> bool:
         """Return whether a part of a request has to wait. Call it before any part is taken."""
         for part in parts:
             held = self.held.get(part.topic)

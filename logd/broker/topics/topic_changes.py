@@ -1,11 +1,12 @@
-"""Creates and deletes topics. The node in the coordination tree decides; a deletion leaves a note for other brokers."""
+"""Creates, alters and deletes topics. The node in the tree decides; a deletion leaves a note for other brokers."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from types import MappingProxyType
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 
 from logd.broker.topics.directory import TopicDirectory
@@ -13,26 +14,31 @@ from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.placement import Placement
 from logd.broker.topics.reconciler import TopicReconciler
 from logd.broker.topics.stored_topics import StoredTopics
-from logd.config import BrokerSettings
+from logd.config import BrokerSettings, LogSettings
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
-from logd.coord.registries.topics import create_topic, delete_topic, read_topic
+from logd.coord.registries.topics import change_topic, create_topic, delete_topic, read_topic
 from logd.errors import (
     BrokerStopping,
     ConfigurationError,
     CoordinationUnavailable,
     InvalidTopic,
     TopicExists,
+    UnknownTopic,
     WireError,
 )
 from logd.interfaces import Clock
+from logd.plurals import counted
 from logd.topic import TopicEntry, check_topic_name
+
+#: No settings to change.
+NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 
 @define(eq=False)
 class TopicAdministration:
-    """Creates and deletes topics. Each topic has one change at a time; different topics do not wait for one another.
+    """Creates, alters and deletes topics. Each topic has one change at a time, and no topic waits for another.
 
     A change that fails half-way is left to the reconciler, which retries until the tree and the broker agree.
     """
@@ -48,7 +54,7 @@ class TopicAdministration:
     #: The number of partitions of topics that are being created.
     _claimed: dict[str, int] = field(factory=dict, init=False)
 
-    def create(self, topic: str, partitions: int, settings: Mapping[str, int]) -> Deferred[TopicEntry]:
+    def create(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> Deferred[TopicEntry]:
         """Create a topic with its partitions spread over the live brokers. Fires once this broker's logs exist.
 
         Fails with TopicExists, InvalidTopic, CoordinationUnavailable, BrokerStopping, and with StorageFull or
@@ -64,7 +70,71 @@ class TopicAdministration:
         """
         return Deferred.fromCoroutine(self._delete(topic))
 
-    async def _create(self, topic: str, partitions: int, settings: Mapping[str, int]) -> TopicEntry:
+    def alter(
+        self, topic: str, uuid: str = "", partitions: int = 0, settings: Mapping[str, str] = NO_CHANGES
+    ) -> Deferred[TopicEntry]:
+        """Change a topic's settings, given as text ("": the broker's own), and its number of partitions (0: none).
+
+        ``uuid``, if it is not empty, is that of the topic that is meant. Fires with the new entry once this broker acts
+        on it; other brokers do when they see it. Fails with UnknownTopic, InvalidTopic, CoordinationUnavailable,
+        BrokerStopping, and with StorageFull or UnknownError if the topic is changed but this broker's disk fails.
+        """
+        return Deferred.fromCoroutine(self._alter(topic, uuid, partitions, settings))
+
+    async def _alter(self, topic: str, uuid: str, partitions: int, settings: Mapping[str, str]) -> TopicEntry:
+        check_topic_name(topic)
+        since = self._clock.seconds()
+        async with self._reconciler.locks.hold(topic):
+            self._check_ready(f"topic {topic!r} cannot be changed", since)
+            placed = self._placement.of(partitions) if 0 < partitions <= self._settings.topics_max else {}
+
+            def change(entry: TopicEntry) -> TopicEntry:
+                if uuid and uuid != entry.uuid:
+                    raise UnknownTopic(f"there is no topic {topic!r} with the uuid {uuid!r} any more")
+                changed = self._with_settings(topic, entry, settings)
+                return evolve(changed, partitions=self._with_partitions(topic, entry, partitions, placed))
+
+            try:
+                former, entry = await change_topic(self._tree, topic, change)
+            except CoordinationError as error:
+                self._reconciler.try_again(topic, error)  # the entry may be changed, with only the answer lost
+                raise CoordinationUnavailable(f"topic {topic!r} cannot be changed: {error}") from error
+            try:
+                await self._reconciler.alter(topic, former, entry)
+            except (CoordinationError, WireError, ValueError) as error:
+                self._reconciler.try_again(topic, error)
+                if isinstance(error, WireError):
+                    raise
+            return entry
+
+    def _with_settings(self, topic: str, entry: TopicEntry, settings: Mapping[str, str]) -> TopicEntry:
+        removed = {name for name, text in settings.items() if not text}
+        kept = {name: value for name, value in entry.settings.items() if name not in removed}
+        try:
+            LogSettings.check_names(removed.difference(entry.settings))
+            merged = {**kept, **LogSettings.parse({name: text for name, text in settings.items() if text})}
+            if settings:
+                self._settings.log_settings(merged)
+        except ConfigurationError as error:
+            raise InvalidTopic(f"topic {topic!r}: {error}") from error
+        return evolve(entry, settings=merged)
+
+    def _with_partitions(
+        self, topic: str, entry: TopicEntry, partitions: int, placed: Mapping[int, tuple[int, ...]]
+    ) -> Mapping[int, tuple[int, ...]]:
+        """Return the topic's partitions with those that are added."""
+        before = len(entry.partitions)
+        if partitions in (0, before):
+            return entry.partitions
+        room = self._settings.topics_max - self._directory.partitions - sum(self._claimed.values())
+        if not before < partitions <= before + room:
+            raise InvalidTopic(
+                f"topic {topic!r} has {counted(before, 'partition')} and cannot have {partitions}; this broker allows "
+                f"{before} to {before + room} (partitions are never removed; topics.max = {self._settings.topics_max})"
+            )
+        return {**placed, **entry.partitions}
+
+    async def _create(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> TopicEntry:
         check_topic_name(topic)
         since = self._clock.seconds()
         async with self._reconciler.locks.hold(topic):
@@ -79,7 +149,7 @@ class TopicAdministration:
                 del self._claimed[topic]
 
     async def _make(
-        self, topic: str, brokers: Mapping[int, tuple[int, ...]], settings: Mapping[str, int]
+        self, topic: str, brokers: Mapping[int, tuple[int, ...]], settings: Mapping[str, int | str]
     ) -> TopicEntry:
         entry = TopicEntry(str(uuid.uuid4()), brokers, dict(settings))
         try:
@@ -143,7 +213,7 @@ class TopicAdministration:
                 if isinstance(error, WireError):
                     raise
 
-    def _check_new(self, topic: str, partitions: int, settings: Mapping[str, int]) -> None:
+    def _check_new(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> None:
         used = self._directory.partitions + sum(self._claimed.values())
         room = self._settings.topics_max - used
         if not 1 <= partitions <= room:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import click
 from rich.console import Console
 
-from logd.bench.rounds import middle
+from logd.bench.rates.rounds import middle
 from logd.bench.spark import SparkBench
 from logd.cli.options import json_option
 from logd.cli.terminal.tables import show_fields

@@ -1,26 +1,25 @@
-"""``logd topics``: list, create, describe and delete."""
+"""``logd topics``: list, create, describe and delete; ``topic_changes`` has set and grow."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import click
 
+from logd.cli.cluster.admin_command import with_admin
+from logd.cli.cluster.setting_parameter import SettingsParameter
+from logd.cli.cluster.topic_changes import grow, set_settings
 from logd.cli.options import broker_option, json_option, topic_argument
-from logd.cli.reactor_command import run
 from logd.cli.terminal.prompts import agree
 from logd.cli.terminal.tables import show
 from logd.client.admin.admin import Admin
 from logd.client.cluster.describe_log import DESCRIBED_AT_ONCE
 from logd.clientcore.addresses import name_of
-from logd.config import LogSettings, parse_assignments
-from logd.config.names import unknown
-from logd.config.setting import settings_of
 from logd.deferreds.gathering import gather_some
-from logd.errors import ConfigurationError, LogdError
+from logd.errors import LogdError
 
 _CREATE_EPILOG = """\b
 Examples:
@@ -36,20 +35,11 @@ Examples:
 
 @click.group()
 def topics() -> None:
-    """List, create, describe and delete topics."""
+    """List, create, describe, change and delete topics."""
 
 
-def _with_admin(ctx: click.Context, broker: str, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Run ``work`` with an Admin, close the Admin, and end the command with the status of the work."""
-
-    async def running(reactor: Any) -> None:
-        admin = Admin(broker, reactor=reactor)
-        try:
-            await work(admin)
-        finally:
-            await admin.close()
-
-    ctx.exit(run(running))
+topics.add_command(set_settings)
+topics.add_command(grow)
 
 
 @topics.command("list")
@@ -68,26 +58,7 @@ def list_topics(ctx: click.Context, /, broker: str, as_json: bool) -> None:
         else:
             show(["topic", "partitions"], [(topic.topic, len(topic.partitions)) for topic in found])
 
-    _with_admin(ctx, broker, work)
-
-
-class SettingsParameter(click.ParamType[dict[str, int]]):
-    """A topic's setting as ``key=value``."""
-
-    name = "KEY=VALUE"
-    _names = tuple(row.name for row in settings_of(LogSettings))
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
-        """Refuse an unknown setting and a value that is not allowed."""
-        try:
-            name, equals, _ = str(value).partition("=")
-            if equals and name.strip() not in self._names:
-                raise unknown(name.strip(), self._names)
-            values: Any = parse_assignments([value], self.name).values
-            LogSettings().overridden(values)
-        except ConfigurationError as error:
-            self.fail(str(error), param, ctx)
-        return dict(values)
+    with_admin(ctx, broker, work)
 
 
 @topics.command(epilog=_CREATE_EPILOG)
@@ -112,7 +83,13 @@ class SettingsParameter(click.ParamType[dict[str, int]]):
 @json_option
 @click.pass_context
 def create(
-    ctx: click.Context, /, topic: str, broker: str, partitions: int, settings: tuple[dict[str, int], ...], as_json: bool
+    ctx: click.Context,
+    /,
+    topic: str,
+    broker: str,
+    partitions: int,
+    settings: tuple[dict[str, int | str], ...],
+    as_json: bool,
 ) -> None:
     """Create TOPIC. If it exists already, that is an error (exit status 1)."""
     merged = {name: value for each in settings for name, value in each.items()}
@@ -124,7 +101,7 @@ def create(
         else:
             click.echo(f"created {topic} with {partitions} partition{'s' if partitions > 1 else ''}")
 
-    _with_admin(ctx, broker, work)
+    with_admin(ctx, broker, work)
 
 
 @topics.command(short_help="Print where a topic's partitions are stored.", epilog=_DESCRIBE_EPILOG)
@@ -156,7 +133,7 @@ def describe(ctx: click.Context, /, topic: str, broker: str, as_json: bool, segm
         if failed:
             raise LogdError(f"{len(failed)} of {len(described)} partitions cannot be described: {failed[0]['error']}")
 
-    _with_admin(ctx, broker, work)
+    with_admin(ctx, broker, work)
 
 
 async def _described(admin: Admin, topic: str, partition: Any, addresses: Mapping[int, str]) -> dict[str, Any]:
@@ -226,4 +203,4 @@ def delete(ctx: click.Context, /, topic: str, broker: str, yes: bool, as_json: b
         await admin.delete(topic)
         click.echo(json.dumps({"topic": topic, "deleted": True}) if as_json else f"deleted {topic}")
 
-    _with_admin(ctx, broker, work)
+    with_admin(ctx, broker, work)

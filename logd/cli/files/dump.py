@@ -30,7 +30,7 @@ _ROWS = 1000
     "--from", "start", type=click.IntRange(0), metavar="POSITION", help="Begin at the first entry at or after POSITION."
 )
 @click.option("--max", "most", type=click.IntRange(0), metavar="N", help="End after N entries.")
-@click.option("--expand", is_flag=True, help="Also show the messages inside compressed wrappers.")
+@click.option("--expand", is_flag=True, help="Also show the messages inside compressed wrappers and batches.")
 @click.option(
     "--payload-bytes",
     "shown",

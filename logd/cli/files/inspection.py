@@ -20,7 +20,7 @@ _MEANINGS = {
     DamageKind.PAYLOAD: "a damaged entry",
     DamageKind.LENGTH: "a damaged length or head",
     DamageKind.SHORT: "missing bytes",
-    DamageKind.UNVOUCHED: "damaged, and no known boundary where entries go on",
+    DamageKind.UNVOUCHED: "damage without a known boundary where entries continue",
     DamageKind.TAIL: "a tail that is not known to be flushed",
     DamageKind.EXCESS: "bytes after the segment's end",
     DamageKind.MISSING: "a missing segment",

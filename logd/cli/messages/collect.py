@@ -294,10 +294,10 @@ def _end(
             "error": None if problem is None or interrupted else str(problem),
         }
         click.echo(json.dumps(summary))
-    counted = f"{ledger.acknowledged_lines} of {ledger.lines} lines were acknowledged"
+    outcome = f"{ledger.acknowledged_lines} of {ledger.lines} lines were acknowledged"
     if interrupted:
         if not as_json and not quiet:
-            complain(f"ended; {counted}")
+            complain(f"ended; {outcome}")
         raise CancelledError
     if problem is not None:
         if isinstance(problem, DeliveryFailed) and isinstance(problem.__cause__, WrongPartition | None):
@@ -305,6 +305,6 @@ def _end(
             problem.__cause__ = BrokerUnavailable(str(problem))
         if not isinstance(problem, LogdError):
             raise problem
-        raise LogdError(f"{counted}, then: {problem}") from problem
+        raise LogdError(f"{outcome}, then: {problem}") from problem
     if not as_json and not quiet:
-        complain(f"{ledger.lines} lines, {ledger.bytes} bytes in {seconds:.2f} s")
+        complain(f"{counted(ledger.lines, 'line')}, {counted(ledger.bytes, 'byte')} in {seconds:.2f} s")

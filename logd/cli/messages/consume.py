@@ -79,7 +79,7 @@ Examples:
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="Whether to fail at damaged messages (checksum mismatch) or skip them.",
+    help="Fail at damaged messages (checksum mismatch), or skip them.",
 )
 @decompression_options
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")

@@ -1,4 +1,4 @@
-"""Administration: lists, describes, creates and deletes topics, and describes and repairs partitions' logs."""
+"""Administration: lists, describes, creates, alters and deletes topics, and describes and repairs partitions' logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from logd.client.setting_names import read_settings
 from logd.client.settings import LinkSettings
 from logd.clientcore.metadata import described
 from logd.errors import error_for_code
-from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
+from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
+from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.protocol.requests.metadata import MetadataResponse, TopicMetadata
 from logd.protocol.requests.repair import RepairResponse
@@ -59,12 +60,27 @@ class Admin:
         """Return a topic's uuid, partitions, leaders and replicas. Fails with UnknownTopic."""
         return self._run(self._describe(topic))
 
-    def create(self, topic: str, partitions: int = 1, settings: Mapping[str, int] | None = None) -> Deferred[str]:
+    def create(self, topic: str, partitions: int = 1, settings: Mapping[str, int | str] | None = None) -> Deferred[str]:
         """Create a topic; fires with its uuid. ``settings`` override the broker's, by names such as ``retention.ms``.
 
         Fails with TopicExists, or InvalidTopic for a name, number of partitions or setting that is not allowed.
         """
         return self._run(self._create(topic, partitions, dict(settings or {})))
+
+    def alter(
+        self, topic: str, settings: Mapping[str, int | str | None] | None = None, partitions: int = 0, uuid: str = ""
+    ) -> Deferred[AlterTopicResponse]:
+        """Change settings of a topic, and let it have ``partitions`` in all; 0 leaves their number as it is.
+
+        Settings that are not named stay; None removes the topic's own, so that the broker's holds. Fires with the
+        topic's ``partitions`` and ``settings`` from now on. Messages with a key go to other partitions than before once
+        a topic has more of them. ``uuid``, if it is given, is that of the topic that is meant.
+
+        Fails with UnknownTopic, with InvalidTopic for a setting or number of partitions that is not allowed, and with
+        UnsupportedVersion or BrokerUnavailable if the broker is of an earlier release, which cannot do it.
+        """
+        texts = {name: "" if value is None else str(value) for name, value in (settings or {}).items()}
+        return self._run(self._alter(AlterTopic(topic, uuid, partitions, texts)))
 
     def delete(self, topic: str) -> Deferred[None]:
         """Delete a topic with all its messages. Fails with UnknownTopic."""
@@ -108,13 +124,25 @@ class Admin:
         check_topic_name(topic)
         return described(await self._cluster.metadata((topic,)), topic)
 
-    async def _create(self, topic: str, partitions: int, settings: dict[str, int]) -> str:
+    async def _create(self, topic: str, partitions: int, settings: dict[str, int | str]) -> str:
         check_topic_name(topic)
-        response = await self._cluster.ask_any(CreateTopic(topic, partitions, settings))
+        numbers = {name: value for name, value in settings.items() if isinstance(value, int)}
+        request: CreateTopic | CreateTopicV1 = CreateTopic(topic, partitions, numbers)
+        if len(numbers) < len(settings):  # otherwise as brokers of earlier releases know it
+            request = CreateTopicV1(topic, partitions, {name: str(value) for name, value in settings.items()})
+        response = await self._cluster.ask_any(request)
         if response.error:
             raise error_for_code(response.error, response.text)
         uuid: str = response.uuid
         return uuid
+
+    async def _alter(self, request: AlterTopic) -> AlterTopicResponse:
+        check_topic_name(request.topic)
+        response: AlterTopicResponse = await self._cluster.ask_any(request)
+        self._cluster.forget(request.topic)
+        if response.error:
+            raise error_for_code(response.error, response.text)
+        return response
 
     async def _delete(self, topic: str) -> None:
         check_topic_name(topic)

@@ -15,9 +15,9 @@ from logd.client.settings import LinkSettings
 from logd.clientcore.addresses import Address, discovered, parse_brokers
 from logd.clientcore.metadata import ClusterView, TopicView, described
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import BrokerUnavailable
+from logd.errors import BrokerUnavailable, UnsupportedVersion
 from logd.net.connection import BrokerConnection
-from logd.protocol.requests.metadata import Metadata, MetadataResponse
+from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataV1
 
 
 def default_connect(reactor: Any, settings: LinkSettings) -> Connect:
@@ -123,7 +123,11 @@ class Cluster:
 
     async def metadata(self, topics: tuple[str, ...] | None, create: bool = False) -> MetadataResponse:
         """Read metadata of some topics (None: all), creating missing ones if ``create``. Raises BrokerUnavailable."""
-        response: MetadataResponse = await self.ask_any(Metadata(topics, create))
+        response: MetadataResponse
+        try:
+            response = await self.ask_any(MetadataV1(topics, create))
+        except UnsupportedVersion:  # a broker of an earlier release
+            response = await self.ask_any(Metadata(topics, create))
         self._view.read(response, self.clock.seconds())
         return response
 

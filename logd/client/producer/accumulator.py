@@ -1,11 +1,13 @@
-"""The open batch of a partition: sets are added to it until it is full or its linger time is over."""
+"""The open batch of a partition: messages are added to it until it is full or its linger time is over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from logd.client.producer.batch import ProducerBatch
+from logd.client.producer.batch import BatchPiece, ProducerBatch
+from logd.client.producer.formats import Format
 from logd.client.producer.pending_send import PendingSend
+from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.interfaces import Clock, Timer
 
@@ -13,54 +15,86 @@ from logd.interfaces import Clock, Timer
 class BatchAccumulator:
     """The open batch of one partition.
 
-    ``sealed(batch)`` is called with each batch that is complete, ``lingered()`` when the linger time of one is over.
+    ``opened()`` is called for each batch that is begun, ``sealed(batch)`` for each that is complete, and ``lingered()``
+    when the linger time of one is over.
     """
 
-    __slots__ = ("_clock", "_linger", "_lingered", "_sealed", "_settings", "_where", "due", "open")
+    __slots__ = (
+        *("_clock", "_linger", "_lingered", "_most", "_opened", "_sealed", "_settings", "_unfinished", "_where"),
+        *("due", "form", "open"),
+    )
 
     def __init__(
         self,
         where: tuple[str, int],
+        form: Format,
         settings: ProducerSettings,
         clock: Clock,
+        unfinished: Unfinished,
+        opened: Callable[[], None],
         sealed: Callable[[ProducerBatch], None],
         lingered: Callable[[], None],
     ) -> None:
-        #: The batch being filled, None while no set waits.
+        #: The batch being filled, None while no message waits.
         self.open: ProducerBatch | None = None
         #: True when the open batch is to leave without lingering any longer.
         self.due = False
+        #: The format of the next batch.
+        self.form = form
         self._where = where
         self._settings = settings
         self._clock = clock
+        self._unfinished = unfinished
+        self._opened = opened
         self._sealed = sealed
         self._lingered = lingered
         self._linger: Timer | None = None
+        self._most = settings.batch_messages
 
     @property
     def ready(self) -> bool:
         """Return whether there is an open batch that may leave although it is not full."""
         return self.open is not None and (self.due or self._settings.linger == 0)
 
-    def add(self, pieces: list[tuple[bytes, int]], codec: str, send: PendingSend) -> None:
-        """Add the encoded sets of a send, in order, and seal each batch that they complete."""
-        settings = self._settings
-        for piece, messages in pieces:
+    def with_room(self, messages: int, size: int) -> ProducerBatch:
+        """Return the open batch, or a new one where it has no room for messages of ``size`` bytes in all."""
+        batch = self.open
+        if batch is not None and (
+            batch.encoded
+            or batch.bytes + size > self._settings.batch_bytes
+            or len(batch.records) + messages > min(self._most, batch.form.most_messages)
+        ):
+            self.seal()
+            batch = None
+        return self._begin(self._settings.compression) if batch is None else batch
+
+    def seal_full(self) -> None:
+        """Complete the open batch if it is full."""
+        batch = self.open
+        if batch is not None and (batch.messages >= self._most or batch.bytes >= self._settings.batch_bytes):
+            self.seal()
+
+    def add(self, pieces: Iterable[BatchPiece], send: PendingSend) -> None:
+        """Add the messages of a send, in order, and seal each batch that they complete."""
+        for records, size in pieces:
+            self.with_room(len(records), size).add(records, size, send)
+            self.seal_full()
+
+    def add_encoded(self, pieces: Iterable[tuple[bytes, int]], send: PendingSend) -> None:
+        """Add sets that came compressed; see ``add``."""
+        for data, messages in pieces:
             batch = self.open
             if batch is not None and (
-                batch.codec != codec
-                or batch.bytes + len(piece) > settings.batch_bytes
-                or batch.messages + messages > settings.batch_messages
+                not batch.encoded
+                or batch.bytes + len(data) > self._settings.batch_bytes
+                or batch.messages + messages > self._most
             ):
                 self.seal()
                 batch = None
             if batch is None:
-                batch = self.open = ProducerBatch(*self._where, codec)
-                if settings.linger > 0:
-                    self._linger = self._clock.callLater(settings.linger, self._time_over)
-            batch.add(piece, messages, send)
-            if batch.messages >= settings.batch_messages or batch.bytes >= settings.batch_bytes:
-                self.seal()
+                batch = self._begin("none")
+            batch.add_encoded(data, messages, send)
+            self.seal_full()
 
     def seal(self) -> None:
         """Complete the open batch as it is, if there is one."""
@@ -77,6 +111,17 @@ class BatchAccumulator:
             linger, self._linger = self._linger, None
             if linger.active():
                 linger.cancel()
+
+    def _begin(self, codec: str) -> ProducerBatch:
+        settings = self._settings
+        deadline = self._clock.seconds() + settings.delivery_timeout
+        batch = self.open = ProducerBatch(*self._where, self.form, codec, self._unfinished, deadline)
+        self._unfinished.begin(batch)
+        if settings.linger > 0:
+            self._linger = self._clock.callLater(settings.linger, self._time_over)
+        else:
+            self._opened()
+        return batch
 
     def _time_over(self) -> None:
         self._linger = None

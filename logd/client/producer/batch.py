@@ -1,168 +1,338 @@
-"""A batch: encoded sets for one partition that travel as one message set, and the sends that they belong to."""
+"""A batch: messages of one partition that travel as one message set, and the sends that wait for them."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
+from twisted.internet.defer import Deferred
+
+from logd.client.producer.formats import Format, Record
 from logd.client.producer.pending_send import PendingSend, Sent
+from logd.client.producer.unfinished import Unfinished
 from logd.errors import MessageTooLarge
 from logd.protocol import loops
+from logd.protocol.batch import encode_batches
 from logd.protocol.entry import LEAST_BYTES
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
-from logd.protocol.wrapper import encode_wrapper, unwrap
+from logd.protocol.message_size import entry_bytes
 
 #: Bytes of an entry's length, magic and checksum, which the brokers' message.bytes does not count.
 ENTRY_HEAD_BYTES = LEAST_BYTES
 
-#: Memory held for a set beside its bytes: its Deferred and its records (measured: 0.9 KB in CPython 3.11). It is
-#: counted, or a producer of single messages would take five times the memory that its settings allow.
+#: Memory held for a message beside its bytes: the head of its object and its place in a list.
+RECORD_MEMORY = 48
+#: Memory held for a send beside its messages: its Deferred and its records (measured: 0.9 KB in CPython 3.11 for one
+#: of several messages). It is counted, or a producer of single messages would take five times the memory that its
+#: settings allow.
 SET_BYTES = 900
 
 
+class Share(NamedTuple):
+    """The messages of one send of several messages, or of one that had to wait, within a batch."""
+
+    send: PendingSend
+    #: The number of its first message in the batch, and the number of its messages.
+    first: int
+    messages: int
+    #: The bytes before it, and its own, as the format counts them.
+    start: int
+    size: int
+
+
 class ProducerBatch:
-    """A batch of sets, filled by ``add`` and fixed by the first ``encode``: every attempt then sends the same bytes."""
+    """A batch, filled until it is encoded: every attempt then sends the same bytes.
 
-    __slots__ = ("_data", "_pieces", "_shares", "bytes", "codec", "deadline", "left", "messages", "partition", "topic")
+    Messages that belong to no send were published: their failures are reported to ``unfinished``.
+    """
 
-    def __init__(self, topic: str, partition: int, codec: str) -> None:
+    __slots__ = (
+        *("_count", "_data", "_ends", "bytes", "codec", "deadline", "encoded", "form", "left", "partition", "records"),
+        *("shares", "singles", "topic", "unfinished"),
+    )
+
+    def __init__(
+        self, topic: str, partition: int, form: Format, codec: str, unfinished: Unfinished, deadline: float
+    ) -> None:
         self.topic = topic
         self.partition = partition
+        self.form = form
         self.codec = codec
-        self.bytes = 0
-        self.messages = 0
-        #: The earliest deadline of the batch's sends (clock's seconds).
-        self.deadline = float("inf")
+        self.unfinished = unfinished
+        #: The earliest deadline of the batch's messages (clock's seconds).
+        self.deadline = deadline
+        #: Bytes as the format counts them.
+        self.bytes = form.head_bytes
         #: True once the batch was handed to a connection.
         self.left = False
-        self._pieces: list[bytes] = []
-        #: For each piece: its send, its number of messages, its bytes.
-        self._shares: list[tuple[PendingSend, int, int]] = []
+        #: True for sets that came compressed: ``records`` are then their bytes.
+        self.encoded = False
+        #: The messages until they are encoded; empty afterwards.
+        self.records: list[Record] = []
+        self.shares: list[Share] = []
+        #: The sends of one message each, the most common ones, by the number of their message in the batch. No object
+        #: is made for each but its Deferred, since each live object costs the garbage collector.
+        self.singles: dict[int, Deferred[Sent]] = {}
+        #: The end of each message, in bytes from the batch's start, where a place does not follow from the number.
+        self._ends: list[int] = []
+        self._count = 0
         self._data: bytes | None = None
 
-    def add(self, piece: bytes, messages: int, send: PendingSend) -> None:
-        """Append one encoded set."""
-        self._pieces.append(piece)
-        self._shares.append((send, messages, len(piece)))
-        self.bytes += len(piece)
-        self.messages += messages
-        if send.deadline < self.deadline:
-            self.deadline = send.deadline
+    @property
+    def messages(self) -> int:
+        """Return the number of messages."""
+        return self._count or len(self.records)
 
     @property
     def held(self) -> int:
         """Return the bytes of memory that the batch is counted with."""
-        return self.bytes + SET_BYTES * len(self._shares)
+        return self.bytes - self.form.head_bytes + RECORD_MEMORY * self.messages + SET_BYTES * self._sends
 
-    def remove(self, send: PendingSend) -> int:
-        """Take out the sets of a cancelled send, unless the batch has left; return the number of sets removed."""
+    @property
+    def _sends(self) -> int:
+        return len(self.shares) + len(self.singles)
+
+    def add(self, records: Sequence[Record], size: int, send: PendingSend) -> None:
+        """Append messages of a send, of ``size`` bytes as the format counts them."""
+        self.shares.append(Share(send, len(self.records), len(records), self.bytes, size))
+        self.records += records
+        self.bytes += size
+        if send.deadline < self.deadline:
+            self.deadline = send.deadline
+
+    def add_encoded(self, data: bytes, messages: int, send: PendingSend) -> None:
+        """Append a set that came compressed."""
+        self.encoded = True
+        self.add((data,), len(data), send)
+        self._count += messages
+
+    def remove(self, send: PendingSend | Deferred[Sent]) -> int:
+        """Take out the messages of a cancelled send, unless the batch has left; return the number of parts removed."""
         if self.left:
             return 0
-        kept = [(p, s) for p, s in zip(self._pieces, self._shares, strict=True) if s[0] is not send]
-        removed = len(self._shares) - len(kept)
-        self._pieces = [piece for piece, _ in kept]
-        self._shares = [share for _, share in kept]
-        self.bytes = sum(map(len, self._pieces))
-        self.messages = sum(share[1] for share in self._shares)
-        return removed
+        if isinstance(send, PendingSend):
+            found = [(share.first, share.messages, share.size) for share in self.shares if share.send is send]
+            self.shares = [share for share in self.shares if share.send is not send]
+        else:
+            numbers = [number for number, each in self.singles.items() if each is send]
+            found = [(number, 1, self._size(number)) for number in numbers]
+            for number in numbers:
+                del self.singles[number]
+        for first, messages, size in reversed(found):
+            del self.records[first : first + messages]
+            self.bytes -= size
+            self.shares = [
+                share._replace(first=share.first - messages, start=share.start - size) if share.first > first else share
+                for share in self.shares
+            ]
+            self.singles = {
+                number - messages if number > first else number: each for number, each in self.singles.items()
+            }
+        return len(found)
 
     def encode(self) -> bytes:
-        """Return the message set, without compression where that gains nothing or leaves fewer bytes than messages."""
+        """Return the message set, without compression where that gains nothing."""
         data = self._data
         if data is None:
             self.left = True
-            pieces = self._pieces
-            data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            if self.codec != "none":
-                wrapper = encode_wrapper(self.codec, data)
-                if self.messages <= len(wrapper) < len(data):
-                    data = wrapper
-                else:
-                    self.codec = "none"
+            records = self.records
+            if self.encoded:
+                data = b"".join(records)  # type: ignore[arg-type]  # the sets as they are
+            else:
+                self._count = len(records)
+                if self.singles and not self.form.by_number:
+                    self._ends = list(accumulate(map(self._size, range(len(records)))))
+                data, self.codec = self.form.encode(records, self.codec)
+                self.records = []
             self._data = data
-            self._pieces = []
         return data
 
+    def _size(self, number: int) -> int:
+        """Return the bytes of a message that is not encoded yet, as the format counts them."""
+        record = self.records[number]
+        return len(record) + self.form.payload_overhead if isinstance(record, bytes) else self.form.size(record)
+
+    def decoded(self) -> list[Message]:
+        """Return the messages of an encoded batch."""
+        return loops.decode_set(self.encode(), max_decompressed=1 << 30).messages
+
     def divide(self) -> tuple[ProducerBatch, ProducerBatch] | None:
-        """Return two batches, each half of a refused one; None for a single message or for compressed sets."""
-        data = self.encode()
-        plain = data if self.codec == "none" else unwrap(data, self.bytes)
-        ends = loops.ends_of_set(plain)
-        if len(ends) != self.messages or self.messages < 2:
+        """Return two batches, each half of a refused one; None for a single message or for sets that came compressed.
+
+        ``unfinished`` knows the halves in the place of this batch afterwards.
+        """
+        if self.messages < 2 or self.encoded:
             return None
-        middle = self.messages // 2
-        halves = (
-            ProducerBatch(self.topic, self.partition, self.codec),
-            ProducerBatch(self.topic, self.partition, self.codec),
-        )
-        at = begin = 0
-        for send, count, _ in self._shares:
-            here = min(max(middle - at, 0), count)
-            if 0 < here < count:
-                send.divide()
-            for half, part in zip(halves, (here, count - here), strict=True):
-                if part:
-                    at += part
-                    half.add(plain[begin : ends[at - 1]], part, send)
-                    begin = ends[at - 1]
+        messages = self.decoded()
+        middle = len(messages) // 2
+        halves = self._part(messages, 0, middle), self._part(messages, middle, len(messages))
+        for share in self.shares:
+            if share.first < middle < share.first + share.messages:
+                share.send.divide()
+        self.unfinished.replace(self, halves)
         return halves
 
-    def left_out(self) -> bool:
-        """Report a single message to its send as skipped; return False for a batch of more than one message."""
+    def _part(self, messages: Sequence[Message], begin: int, end: int) -> ProducerBatch:
+        part = ProducerBatch(self.topic, self.partition, self.form, self.codec, self.unfinished, self.deadline)
+        starts = [part.bytes]
+        for message in messages[begin:end]:
+            starts.append(starts[-1] + self.form.size(message))
+        part.records = list(messages[begin:end])
+        part.bytes = starts[-1]
+        for share in self.shares:
+            first, last = max(share.first, begin) - begin, min(share.first + share.messages, end) - begin
+            if first < last:
+                size = starts[last] - starts[first]
+                part.shares.append(Share(share.send, first, last - first, starts[first], size))
+        part.singles = {number - begin: each for number, each in self.singles.items() if begin <= number < end}
+        return part
+
+    def left_out(self, error: MessageTooLarge) -> bool:
+        """Report a single message as left out; return False for a batch of more than one message."""
         if self.messages != 1:
             return False
-        message = loops.decode_set(self.encode()).messages[0]
-        size = len(message.key or b"") + len(message.payload or b"")
-        self._shares[0][0].part_sent(Sent(self.topic, self.partition, skipped=1, skipped_bytes=size))
+        if self._sends:
+            message = self.decoded()[0]
+            size = len(message.key or b"") + len(message.payload or b"")
+            sent = Sent(self.topic, self.partition, skipped=1, skipped_bytes=size)
+            for share in self.shares:
+                share.send.part_sent(sent)
+            for deferred in self.singles.values():
+                if not deferred.called:
+                    deferred.callback(sent)
+        else:
+            self.unfinished.left_out(self.topic, error)
+        self.unfinished.end(self)
         return True
 
-    def succeeded(self, partition: int, first_id: int, next_id: int) -> None:
-        """Tell each send its place: the batch is stored in ``partition`` from ``first_id`` to ``next_id``."""
+    def succeeded(self, partition: int, first_id: int, next_position: int) -> None:
+        """Tell each send its place: the batch is stored in ``partition`` from ``first_id`` to ``next_position``."""
+        by_number = self.form.by_number and not self.encoded
+        if self._sends:
+            if first_id < 0 or (self.codec != "none" and not by_number):
+                self._told(partition, lambda _: (first_id, next_position), lambda _: (first_id, next_position))
+            elif by_number:
+                # Message j of n ends at the end - n + j + 1, and all but the first begin where the one before ends.
+                base = next_position - self.messages
+
+                def place(first: int, messages: int) -> tuple[int, int]:
+                    return base + first if first else first_id, base + first + messages
+
+                self._told(partition, lambda number: place(number, 1), lambda share: place(share.first, share.messages))
+            else:
+                ends = self._ends
+                base = first_id - self.form.head_bytes
+                self._told(
+                    partition,
+                    lambda number: (first_id + ends[number - 1] if number else first_id, first_id + ends[number]),
+                    lambda share: (base + share.start, base + share.start + share.size),
+                )
+        self.unfinished.end(self)
+
+    def _told(
+        self, partition: int, of_single: Callable[[int], tuple[int, int]], of_share: Callable[[Share], tuple[int, int]]
+    ) -> None:
+        """Fire the sends, in order, with the places that the functions return."""
         topic = self.topic
-        if len(self._shares) == 1 or self.codec != "none" or first_id < 0:
-            sent = Sent(topic, partition, first_id, next_id)
-            for send, _, _ in self._shares:
-                send.part_sent(sent)
+        new = tuple.__new__
+        if not self.shares:
+            for number, deferred in self.singles.items():
+                if not deferred.called:  # else it was cancelled after the batch had left
+                    deferred.callback(new(Sent, (topic, partition, *of_single(number), (), 0, 0)))
             return
-        start = first_id
-        for send, _, size in self._shares:
-            end = start + size
-            send.part_sent(Sent(topic, partition, start, end))
-            start = end
+        singles = deque(self.singles.items())
+        for share in self.shares:
+            while singles and singles[0][0] < share.first:
+                self._told_single(partition, of_single, *singles.popleft())
+            share.send.part_sent(Sent(topic, partition, *of_share(share)))
+        for number, deferred in singles:
+            self._told_single(partition, of_single, number, deferred)
 
-    def failed(self, error: Exception) -> None:
-        """Tell each send that the batch will not be delivered."""
-        for send, _, _ in self._shares:
-            send.part_failed(error)
+    def _told_single(
+        self, partition: int, of_single: Callable[[int], tuple[int, int]], number: int, deferred: Deferred[Sent]
+    ) -> None:
+        if not deferred.called:
+            deferred.callback(Sent(self.topic, partition, *of_single(number)))
+
+    def fail(self, error: Exception) -> None:
+        """Tell each send that the batch will not be delivered. Has no effect once the batch has ended."""
+        if self not in self.unfinished.items:  # the producer was closed while it was in flight
+            return
+        published = self.messages - len(self.singles) - sum(share.messages for share in self.shares)
+        for deferred in self.singles.values():
+            if not deferred.called:
+                deferred.errback(error)
+        for share in self.shares:
+            share.send.part_failed(error)
+        if published > 0 and not self.encoded:
+            self.unfinished.failed(self.topic, published, error)
+        self.unfinished.end(self)
 
 
-def encode_pieces(
-    messages: Sequence[Message], codec: str, batch_bytes: int, message_bytes: int, first: int = 1
-) -> list[tuple[bytes, int]]:
-    """Encode messages as sets of at most ``batch_bytes`` bytes: (set, number of messages) each, in order.
+class BatchPiece(NamedTuple):
+    """Messages of one send for one batch, and their bytes as the format counts them."""
 
-    A single message may be larger than ``batch_bytes``, but raises MessageTooLarge when its bytes after the checksum
-    are more than ``message_bytes``. A compressed set is one entry, so ``message_bytes`` limits it too. ``first`` is the
-    number of the first message in its set, for the error.
+    records: Sequence[Record]
+    size: int
+
+
+def pieces_of(messages: Sequence[Message], form: Format, batch_bytes: int, message_bytes: int) -> list[BatchPiece]:
+    """Divide messages, at least one, into pieces for batches of at most ``batch_bytes`` bytes, in order.
+
+    A single message may be larger than ``batch_bytes``, but raises MessageTooLarge when its bytes as an entry, after
+    the checksum, are more than ``message_bytes``.
     """
-    encode: Callable[[Sequence[Message]], bytes] = (
-        loops.encode_set if codec == "none" else lambda part: wrap(part, codec)
+    size_of = form.size
+    room = batch_bytes - form.head_bytes
+    most = form.most_messages
+    limit = message_bytes + ENTRY_HEAD_BYTES
+    pieces: list[BatchPiece] = []
+    begin = total = 0
+    for number, message in enumerate(messages):
+        size = size_of(message)
+        if size > limit and entry_bytes(message) > limit:
+            raise too_large(entry_bytes(message), message_bytes, number + 1)
+        if (total + size > room and number > begin) or number - begin >= most:
+            pieces.append(BatchPiece(messages[begin:number], total))
+            begin, total = number, 0
+        total += size
+    pieces.append(BatchPiece(messages[begin:], total))
+    return pieces
+
+
+def too_large(size: int, message_bytes: int, number: int = 1) -> MessageTooLarge:
+    """Return the error for message ``number`` of a set, which has ``size`` bytes as an entry."""
+    return MessageTooLarge(
+        f"message {number} of the set has {size - ENTRY_HEAD_BYTES} bytes with key and headers, more than "
+        f"message_bytes = {message_bytes}: allow more there, and in the broker's setting message.bytes"
     )
-    data = encode(messages)
-    limit = min(batch_bytes, message_bytes) if codec != "none" else batch_bytes
-    if len(data) <= limit and len(data) - ENTRY_HEAD_BYTES <= message_bytes:
-        return [(data, len(messages))]
+
+
+def encoded_pieces(
+    messages: Sequence[Message], form: Format, codec: str, batch_bytes: int, message_bytes: int, first: int = 1
+) -> list[tuple[bytes, int]]:
+    """Encode messages with a compression of their own: (set, number of messages) each, in order.
+
+    A compressed set is one entry, so ``message_bytes`` limits a wrapper, and a message that is too large even alone
+    raises MessageTooLarge. ``first`` is the number of the first message in its set, for the error.
+    """
+    if form.by_number:
+        data = encode_batches(messages, codec, batch_bytes)
+        limit, most = batch_bytes, message_bytes + ENTRY_HEAD_BYTES + form.head_bytes + RECORD_MEMORY
+    else:
+        data = wrap(messages, codec)
+        limit, most = min(batch_bytes, message_bytes), message_bytes + ENTRY_HEAD_BYTES
     if len(messages) == 1:
-        if len(data) - ENTRY_HEAD_BYTES > message_bytes:
-            size = len(data) - ENTRY_HEAD_BYTES
-            raise MessageTooLarge(
-                f"message {first} of the set has {size} bytes with key and headers, more than message_bytes = "
-                f"{message_bytes}: allow more there, and in the broker's setting message.bytes"
-            )
+        if len(data) > most:
+            raise too_large(len(data), message_bytes, first)
         return [(data, 1)]
-    # Each half of a plain set has about the same bytes; wrapping twice costs at most twice the time.
+    if len(data) <= limit and len(data) <= most:
+        return [(data, len(messages))]
     middle = len(messages) // 2
     return [
-        *encode_pieces(messages[:middle], codec, batch_bytes, message_bytes, first),
-        *encode_pieces(messages[middle:], codec, batch_bytes, message_bytes, first + middle),
+        *encoded_pieces(messages[:middle], form, codec, batch_bytes, message_bytes, first),
+        *encoded_pieces(messages[middle:], form, codec, batch_bytes, message_bytes, first + middle),
     ]

@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable
 
 from attrs import define
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from logd.errors import ProducerBufferFull
 
 
 @define(eq=False)
 class BufferWaiter:
-    """One place in the queue. ``admit`` is called in its turn; ``counted`` places count against ``max_waiting``."""
+    """One place in the queue. ``admit`` is called when it fits; ``counted`` places count against ``max_waiting``."""
 
     admit: Callable[[], None] | None
     counted: bool
@@ -29,14 +29,17 @@ class BufferPool:
         self.used = 0
         self.limit = limit
         self._max_waiting = max_waiting
-        self._line: deque[BufferWaiter] = deque()
+        #: The callers that wait, in order.
+        self.line: deque[BufferWaiter] = deque()
+        #: Bytes that callers in the queue hold already.
+        self.behind = 0
         self._waiting = 0
         self._admitting = False
 
     @property
     def free(self) -> bool:
         """Return whether bytes may be taken at once."""
-        return self.used < self.limit and not self._line
+        return self.used < self.limit and not self.line
 
     def take(self, count: int) -> None:
         """Hold ``count`` bytes."""
@@ -45,8 +48,19 @@ class BufferPool:
     def give(self, count: int) -> None:
         """Release ``count`` bytes and admit the waiting callers for which there is room now."""
         self.used -= count
-        if self._line:
+        if self.line:
             self._admit()
+
+    @property
+    def sends_wait(self) -> bool:
+        """Return whether sends, or messages behind them, wait for room."""
+        return self._waiting > 0 or self.behind > 0
+
+    def wait_behind(self, admit: Callable[[], None]) -> BufferWaiter:
+        """Join the queue behind sends that wait, with bytes that the caller adds to ``behind``."""
+        place = BufferWaiter(admit, False)
+        self.line.append(place)
+        return place
 
     def wait(self, admit: Callable[[], None]) -> BufferWaiter:
         """Join the queue. Raises ProducerBufferFull when ``max_waiting`` callers wait already."""
@@ -56,7 +70,7 @@ class BufferPool:
                 f"(max_waiting = {self._max_waiting}): wait for ready() between sends"
             )
         place = BufferWaiter(admit, True)
-        self._line.append(place)
+        self.line.append(place)
         self._waiting += 1
         return place
 
@@ -65,18 +79,16 @@ class BufferPool:
         if place.admit is not None:
             place.admit = None
             self._waiting -= place.counted
-            if self._line[0] is place:
+            if self.line[0] is place:
                 self._admit()
 
     def ready(self) -> Deferred[None]:
         """Return a cancellable Deferred that fires once there is room, after all callers that wait already."""
+        if self.free:
+            return succeed(None)
         waiting: Deferred[None] = Deferred(lambda _: self.leave(place))
         place = BufferWaiter(lambda: waiting.callback(None), False)
-        if self.free:
-            place.admit = None
-            waiting.callback(None)
-        else:
-            self._line.append(place)
+        self.line.append(place)
         return waiting
 
     def open(self) -> None:
@@ -88,7 +100,7 @@ class BufferPool:
         if self._admitting:  # an admitted caller takes bytes, and may release some at once
             return
         self._admitting = True
-        line = self._line
+        line = self.line
         try:
             while line and (self.used < self.limit or line[0].admit is None):
                 place = line.popleft()

@@ -7,15 +7,14 @@ that wait.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
+from logd.client.producer.formats import Record
 from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.router import BROKER_CHOOSES
@@ -25,7 +24,6 @@ from logd.errors import ClientClosed, WireError
 from logd.interfaces import Clock
 from logd.plurals import counted
 from logd.protocol import loops
-from logd.protocol.message import Message
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.requests import encode_request
 
@@ -129,15 +127,13 @@ class FastPath:
         self._outboxes: dict[BrokerLink, _Outbox] = {}
         self._last: _Outbox | None = None
 
-    def send(
-        self, topic: str, messages: Sequence[Message], partition: int | None, key: bytes | None
-    ) -> Deferred[Sent] | None:
-        """Send one set; return None if the fast path is not open for it."""
+    def send(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Sent | None:
+        """Send one message, by ``key`` if no partition is given; return None if the fast path is not open for it."""
         queues = self._queues.get(topic)
-        if queues is None or len(messages) != 1:
+        if queues is None:
             return None
         if partition is None:
-            partition = self._choose(topic, messages[0].key if key is None else key)
+            partition = self._choose(topic, key)
         queue = queues.get(partition)
         if queue is None or len(queue):
             return None
@@ -149,14 +145,14 @@ class FastPath:
         if connection is None:
             self._ways.pop(queue, None)
             return None
-        data = loops.encode_set(messages)
+        data = loops.encode_payloads((record,)) if isinstance(record, bytes) else loops.encode_set((record,))
         if len(data) > self._limit:
             return None
         if not connection.writable:
             outbox.write()  # sets of the fast path stay before the one that now takes the ordinary path
             return None
         outbox.add(encode_request(Produce(topic, partition, data)), len(data) + 32)
-        return succeed(way.sent)
+        return way.sent
 
     def full(self) -> Deferred[None] | None:
         """Return a Deferred that fires or fails when the broker used last takes bytes again; None if it does now."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
+from typing import NamedTuple
 
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from logd.backoff import Backoff
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.accumulator import BatchAccumulator
-from logd.client.producer.batch import ProducerBatch
+from logd.client.producer.batch import BatchPiece, ProducerBatch
 from logd.client.producer.buffer_pool import BufferPool
+from logd.client.producer.formats import Format
 from logd.client.producer.in_flight_window import InFlightWindow
 from logd.client.producer.leader_search import LeaderSearch
-from logd.client.producer.pending_send import PendingSend
+from logd.client.producer.pending_send import PendingSend, Sent
+from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
 from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken
@@ -48,21 +51,27 @@ class PartitionQueue:
         partitioner: IPartitioner,
         backoff: Backoff,
         reroute: Callable[[PartitionQueue, Exception], None],
+        form: Format,
+        unfinished: Unfinished,
+        ended: Callable[[ProducerBatch], None],
     ) -> None:
         self.topic = topic
         self.partition = partition
-        #: The holders of a send that is in this queue alone, made once.
-        self.alone = (self,)
+        #: Takes back a send of one message; the canceller of its Deferred, made once.
+        self.canceller: Callable[[Deferred[Sent]], None] = self.withdraw
         #: Puts this queue among those that its broker's sender drains; None while no broker is known for it.
         self.wake: Callable[[PartitionQueue], None] | None = None
+        #: Called with each batch that takes no further messages without being looked for.
+        self._ended = ended
         self._settings = settings
-        self._at_once = settings.linger == 0
         self._clock = clock
         self._pool = pool
         self._partitioner = partitioner
         self._leader_search = LeaderSearch(clock, backoff, lambda error: reroute(self, error))
         self._window: InFlightWindow[ProducerBatch] = InFlightWindow(settings.max_in_flight)
-        self._accumulator = BatchAccumulator((topic, partition), settings, clock, self._sealed, self.flush)
+        self.accumulator = BatchAccumulator(
+            (topic, partition), form, settings, clock, unfinished, self._wake, self._sealed, self.flush
+        )
         #: The error after which refused batches are sent again, until all answers in flight have come.
         self._trouble: Exception | None = None
         #: The last error, until a batch succeeds: the cause that expired batches report.
@@ -71,7 +80,7 @@ class PartitionQueue:
 
     def __len__(self) -> int:
         """Return the number of batches that are not settled."""
-        return len(self._window) + (self._accumulator.open is not None)
+        return len(self._window) + (self.accumulator.open is not None)
 
     @property
     def held_up(self) -> bool:
@@ -83,48 +92,52 @@ class PartitionQueue:
         """Return whether nothing is in flight."""
         return self._window.idle
 
-    def add(self, pieces: list[tuple[bytes, int]], codec: str, send: PendingSend) -> None:
-        """Add the encoded sets of a send, in order; the pool counts their bytes already."""
-        accumulator = self._accumulator
-        accumulator.add(pieces, codec, send)
+    def add(self, pieces: Sequence[BatchPiece], send: PendingSend) -> None:
+        """Add the messages of a send, in order; the pool counts their bytes already."""
+        self.accumulator.add(pieces, send)
         if send.hurry:
             self.flush()
-        elif self.wake is not None and (self._at_once or accumulator.open is None or len(self._window)):
-            self.wake(self)
+
+    def add_encoded(self, pieces: Sequence[tuple[bytes, int]], send: PendingSend) -> None:
+        """Add the sets of a send, which came compressed; see ``add``."""
+        self.accumulator.add_encoded(pieces, send)
+        if send.hurry:
+            self.flush()
 
     def take(self) -> tuple[ProducerBatch, bool] | None:
         """Return the next batch to send now and whether it is a restart, or None."""
         if self._state is not PartitionQueueState.OPEN:
             return None
         window = self._window
-        if not window.has_waiting and self._accumulator.ready:
+        if not window.has_waiting and self.accumulator.ready:
             if not window.can_send:
                 return None
-            self._accumulator.seal()
+            self.accumulator.seal()
         return window.take()
 
     def flush(self) -> None:
         """Let the open batch leave without lingering."""
-        if self._accumulator.open is not None:
-            self._accumulator.due = True
-            if self.wake is not None:
-                self.wake(self)
+        accumulator = self.accumulator
+        if accumulator.open is not None and not accumulator.due:
+            accumulator.due = True
+            self._wake()
 
-    def acknowledged(self, batch: ProducerBatch, partition: int, first_id: int, next_id: int) -> None:
+    def acknowledged(self, batch: ProducerBatch, partition: int, first_id: int, next_position: int) -> None:
         """Settle a batch that the broker has stored."""
         self._leader_search.succeeded()
         self._cause = None
         self._window.acknowledged(batch)
-        batch.succeeded(partition, first_id, next_id)
-        self._pool.give(batch.held)
+        held = batch.held
+        batch.succeeded(partition, first_id, next_position)
+        self._pool.give(held)
         self._go_on()
 
     def refused(self, batch: ProducerBatch, error: LogdError) -> None:
         """Send a batch again, or give it up: the broker answered with an error, or the connection was lost."""
         if isinstance(error, PipelineBroken):
             self._window.refused(batch)
-        elif isinstance(error, MessageTooLarge) and self._settings.on_too_large == "skip":
-            self._leave_out(batch, error)
+        elif isinstance(error, MessageTooLarge) and (batch.form.by_number or self._settings.on_too_large == "skip"):
+            self._divide(batch, error)
         elif is_final(error):
             self._window.refused_for_good(batch)
             self._give_up(batch, error)
@@ -133,16 +146,17 @@ class PartitionQueue:
             self._window.refused(batch)
         self._go_on()
 
-    def _leave_out(self, batch: ProducerBatch, error: MessageTooLarge) -> None:
+    def _divide(self, batch: ProducerBatch, error: MessageTooLarge) -> None:
         """Send the halves of a batch, and theirs, until each message that the broker refuses is alone."""
+        held = batch.held
         halves = batch.divide()
         if halves is not None:
-            self._pool.take(sum(half.held for half in halves) - batch.held)
+            self._pool.take(sum(half.held for half in halves) - held)
             self._window.divided(batch, halves)
             return
         self._window.refused_for_good(batch)
-        if batch.left_out():
-            self._pool.give(batch.held)
+        if self._settings.on_too_large == "skip" and batch.left_out(error):
+            self._pool.give(held)
         else:
             self._give_up(batch, error)
 
@@ -150,6 +164,8 @@ class PartitionQueue:
         """Wait for a delay and look for the leader again: the broker cannot be reached now."""
         if not self._leader_search.is_due and self._state is not PartitionQueueState.CLOSED:
             self._state = PartitionQueueState.HELD_UP
+            if self.accumulator.open is not None:
+                self._ended(self.accumulator.open)
             self._cause = error
             self.expire()
             self._leader_search.begin(error)
@@ -162,29 +178,33 @@ class PartitionQueue:
         self.wake = wake
         wake(self)
 
-    def withdraw(self, send: PendingSend) -> None:
-        """Take the sets of a cancelled send out of the batches that have not left."""
-        accumulator = self._accumulator
+    def withdraw(self, send: PendingSend | Deferred[Sent]) -> None:
+        """Take the messages of a cancelled send out of the batches that have not left."""
+        accumulator = self.accumulator
         for batch in (*self._window.waiting, *([] if accumulator.open is None else [accumulator.open])):
             held = batch.held
             removed = batch.remove(send)
             if not removed:
                 continue
+            freed = held - batch.held
             if not batch.messages:
                 if batch is accumulator.open:
                     accumulator.drop()
+                    self._ended(batch)
                 else:
                     self._window.drop(batch)
-            for _ in range(removed):
-                send.part_failed(CancelledError())
-            self._pool.give(held - batch.held)
+                batch.unfinished.end(batch)
+            if isinstance(send, PendingSend):
+                for _ in range(removed):
+                    send.part_failed(CancelledError())
+            self._pool.give(freed)
 
     def expire(self) -> None:
         """Give up the batches that are past their deadlines and not in flight."""
         now = self._clock.seconds()
-        gathered = self._accumulator.open
+        gathered = self.accumulator.open
         if gathered is not None and gathered.deadline <= now:
-            self._accumulator.seal()
+            self.accumulator.seal()
         cause = self._cause
         for batch in self._window.waiting:
             if batch.deadline <= now:
@@ -200,7 +220,7 @@ class PartitionQueue:
         """Stop all timers and give up the batches that are not in flight."""
         self._state = PartitionQueueState.CLOSED
         self._leader_search.stop()
-        self._accumulator.seal()
+        self.accumulator.seal()
         for batch in self._window.waiting:
             self._window.drop(batch)
             self._give_up(batch, ClientClosed("the producer was closed before this was delivered"))
@@ -215,13 +235,31 @@ class PartitionQueue:
                 topic=self.topic, partition=self.partition, error=error,
             )  # fmt: skip
             self.unreachable(error)
-        elif self.wake is not None:
-            self.wake(self)
+        else:
+            self._wake()
 
     def _give_up(self, batch: ProducerBatch, error: Exception) -> None:
-        batch.failed(error)
-        self._pool.give(batch.held)
+        held = batch.held
+        batch.fail(error)
+        self._pool.give(held)
+
+    def _wake(self) -> None:
+        if self.wake is not None:
+            self.wake(self)
 
     def _sealed(self, batch: ProducerBatch) -> None:
+        self._ended(batch)
         self._window.put(batch)
         self._partitioner.sealed(self.topic, self.partition)
+        self._wake()
+
+
+class CurrentBatch(NamedTuple):
+    """The open batch of a topic that takes messages without key and partition as long as they fit."""
+
+    batch: ProducerBatch
+    queue: PartitionQueue
+    #: Bytes of a message beside its payload, the most bytes of the batch, and the most messages.
+    overhead: int
+    limit: int
+    most: int

@@ -1,4 +1,4 @@
-"""One call of ``send``: its Deferred, and the parts that are not settled yet."""
+"""One call of ``send``: its Deferred, and the parts that are not settled yet. Messages of ``publish`` that wait."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import NamedTuple, Protocol
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from logd.client.producer.formats import Record
+from logd.client.producer.unfinished import Unfinished
 from logd.protocol.message import Message
 
 
 class Sent(NamedTuple):
     """The place of a stored set: the result of the Deferred of ``send``.
 
-    ``first_id`` is the id of its first message and ``next_id`` the position after its last, in bytes; both are -1 for
+    ``first_id`` is the id of its first message and ``next_position`` the position after its last; both are -1 for
     acks=0, where the broker does not answer. A set that was compressed into one wrapper with others has the wrapper's.
     When a set was split over several partitions or batches, ``parts`` names each; the other fields are those of the
     first part that is stored.
@@ -26,25 +28,17 @@ class Sent(NamedTuple):
     topic: str
     partition: int
     first_id: int = -1
-    next_id: int = -1
+    next_position: int = -1
     parts: tuple[Sent, ...] = ()
     skipped: int = 0
     skipped_bytes: int = 0
 
 
 class Holder(Protocol):
-    """A holder of sends that wait."""
+    """A holder of sends that wait: the router, a partition's queue, or a wait for memory."""
 
     def withdraw(self, send: PendingSend) -> None:
         """Take out a cancelled send, as far as that is still possible, and end it."""
-        ...
-
-
-class SendOwner(Protocol):
-    """The maker of a send."""
-
-    def finished(self, send: PendingSend) -> None:
-        """Take note that the send has ended."""
         ...
 
 
@@ -53,7 +47,7 @@ class PendingSend:
 
     __slots__ = (
         *("_failure", "_missing", "_parts", "codec", "deadline", "deferred", "held", "holders", "hurry"),
-        *("key", "messages", "owner", "partition", "sequence", "topic"),
+        *("key", "messages", "partition", "topic", "unfinished"),
     )
 
     def __init__(
@@ -79,12 +73,10 @@ class PendingSend:
         #: The present holders of the set or of its parts. No closures: hundreds of thousands of sends may wait, and
         #: each live object costs the garbage collector.
         self.holders: Sequence[Holder] = ()
-        #: Called once when the send has finished.
-        self.owner: SendOwner | None = None
+        #: Told once when the send has finished.
+        self.unfinished: Unfinished | None = None
         #: True when a flush waits for the send, which then must not linger.
         self.hurry = False
-        #: The number of the send in the order of all sends.
-        self.sequence = 0
         self._missing = 1
         self._parts: list[Sent] | None = None
         self._failure: Exception | None = None
@@ -137,12 +129,52 @@ class PendingSend:
         deferred, self.deferred = self.deferred, None
         if deferred is not None:
             deferred.callback(result)
-        owner, self.owner = self.owner, None
-        if owner is not None:  # last: when a flush fires, every earlier send has been told
-            owner.finished(self)
+        unfinished, self.unfinished = self.unfinished, None
+        if unfinished is not None:  # last: when a flush fires, every earlier send has been told
+            unfinished.end(self)
 
     def _cancel(self, _deferred: Deferred[Sent]) -> None:
         self.deferred = None
         holders, self.holders = self.holders, ()
         for holder in holders:
             holder.withdraw(self)
+
+
+class Published(NamedTuple):
+    """A published message: ``size`` in bytes as the format counts them."""
+
+    record: Record
+    size: int
+    partition: int | None
+
+    @property
+    def key(self) -> bytes | None:
+        """Return the message's key."""
+        return None if type(self.record) is bytes else self.record.key  # type: ignore[union-attr]
+
+
+class HeldMessages:
+    """Published messages of one topic that are in no batch yet: their topic is not known, or sends before them wait.
+
+    They end here once they are given their partitions, or fail.
+    """
+
+    __slots__ = ("deadline", "held", "holders", "hurry", "messages", "topic", "unfinished")
+
+    def __init__(self, topic: str, unfinished: Unfinished, deadline: float) -> None:
+        self.topic = topic
+        self.unfinished = unfinished
+        #: The deadline of the first message (clock's seconds).
+        self.deadline = deadline
+        #: Bytes of the buffer pool that they hold.
+        self.held = 0
+        self.messages: list[Published] = []
+        self.hurry = False
+        self.holders: Sequence[object] = ()
+        unfinished.begin(self)
+
+    def fail(self, error: Exception) -> None:
+        """Report that none of them will be delivered."""
+        count, self.messages = len(self.messages), []
+        self.unfinished.failed(self.topic, count, error)
+        self.unfinished.end(self)

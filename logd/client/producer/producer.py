@@ -7,22 +7,25 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from attrs import define
 from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred, fail
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.interfaces import IPartitioner
+from logd.client.producer.batch import RECORD_MEMORY
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
 from logd.client.producer.fast_path import FastPath
+from logd.client.producer.formats import Record, format_of
 from logd.client.producer.partitioner import ChoosePartition, as_partitioner
-from logd.client.producer.pending_send import PendingSend, Sent
+from logd.client.producer.pending_send import HeldMessages, PendingSend, Sent
 from logd.client.producer.router import Router
+from logd.client.producer.single_messages import SEND_MEMORY, SingleMessages
+from logd.client.producer.unfinished import OnError, Unfinished
 from logd.client.setting_names import read_settings
 from logd.client.settings import LinkSettings, ProducerSettings
 from logd.deferreds.timeouts import with_timeout
-from logd.errors import ClientClosed, LogdError, ProducerBufferFull
+from logd.errors import ClientClosed, LogdError, ProducerBufferFull, PublishFailed
 from logd.interfaces import Timer
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
@@ -47,6 +50,7 @@ class Producer:
         brokers: str | Sequence[str | tuple[str, int]] = "127.0.0.1:6667",
         *,
         partitioner: IPartitioner | ChoosePartition | None = None,
+        on_error: OnError | None = None,
         reactor: Any = None,
         connect: Connect | None = None,
         random: Callable[[], float] | None = None,
@@ -55,8 +59,10 @@ class Producer:
         """Read ``brokers``, the addresses to start from (see addresses.parse_brokers). Connects at the first send.
 
         ``partitioner``: an IPartitioner or a function ``(topic, key, partitions) -> partition``; by default
-        KeyedPartitioner. ``connect`` and ``random`` are seams for tests. Raises ConfigurationError for a setting that
-        is unknown or not allowed.
+        KeyedPartitioner. ``on_error`` is called with topic, number and error for published messages that will not be
+        delivered; without it each such failure is logged. ``connect`` and ``random`` are seams for tests.
+
+        Raises ConfigurationError for a setting that is unknown or not allowed.
         """
         if reactor is None:
             from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
@@ -67,18 +73,17 @@ class Producer:
         self._cluster = Cluster(reactor, brokers, links, connect=connect, **more)
         self._pool = BufferPool(mine.buffer_bytes, mine.max_waiting)
         chooser = as_partitioner(partitioner)
-        self._router = Router(self._cluster, mine, chooser, self._pool)
+        self._unfinished = Unfinished(on_error)
+        self._router = Router(self._cluster, mine, chooser, self._pool, format_of(mine), self._unfinished)
+        self._current = self._router.current
         self._fast_path: FastPath | None = None
         if FastPath.fits(mine):
             self._fast_path = FastPath(self._cluster, mine, chooser, self._router.queues)
-        #: All sends that are not finished, in order.
-        self._unfinished: dict[PendingSend, None] = {}
+        self._singles = SingleMessages(reactor, mine, self._pool, self._router, self._fast_path, self._unfinished)
         self._checked: set[str] = set()
         self._tick: Timer | None = None
         self._closed = False
         self._ended = False
-        self._sequence = 0
-        self._flushes: list[_Flush] = []
 
     @property
     def reactor(self) -> Any:
@@ -86,9 +91,18 @@ class Producer:
         return self._clock
 
     @property
+    def on_error(self) -> OnError | None:
+        """The function that is told of published messages that will not be delivered; may be set at any time."""
+        return self._unfinished.on_error
+
+    @on_error.setter
+    def on_error(self, function: OnError | None) -> None:
+        self._unfinished.on_error = function
+
+    @property
     def has_room(self) -> bool:
         """Return whether a send would not have to wait for room now."""
-        return self._pool.free and not self._closed and (self._fast_path is None or self._fast_path.full() is None)
+        return not self._closed and self._singles.has_room
 
     @property
     def buffered_bytes(self) -> int:
@@ -105,8 +119,8 @@ class Producer:
         the key of each message. For messages given as bytes ``key`` is also their key. Sets for one destination stay in
         order, through retries too; delivery is at least once. An empty set fires at once.
 
-        While ``buffer_bytes`` are held, the set waits its turn. Cancelling before the messages have left takes them
-        back; later it only stops the waiting. Fails with:
+        While ``buffer_bytes`` are held, the set waits behind earlier ones. Cancelling before the messages have left
+        takes them back; later it only stops the waiting. Fails with:
 
         - ProducerBufferFull: ``max_waiting`` sends wait already;
         - MessageTooLarge, InvalidMessage: the client or the broker refused the set, and would refuse it again;
@@ -118,51 +132,96 @@ class Producer:
 
         Raises TypeError for a value that is no message.
         """
+        if type(messages) is bytes:  # the most common form first: isinstance with "|" takes five times as long
+            if key is None:
+                current = self._current.get(topic if partition is None else (topic, partition))
+                pool = self._pool
+                if current is not None and pool.used < pool.limit and not pool.line:
+                    batch, queue, overhead, limit, most = current
+                    size = len(messages) + overhead
+                    total = batch.bytes + size
+                    if total <= limit:
+                        deferred: Deferred[Sent] = Deferred(queue.canceller)
+                        records = batch.records
+                        number = len(records)
+                        batch.singles[number] = deferred
+                        records.append(messages)
+                        batch.bytes = total
+                        pool.used += size + SEND_MEMORY
+                        if number + 1 >= most:
+                            queue.accumulator.seal()
+                        return deferred
+                record: Record = messages
+            else:
+                record = messages if key is None else Message(messages, key=key)
+            return self._send_one(topic, record, partition, key)
         codec = "none"
         if isinstance(messages, MessageSet):
             codec = messages.compression
             listed: Sequence[Message] = messages.messages
         elif isinstance(messages, Message):
-            listed = (messages,)
-        elif isinstance(messages, bytes | bytearray | memoryview):
-            listed = (Message(bytes(messages), key=key),)
+            return self._send_one(topic, messages, partition, messages.key if key is None else key)
+        elif isinstance(messages, bytes | bytearray | memoryview):  # a class derived from bytes, or a buffer
+            return self._send_one(topic, Message(bytes(messages), key=key), partition, key)
         else:
             listed = tuple([each if isinstance(each, Message) else Message(each, key=key) for each in messages])
-        if self._closed:
-            return fail(ClientClosed("the producer is closed"))
-        if topic not in self._checked:
-            try:
-                check_topic_name(topic)
-            except LogdError as error:
-                return fail(error)
-            self._checked.add(topic)
-        clock = self._clock
-        if self._tick is None:
-            self._tick = clock.callLater(TICK_SECONDS, self._look)
-        if self._fast_path is not None and codec == "none":
-            short = self._fast_path.send(topic, listed, partition, key)
-            if short is not None:
-                return short
-        send = PendingSend(topic, listed, partition, key, codec, clock.seconds() + self.settings.delivery_timeout)
-        deferred: Deferred[Sent] = send.deferred  # type: ignore[assignment]  # it is there until it fires
-        if not listed:
-            send.part_sent(Sent(topic, -1 if partition is None else partition))
-            return deferred
-        self._sequence += 1
-        send.sequence = self._sequence
-        send.owner = self
-        self._unfinished[send] = None
+        if len(listed) == 1 and codec == "none":
+            return self._send_one(topic, listed[0], partition, listed[0].key if key is None else key)
+        refused = self._begin(topic)
+        if refused is not None:
+            return fail(refused)
+        return self._send_all(topic, listed, partition, key, codec)
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes | None,
+        key: bytes | None = None,
+        timestamp: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+    ) -> bool:
+        """Publish one message without a Deferred for it. The arguments are those of Message, and ``partition``.
+
+        The message is taken in either case: True means that there is room for another one, False that the buffer is
+        full now (``buffer_bytes``). Then ``await producer.ready()`` before the next. Order and repeats are those of
+        ``send``. Messages that cannot be delivered are reported to ``on_error``, and by the next ``flush``.
+
+        A message that is not taken raises: ProducerBufferFull once twice ``buffer_bytes`` are held, ClientClosed,
+        InvalidTopic, MessageTooLarge (above ``message_bytes``), and TypeError or ValueError as Message does.
+        """
+        current = self._current.get(topic if partition is None else (topic, partition))
         pool = self._pool
-        if pool.free:
-            self._router.submit(send)
-            return deferred
-        try:
-            waiting = _Waiting(self, send)
-            waiting.place = pool.wait(waiting.admit)
-            send.holders = (waiting,)
-        except ProducerBufferFull as error:
-            send.fail(error)
-        return deferred
+        if (
+            current is not None
+            and type(payload) is bytes
+            and key is None
+            and timestamp is None
+            and not headers
+            and pool.used < pool.limit
+            and not pool.line
+        ):
+            batch, queue, overhead, limit, most = current
+            size = len(payload) + overhead
+            total = batch.bytes + size
+            if total <= limit:
+                records = batch.records
+                records.append(payload)
+                batch.bytes = total
+                pool.used = used = pool.used + size + RECORD_MEMORY
+                if len(records) >= most:
+                    queue.accumulator.seal()
+                if used < pool.limit:
+                    return True
+                self._router.flush()  # what lingers takes the room that the next message waits for
+                return False
+        refused = self._begin(topic)
+        if refused is not None:
+            raise refused
+        if type(payload) is bytes and key is None and timestamp is None and not headers:
+            return self._singles.publish(topic, payload, partition, None)
+        message = Message(payload, key=key, timestamp=timestamp, headers=headers)
+        return self._singles.publish(topic, message, partition, key)
 
     def ready(self) -> Deferred[None]:
         """Return a Deferred that fires once there is room, behind all sends that wait. Cancellable.
@@ -177,22 +236,19 @@ class Producer:
         return full.addBoth(lambda _: self._pool.ready())
 
     def flush(self) -> Deferred[None]:
-        """Send the batches that linger; fires once every earlier send has ended, well or not. Cancellable.
+        """Send the batches that linger; fires once every earlier message has been delivered or has failed. Cancellable.
 
-        The Deferred of each send says how that send ended.
+        The Deferred of each send says how that send ended. Fails with PublishFailed if messages given to ``publish``
+        were not delivered, since the last flush that failed so.
         """
         if self._fast_path is not None:
             self._fast_path.write()
-        waiting: Deferred[None] = Deferred(lambda d: None)
-        if not self._unfinished:
-            waiting.callback(None)
-            return waiting
-        self._flushes.append(_Flush(self._sequence, len(self._unfinished), waiting))
+        waiting = self._unfinished.flushed()
         if self.settings.linger > 0:
-            for send in self._unfinished:  # sends that wait for room or metadata are in no queue yet
-                send.hurry = True
-            for queue in self._router.all_queues():
-                queue.flush()
+            for item in self._unfinished.items:  # what waits for room or metadata is in no queue yet
+                if isinstance(item, PendingSend | HeldMessages):
+                    item.hurry = True
+            self._router.flush()
         return waiting
 
     def close(self, timeout: float | None = None) -> Deferred[None]:
@@ -213,31 +269,19 @@ class Producer:
 
     async def _close(self, timeout: float) -> None:
         self._closed = True
+        self._current.clear()
         flushing = self.flush()
-        with suppress(CancelledError, defer.TimeoutError):
+        with suppress(CancelledError, defer.TimeoutError, PublishFailed):  # told by on_error, or in the log
             await with_timeout(self._clock, timeout, flushing)
         self._ended = True
         self._router.close()
         self._pool.open()
-        for send in list(self._unfinished):
-            send.fail(ClientClosed("the producer was closed before this was delivered"))
+        for item in list(self._unfinished.items):
+            item.fail(ClientClosed("the producer was closed before this was delivered"))
         if self._tick is not None:
             self._tick.cancel()
             self._tick = None
         await self._cluster.close()
-
-    def finished(self, send: PendingSend) -> None:
-        """Take note that a send has ended."""
-        del self._unfinished[send]
-        if self._flushes:
-            for flush in self._flushes:
-                if send.sequence <= flush.sequence:
-                    flush.left -= 1
-            done = [flush for flush in self._flushes if not flush.left]
-            self._flushes = [flush for flush in self._flushes if flush.left]
-            for flush in done:
-                if not flush.waiting.called:
-                    flush.waiting.callback(None)
 
     def admitted(self, send: PendingSend) -> None:
         """Submit a send that has waited for room."""
@@ -248,22 +292,61 @@ class Producer:
         """Give up the place of a cancelled send that waited for room."""
         self._pool.leave(place)
 
+    def _begin(self, topic: str) -> LogdError | None:
+        """Return an error if nothing can be sent to a topic; else see to it that deadlines are checked."""
+        if self._closed:
+            return ClientClosed("the producer is closed")
+        if topic not in self._checked:
+            try:
+                check_topic_name(topic)
+            except LogdError as error:
+                return error
+            self._checked.add(topic)
+        if self._tick is None:
+            self._tick = self._clock.callLater(TICK_SECONDS, self._look)
+        return None
+
+    def _send_one(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent]:
+        """Send one message; ``key`` decides its partition if none is given."""
+        refused = self._begin(topic)
+        if refused is not None:
+            return fail(refused)
+        sending = self._singles.send(topic, record, partition, key)
+        if sending is not None:
+            return sending
+        message = record if isinstance(record, Message) else Message(record)
+        return self._send_all(topic, (message,), partition, None if key == message.key else key, "none")
+
+    def _send_all(
+        self, topic: str, messages: Sequence[Message], partition: int | None, key: bytes | None, codec: str
+    ) -> Deferred[Sent]:
+        """Send a set, or one message that has to wait."""
+        deadline = self._clock.seconds() + self.settings.delivery_timeout
+        send = PendingSend(topic, messages, partition, key, codec, deadline)
+        deferred: Deferred[Sent] = send.deferred  # type: ignore[assignment]  # it is there until it fires
+        if not messages:
+            send.part_sent(Sent(topic, -1 if partition is None else partition))
+            return deferred
+        send.unfinished = self._unfinished
+        self._unfinished.begin(send)
+        if self._pool.free:
+            self._router.submit(send)
+            return deferred
+        try:
+            waiting = _Waiting(self, send)
+            waiting.place = self._pool.wait(waiting.admit)
+            send.holders = (waiting,)
+        except ProducerBufferFull as error:
+            send.fail(error)
+        return deferred
+
     def _look(self) -> None:
         self._tick = None
         self._router.expire()
         if self._fast_path is not None:
             self._fast_path.moved()
-        if self._unfinished:
+        if self._unfinished.items:
             self._tick = self._clock.callLater(TICK_SECONDS, self._look)
-
-
-@define(eq=False)
-class _Flush:
-    """A call of ``flush``: the number of unfinished sends (``left``) up to number ``sequence``."""
-
-    sequence: int
-    left: int
-    waiting: Deferred[None]
 
 
 class _Waiting:

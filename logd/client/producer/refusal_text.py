@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from logd.client.producer.batch import ProducerBatch
+from collections.abc import Sequence
+
+from logd.client.producer.batch import ENTRY_HEAD_BYTES, ProducerBatch
 from logd.errors import InvalidMessage, MessageTooLarge, WireError, error_for_code
 from logd.protocol import loops
 from logd.protocol.entry import LAYOUTS, MAGIC_AT
+from logd.protocol.message import Message
+from logd.protocol.message_size import entry_bytes
 
 
 def refusal(batch: ProducerBatch, code: int) -> WireError:
@@ -17,19 +21,27 @@ def refusal(batch: ProducerBatch, code: int) -> WireError:
     count = "a message" if batch.messages == 1 else f"a set of {batch.messages} messages, none of which is stored"
     if isinstance(error, InvalidMessage):
         return InvalidMessage(f"{where}: the broker refused {count}: {error}")
-    number, size = largest(batch.encode())
+    by_number = batch.form.by_number
+    number, size = largest_message(batch.decoded()) if by_number else largest(batch.encode())
     which = "" if batch.messages == 1 else f"number {number} of it is the largest: "
+    setting = "batch.bytes" if by_number else "message.bytes"
     return MessageTooLarge(
         f"{where}: the broker refused {count}: {which}it has {size} bytes with key and headers, and the setting "
-        "message.bytes of the broker or the topic allows fewer"
+        f"{setting} of the broker or the topic allows fewer"
     )
 
 
 def largest(data: bytes) -> tuple[int, int]:
-    """Return the number (from 1) and bytes of the largest message of a set, without its length, magic and checksum."""
+    """Return the number (from 1) and bytes of the largest entry of a set, without its length, magic and checksum."""
     at = 0
     found = (0, 0)
     for number, end in enumerate(loops.ends_of_set(data), 1):
         found = max(found, (end - at - LAYOUTS[data[at + MAGIC_AT]].checked_from, number))
         at = end
     return found[1], found[0]
+
+
+def largest_message(messages: Sequence[Message]) -> tuple[int, int]:
+    """Return the number (from 1) and bytes of the largest message of a batch, counted as ``largest`` does."""
+    size, number = max((entry_bytes(message), -number) for number, message in enumerate(messages, 1))
+    return -number, size - ENTRY_HEAD_BYTES

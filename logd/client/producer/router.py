@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from twisted.internet.defer import CancelledError
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
-from logd.client.producer.batch import SET_BYTES, encode_pieces
+from logd.client.producer.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch, encoded_pieces, pieces_of
 from logd.client.producer.buffer_pool import BufferPool
-from logd.client.producer.partition_queue import PartitionQueue
-from logd.client.producer.pending_send import PendingSend
+from logd.client.producer.formats import Format
+from logd.client.producer.partition_queue import CurrentBatch, PartitionQueue
+from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner
+from logd.client.producer.pending_send import HeldMessages, PendingSend, Published
 from logd.client.producer.sender import BrokerSender
+from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
 from logd.clientcore.metadata import TopicView
@@ -31,33 +34,104 @@ class Router:
     """The queues of one producer, by topic and partition, and the sends whose topic is not known yet."""
 
     def __init__(
-        self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, pool: BufferPool
+        self,
+        cluster: Cluster,
+        settings: ProducerSettings,
+        partitioner: IPartitioner,
+        pool: BufferPool,
+        form: Format,
+        unfinished: Unfinished,
     ) -> None:
         self._cluster = cluster
         self._clock = cluster.clock
         self._settings = settings
         self._partitioner = partitioner
         self._pool = pool
-        self._discover = cluster.settings.discover
+        self.form = form
+        self._unfinished = unfinished
+        #: By topic and partition, and by topic if the partitioner stays with a partition until its batch is complete.
+        self.current: dict[str | tuple[str, int], CurrentBatch] = {}
+        self._stays = type(partitioner) in (KeyedPartitioner, RandomPartitioner)
         #: topic -> partition -> queue
         self.queues: dict[str, dict[int, PartitionQueue]] = {}
         self._senders: dict[BrokerLink, BrokerSender] = {}
         #: Sends whose topic is not known, in order; a search runs for each topic in it.
-        self._unknown: dict[str, dict[PendingSend, None]] = {}
+        self._unknown: dict[str, dict[PendingSend | HeldMessages, None]] = {}
         #: The error of the latest attempt of such a search, by topic.
         self._reasons: dict[str, Exception] = {}
         self._background = Background("a producer")
         self._closed = False
 
-    def submit(self, send: PendingSend) -> None:
-        """Route a send, which ends by itself."""
+    def submit(self, send: PendingSend | HeldMessages) -> None:
+        """Route a send, which ends by itself, or published messages."""
         topic = send.topic
         unknown = self._unknown.get(topic)
-        view = self._cluster.known(topic) if self._discover else None
-        if unknown is not None or (self._discover and view is None):
+        view = self._cluster.known(topic) if self._cluster.settings.discover else None
+        if unknown is not None or (self._cluster.settings.discover and view is None):
             self._hold(send)
         else:
             self._dispatch(send, view)
+
+    def batch_for(
+        self, topic: str, key: bytes | None, partition: int | None, size: int
+    ) -> tuple[ProducerBatch, PartitionQueue] | None:
+        """Return the open batch, with its queue, that takes a message of ``size`` bytes, as the format counts them.
+
+        None while the topic is not known. Raises WrongPartition, and what the partitioner raises.
+        """
+        if topic in self._unknown:
+            return None
+        view = self._cluster.known(topic) if self._cluster.settings.discover else None
+        if view is None and self._cluster.settings.discover:
+            return None
+        return self._batch_for(topic, key, partition, size, view)
+
+    def _batch_for(
+        self, topic: str, key: bytes | None, partition: int | None, size: int, view: TopicView | None
+    ) -> tuple[ProducerBatch, PartitionQueue]:
+        if partition is not None or view is None:
+            chosen = self._given(partition, view)
+        else:
+            among = view.partitions if key is not None else view.available or view.partitions
+            chosen = self._partitioner.choose(topic, key, among)
+        queues = self.queues.get(topic)
+        queue = None if queues is None else queues.get(chosen)
+        if queue is None:
+            queue = self._queue(topic, chosen)
+        batch = queue.accumulator.with_room(1, size)
+        if key is None and not queue.held_up and (partition is not None or self._stays):
+            settings = self._settings
+            # A message that fits the limit of the batch is then not larger than the limit of messages, either.
+            self.current[topic if partition is None else (topic, partition)] = CurrentBatch(
+                batch,
+                queue,
+                self.form.payload_overhead,
+                min(settings.batch_bytes, settings.message_bytes),
+                min(settings.batch_messages, self.form.most_messages),
+            )
+        return batch, queue
+
+    def hold_published(self, topic: str, message: Published) -> HeldMessages:
+        """Keep a published message until its topic is known; return it with those before it."""
+        sends = self._unknown.get(topic)
+        last = next(reversed(sends), None) if sends else None
+        if not isinstance(last, HeldMessages):
+            last = HeldMessages(topic, self._unfinished, self._clock.seconds() + self._settings.delivery_timeout)
+            self._hold(last)
+        last.messages.append(message)
+        held = message.size + RECORD_MEMORY
+        last.held += held
+        self._pool.take(held)
+        return last
+
+    def flush(self) -> None:
+        """Let all open batches leave without lingering, those to come of messages whose topic is not known included."""
+        for sends in self._unknown.values():
+            for send in sends:
+                send.hurry = True
+        for queues in self.queues.values():
+            for queue in queues.values():
+                queue.flush()
 
     def all_queues(self) -> list[PartitionQueue]:
         """Return all queues."""
@@ -77,7 +151,7 @@ class Router:
                 )
                 failure.__cause__ = cause
                 self._fail_held(send, failure)
-        if self._discover:
+        if self._cluster.settings.discover:
             for topic in self.queues:
                 view = self._cluster.known(topic)
                 if view is not None and now - view.read_at > self._cluster.settings.metadata_age:
@@ -94,43 +168,95 @@ class Router:
             for send in list(sends):
                 self._fail_held(send, ClientClosed("the producer was closed before this was delivered"))
 
-    def _dispatch(self, send: PendingSend, view: TopicView | None) -> None:
-        """Encode a send for its destinations and put it into their queues."""
-        settings = self._settings
+    def _dispatch(self, send: PendingSend | HeldMessages, view: TopicView | None) -> None:
+        """Put a send into the queues of its destinations."""
+        if isinstance(send, HeldMessages):
+            self._dispatch_published(send, view)
+            return
         pool = self._pool
         held, send.held = send.held, 0
         messages, send.messages = send.messages, ()
-        codec = send.codec
         try:
             if send.partition is not None or view is None:
                 partition = self._given(send.partition, view)
             elif send.key is not None:
                 partition = self._partitioner.choose(send.topic, send.key, view.partitions)
             else:
-                keys = {message.key for message in messages}
-                if len(keys) > 1:
-                    self._dispatch_by_key(send, messages, keys, held, view)
-                    return
-                (key,) = keys
+                key = messages[0].key
+                if len(messages) != 1:
+                    keys = {message.key for message in messages}
+                    if len(keys) > 1:
+                        self._dispatch_by_key(send, messages, keys, held, view)
+                        return
                 among = view.partitions if key is not None else view.available or view.partitions
                 partition = self._partitioner.choose(send.topic, key, among)
-            pieces = encode_pieces(messages, codec, settings.batch_bytes, settings.message_bytes)
+            put = self._put_encoded if send.codec != "none" else self._put
+            put(send, {partition: messages}, held)
         except Exception as error:  # a partitioner may raise anything; the error belongs to the caller of send
             send.fail(error)
             pool.give(held)
-            return
-        total = 0
-        for piece, _ in pieces:
-            total += len(piece) + SET_BYTES
-        pool.take(total - held)
-        if len(pieces) != 1:
-            send.expect(len(pieces))
-        queues = self.queues.get(send.topic)
-        queue = None if queues is None else queues.get(partition)
-        if queue is None:
-            queue = self._queue(send.topic, partition)
-        send.holders = queue.alone
-        queue.add(pieces, settings.compression if codec == "none" else "none", send)
+
+    def _put(self, send: PendingSend, parts: Mapping[int, Sequence[Message]], held: int) -> None:
+        """Put messages into the queues of their partitions; ``held`` bytes of them are counted already.
+
+        Raises MessageTooLarge, and nothing is in a queue then.
+        """
+        settings = self._settings
+        divided = {
+            partition: pieces_of(part, self.form, settings.batch_bytes, settings.message_bytes)
+            for partition, part in parts.items()
+        }
+        total = count = 0
+        for partition, pieces in divided.items():
+            count += len(pieces)
+            total += RECORD_MEMORY * len(parts[partition])
+            for piece in pieces:
+                total += piece.size + SET_BYTES
+        self._pool.take(total - held)
+        if count != 1:
+            send.expect(count)
+        queues = {partition: self._queue(send.topic, partition) for partition in divided}
+        send.holders = tuple(queues.values())
+        for partition, pieces in divided.items():
+            queues[partition].add(pieces, send)
+
+    def _put_encoded(self, send: PendingSend, parts: Mapping[int, Sequence[Message]], held: int) -> None:
+        """Put sets with a compression of their own into the queues; see ``_put``."""
+        settings = self._settings
+        encoded = {
+            partition: encoded_pieces(part, self.form, send.codec, settings.batch_bytes, settings.message_bytes)
+            for partition, part in parts.items()
+        }
+        total = sum(len(data) + RECORD_MEMORY * n + SET_BYTES for pieces in encoded.values() for data, n in pieces)
+        self._pool.take(total - held)
+        send.expect(sum(map(len, encoded.values())))
+        queues = {partition: self._queue(send.topic, partition) for partition in encoded}
+        send.holders = tuple(queues.values())
+        for partition, pieces in encoded.items():
+            queues[partition].add_encoded(pieces, send)
+
+    def _dispatch_published(self, held: HeldMessages, view: TopicView | None) -> None:
+        """Put published messages into the queues of their partitions."""
+        messages, held.messages = held.messages, []
+        topic = held.topic
+        batches: dict[ProducerBatch, None] = {}
+        queues: dict[PartitionQueue, None] = {}
+        for message in messages:
+            try:
+                batch, queue = self._batch_for(topic, message.key, message.partition, message.size, view)
+            except Exception as error:  # as in _dispatch
+                self._unfinished.failed(topic, 1, error)
+                continue
+            batch.records.append(message.record)
+            batch.bytes += message.size
+            self._pool.take(message.size + RECORD_MEMORY)
+            batches[batch] = queues[queue] = None
+            queue.accumulator.seal_full()
+        self._unfinished.replace(held, batches)
+        self._pool.give(held.held)
+        if held.hurry:
+            for queue in queues:
+                queue.flush()
 
     def _given(self, partition: int | None, view: TopicView | None) -> int:
         """Return the partition that a send names, or BROKER_CHOOSES. Raises WrongPartition."""
@@ -148,24 +274,21 @@ class Router:
         self, send: PendingSend, messages: Sequence[Message], keys: set[bytes | None], held: int, view: TopicView
     ) -> None:
         """Send each message to the partition of its own key; messages for one partition stay in order."""
-        settings = self._settings
         choose = self._partitioner.choose
         available = view.available or view.partitions
         by_key = {key: choose(send.topic, key, available if key is None else view.partitions) for key in keys}
         parts: dict[int, list[Message]] = {}
         for message in messages:
             parts.setdefault(by_key[message.key], []).append(message)
-        encoded = {
-            partition: encode_pieces(part, send.codec, settings.batch_bytes, settings.message_bytes)
-            for partition, part in parts.items()
-        }
-        self._pool.take(sum(len(piece) + SET_BYTES for pieces in encoded.values() for piece, _ in pieces) - held)
-        send.expect(sum(map(len, encoded.values())))
-        queues = {partition: self._queue(send.topic, partition) for partition in encoded}
-        send.holders = tuple(queues.values())
-        codec = settings.compression if send.codec == "none" else "none"
-        for partition, pieces in encoded.items():
-            queues[partition].add(pieces, codec, send)
+        put = self._put_encoded if send.codec != "none" else self._put
+        put(send, parts, held)
+
+    def _end_current(self, batch: ProducerBatch) -> None:
+        """Take no more messages into a batch without looking for it."""
+        for name in (batch.topic, (batch.topic, batch.partition)):
+            current = self.current.get(name)
+            if current is not None and current.batch is batch:
+                del self.current[name]
 
     def _queue(self, topic: str, partition: int) -> PartitionQueue:
         queues = self.queues.setdefault(topic, {})
@@ -180,6 +303,9 @@ class Router:
                 self._partitioner,
                 self._cluster.backoff(),
                 self._reroute,
+                self.form,
+                self._unfinished,
+                self._end_current,
             )
             self._find(queue)
         return queue
@@ -202,7 +328,7 @@ class Router:
         """Read the metadata again for a queue that met an error, then give it its leader."""
         if self._closed:
             return
-        if not self._discover:
+        if not self._cluster.settings.discover:
             self._find(queue)
             return
         reading = self._cluster.read(queue.topic, create=True)
@@ -213,10 +339,11 @@ class Router:
             if queue.idle and not queue.held_up:
                 self._find(queue)
 
-    def _hold(self, send: PendingSend) -> None:
+    def _hold(self, send: PendingSend | HeldMessages) -> None:
         """Keep a send until its topic is known."""
-        send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
-        self._pool.take(send.held)
+        if isinstance(send, PendingSend):
+            send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
+            self._pool.take(send.held)
         send.holders = (self,)
         sends = self._unknown.get(send.topic)
         if sends is not None:
@@ -256,10 +383,11 @@ class Router:
         """End a cancelled send whose topic is not known."""
         self._fail_held(send, CancelledError())
 
-    def _fail_held(self, send: PendingSend, error: Exception) -> None:
+    def _fail_held(self, send: PendingSend | HeldMessages, error: Exception) -> None:
         """End a send that is not encoded yet."""
         self._unknown[send.topic].pop(send, None)
         held, send.held = send.held, 0
-        send.messages = ()
+        if isinstance(send, PendingSend):
+            send.messages = ()
         send.fail(error)
         self._pool.give(held)

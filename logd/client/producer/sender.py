@@ -93,7 +93,7 @@ class BrokerSender:
         already, self._scheduled = self._scheduled, True  # the queues that wake up now are drained below, at once
         for (queue, batch), part in zip(batches, response.parts, strict=True):
             if part.error == 0:
-                queue.acknowledged(batch, part.stored_partition, part.first_id, part.next_id)
+                queue.acknowledged(batch, part.stored_partition, part.first_id, part.next_position)
             else:
                 queue.refused(batch, refusal(batch, part.error))
         self._scheduled = already

@@ -8,6 +8,7 @@ from contextlib import suppress
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, Seen
 from logd.collect.read_mark import HEAD_BYTES, TAIL_BYTES, ReadMark, beginning, fits
+from logd.collect.rotation.names import related
 from logd.collect.source import SourceFile
 
 #: Files with less in common are taken for different ones: repeated lines are better than lost ones.
@@ -25,6 +26,23 @@ def first_that_fits(files: Files, mark: ReadMark, candidates: Iterable[Seen]) ->
                         return seen
                 finally:
                     file.close()
+    return None
+
+
+def followed_copy(descriptors: Descriptors, source: SourceFile, others: Iterable[SourceFile]) -> SourceFile | None:
+    """Return the followed file that holds all of a broken source, and so its unread lines too; None if none does.
+
+    A copy is followed on its own if the original was emptied before the two could be compared.
+    """
+    if source.known.head_bytes < MIN_BYTES:
+        return None
+    for other in others:
+        same_stem = other is not source and not other.broken and related(source.path, other.path)
+        if same_stem and other.sound_size >= source.sound_size:
+            with suppress(OSError):
+                file = descriptors.get(other)
+                if file is not None and fits(file, source.known):
+                    return other
     return None
 
 

@@ -9,6 +9,7 @@ from logd.collect.rotation.names import rotations
 from logd.collect.rotation.packed import is_packed_from, original_bytes, packed_source
 from logd.collect.rotation.siblings import RotatedFiles, Sibling
 from logd.collect.source import SourceFile
+from logd.plurals import counted
 
 
 class Losses:
@@ -50,10 +51,10 @@ class Losses:
             elif length != 0 and not any(
                 is_packed_from(self._files, each.seen, old.mark, old.seen.modified) for old in passed
             ):
-                lost = f"{each.seen.size} bytes or more" if length is None else f"{length} bytes"
+                lost = f"{counted(each.seen.size, 'byte')} or more" if length is None else counted(length, "byte")
                 self.add(
-                    f"{each.seen.path} was compressed before it was read, and compressed files are skipped: "
-                    f"{lost} are lost",
+                    f"{each.seen.path} was compressed before it was read, and compressed files are skipped; "
+                    f"lost: {lost}",
                     each.seen.size if length is None else length,
                 )
         return packed

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from os.path import basename, dirname
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
@@ -21,6 +21,9 @@ from logd.collect.files import Files, Identity, Seen
 from logd.collect.read_mark import START, ReadMark, fits, mark_at
 from logd.collect.rotation.names import Rotation, age, is_compressed, rotations
 from logd.collect.source import SourceFile
+
+if TYPE_CHECKING:  # keeps what this module finds
+    from logd.collect.state import State
 
 
 @frozen
@@ -51,21 +54,11 @@ class Sibling:
         return bool(self.rotation.packed)
 
 
-class Before(Protocol):
-    """The part of an earlier run's state that concerns rotated files; implemented by ``state.State``."""
-
-    @property
-    def patterns(self) -> frozenset[str] | None: ...
-
-    @property
-    def passed(self) -> Sequence[Passed]: ...
-
-
 class RotatedFiles:
     """The rotated files of followed names. ``before`` is the state of an earlier run."""
 
     def __init__(
-        self, files: Files, patterns: Collection[str], excluded: Callable[[str], bool], before: Before | None
+        self, files: Files, patterns: Collection[str], excluded: Callable[[str], bool], before: State | None
     ) -> None:
         self._files = files
         self._patterns = patterns

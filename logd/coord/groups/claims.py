@@ -15,7 +15,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from logd.coord import paths
-from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
+from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode, SessionExpired
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Check, Operation, SessionState, Stat
 from logd.coord.registries.offsets import Offset, OffsetRegistry
@@ -57,7 +57,7 @@ class Claims:
         #: Claims whose outcome is unknown.
         self._doubtful: dict[TopicPartition, str] = {}
         self._ready: set[str] = set()
-        self._turns = DeferredLock()
+        self._lock = DeferredLock()
         #: The session that the claims belong to.
         self._session = 0
 
@@ -122,6 +122,8 @@ class Claims:
         A partition whose offset's node has no valid position is left alone: to begin anywhere would lose its place.
         """
         async with self._turn():
+            if not self._session:  # the claim would be one of the next session, which forgets what was held before it
+                raise SessionExpired(f"group {self._offsets.group!r}: there is no session to claim partitions in")
             await self._settle(self._doubtful)
             await self._make_parents({where.topic for where in wanted})
             held, doubtful = self._held, self._doubtful
@@ -239,9 +241,9 @@ class Claims:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        await self._turns.acquire()
+        await self._lock.acquire()
         try:
-            # A call that waited for its turn may run because the call before it failed with the session. In the next
+            # A call that waited for the lock may run because the call before it failed with the session. In the next
             # session it would commit for partitions that are no longer ours.
             coordination = self._coordination
             session = 0 if coordination.state is SessionState.LOST else coordination.session_id
@@ -250,7 +252,7 @@ class Claims:
                 self._session = session
             yield
         finally:
-            self._turns.release()
+            self._lock.release()
 
 
 def _chunks(places: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:

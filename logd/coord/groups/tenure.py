@@ -80,8 +80,8 @@ class Tenure:
     def handled(self) -> Mapping[TopicPartition, int]:
         """Return the positions that the reader has handled in the partitions held.
 
-        Positions of an earlier tenure do not belong to the claims of a later one: a commit that waits for its turn may
-        run when partitions are claimed and the reader has not begun with them.
+        Positions of an earlier tenure do not belong to the claims of a later one: a commit that waits for another call
+        may run when partitions are claimed and the reader has not begun with them.
         """
         return {} if self.state is TenureState.NONE else self._reader.handled()
 

@@ -79,6 +79,35 @@ async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:
     return found
 
 
+async def change_topic(
+    coordination: ICoordination, name: str, change: Callable[[TopicEntry], TopicEntry]
+) -> tuple[TopicEntry, TopicEntry]:
+    """Replace a topic's entry by ``change(entry)``; return the former and the new one.
+
+    ``change`` may be called again where others change the entry meanwhile, or an answer is lost; what it raises is
+    raised. Raises UnknownTopic, CoordinationError (DataInconsistency for an entry that cannot be read). After a lost
+    answer the entry may be changed.
+    """
+    path = paths.topic(name)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            data, stat = await coordination.get(path)
+            entry = decode_entry(name, data)
+            changed = change(entry)
+            if changed != entry:
+                await coordination.set(path, encode_entry(changed), stat.version)
+        except NoNode:
+            raise UnknownTopic(f"there is no topic {name!r}") from None
+        except ValueError as error:
+            raise DataInconsistency(_unreadable(name, error), path) from error
+        except (BadVersion, ConnectionLoss):
+            if attempt == ATTEMPTS:
+                raise
+        else:
+            return entry, changed
+    raise AssertionError("the last attempt returns or raises")
+
+
 async def delete_topic(coordination: ICoordination, name: str) -> None:
     """Delete the topic's node and every group's positions in it, and leave the note for the brokers that store it.
 

@@ -67,14 +67,14 @@ def _parent_directory(files: IFileOperations, folder: str) -> str | None:
 def _segment(files: IFileOperations, path: str) -> Contents:
     folder, _, name = path.rpartition("/")
     start = segment_start(name)
-    files.size(path)  # whether it is there at all
+    files.size(path)  # raises for a file that does not exist
     if start is None:
-        raise DataDirectoryError(f"{path} is not called as a segment is: 20 digits and .log")
+        raise DataDirectoryError(f"{path} does not have a segment's name, which is 20 digits and .log")
     places = read_places(files, folder)
     found = Contents(_parent_directory(files, folder), partitions=1)
     found.segments = [place for place in places.segments if place.start == start]
     if not found.segments:
-        raise DataDirectoryError(f"{path} is no part of its log any more: retention has let it go")
+        raise DataDirectoryError(f"{path} no longer belongs to its log: retention has removed it from the log")
     return found
 
 
@@ -102,18 +102,18 @@ def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
             folders.add(name)
             _add_partition(files, where, found)
         elif is_lost_name(name):
-            found.remarks.append(Remark(where, "is what was left of a log that was given up; nothing reads it", False))
+            found.remarks.append(Remark(where, "is the rest of a log whose loss was accepted; nothing reads it", False))
         elif is_beginning_name(name):
             found.remarks.append(
-                Remark(where, "is left of a log that was to begin again; the next start removes it", False)
+                Remark(where, "is an unfinished new beginning of a log; the next start removes it", False)
             )
         elif name.endswith(DELETED_SUFFIX):
-            found.remarks.append(Remark(where, "is left of a topic that was deleted; the next start removes it", False))
+            found.remarks.append(Remark(where, "belongs to a deleted topic; the next start removes it", False))
         elif name.endswith(TEMPORARY_SUFFIX):
-            text = "is left of a write that was not finished, or of one under way"
+            text = "is from an unfinished write, or from one in progress"
             found.remarks.append(Remark(where, text, False))
         else:
-            found.remarks.append(Remark(where, "is not a part of logd", False))
+            found.remarks.append(Remark(where, "does not belong to logd", False))
     _check_topics(files, path, broker_id, folders, found)
     return found
 
@@ -122,7 +122,7 @@ def _check_meta(files: IFileOperations, path: str, found: Contents) -> int | Non
     """Return the id of the broker that the directory belongs to, None if it is not known."""
     where = join(path, META)
     if found.data_directory is None:
-        found.remarks.append(Remark(where, "is missing: no broker starts here", True))
+        found.remarks.append(Remark(where, "is missing: no broker can start in this directory", True))
         return None
     file = files.open_for_reading(where)
     try:
@@ -144,7 +144,7 @@ def _check_topics(files: IFileOperations, path: str, broker_id: int | None, fold
         found.remarks.append(Remark(where, str(error).partition(" is ")[2] or str(error), True))
         return
     if file.damage:
-        text = f"is damaged ({file.damage}): the broker takes the records that are lost from the coordination tree"
+        text = f"is damaged ({file.damage}): the broker reads the lost records from the coordination tree"
         found.remarks.append(Remark(where, text, True))
         return
     if not files.exists(where):
@@ -157,10 +157,10 @@ def _check_topics(files: IFileOperations, path: str, broker_id: int | None, fold
     expected = {name for name, brokers in stored.items() if broker_id is None or broker_id in brokers}
     for name in sorted(folders - set(stored)):
         # A broker makes the logs of a new topic before it writes topics.json, so this topic may be a new one.
-        found.remarks.append(Remark(join(path, name), "is of no topic in topics.json", False))
+        found.remarks.append(Remark(join(path, name), "belongs to no topic in topics.json", False))
     for name in sorted(expected - folders):
         text = (
-            "is missing, though topics.json has it: put it back (is its disk mounted?), or start the broker and accept "
-            "the loss with `logd repair --broker`"
+            "is missing, although topics.json has it: put it back (is its disk mounted?), or start the broker and "
+            "accept the loss with `logd repair --broker`"
         )
         found.remarks.append(Remark(join(path, name), text, True))

@@ -54,7 +54,7 @@ def contents_problem(data: Buffer, at: int, stop: int) -> str:
 
 @define(eq=False)
 class Entries:
-    """The entries of ``file`` up to file position ``size``. Every method may raise OSError."""
+    """The entries of ``file`` up to ``size``. Positions are file positions. Every method may raise OSError."""
 
     file: IFile
     size: int

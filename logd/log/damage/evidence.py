@@ -61,7 +61,7 @@ class Resume:
 
 @define(eq=False)
 class Evidence:
-    """The evidence in one file. Every method may raise OSError."""
+    """The evidence in one file. Positions are file positions. Every method may raise OSError."""
 
     entries: Entries
 

@@ -21,7 +21,7 @@ class FolderRepair:
 
     @property
     def is_sound(self) -> bool:
-        """Return whether nothing is left but damage that the next start handles itself."""
+        """Return whether the only damage left is damage that the next start handles."""
         return all(mended or not damage.kind.is_wrong for _, damage, mended in self.damages)
 
 

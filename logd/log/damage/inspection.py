@@ -117,7 +117,7 @@ def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
         found.checkpoint = read_checkpoint(files, folder)
     except EmptyCheckpoint as error:
         unusable = True
-        remark(Remark(path, f"tells nothing ({error}): the next start checks more than usual", False))
+        remark(Remark(path, f"is of no use ({error}): the next start checks more than usual", False))
     except ValueError as error:
         unusable = True
         remark(Remark(path, f"is damaged ({error}): the next start checks more than usual", True))
@@ -133,9 +133,7 @@ def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
         while len(starts) > 1 and starts[1] <= found.checkpoint.start:
             starts.pop(0)
         if starts and starts[0] > found.checkpoint.start and found.checkpoint.flushed == found.checkpoint.start:
-            text = (
-                f"begins at {starts[0]}, though the checkpoint says {found.checkpoint.start}; nothing was flushed there"
-            )
+            text = f"begins at {starts[0]}, but the checkpoint says {found.checkpoint.start}; nothing was flushed"
             remark(Remark(folder, text, False))
     elif starts and not unusable:
         remark(Remark(path, "is missing: the next start checks more than usual", False))
@@ -173,14 +171,14 @@ def _name_remarks(folder: str, name: str, starts: list[int]) -> list[Remark]:
     if name in (CHECKPOINT, MARK) or start in starts:
         return []
     if start is not None:
-        return [Remark(path, "is the index of no segment; the next start removes it", False)]
+        return [Remark(path, "is an index without a segment; the next start removes it", False)]
     if name.endswith(TEMPORARY_SUFFIX):
-        return [Remark(path, "is left of a write that was not finished, or of one under way", False)]
+        return [Remark(path, "is from an unfinished write, or from one in progress", False)]
     if name.endswith(DROPPED_SUFFIX):
         if is_kept_entry(name):
-            return [Remark(path, "is an entry that a repair could not read, kept for a person to look at", False)]
-        return [Remark(path, "is a segment that a start had to give up, kept for a person to look at", True)]
-    return [Remark(path, "is not a file of logd", False)]
+            return [Remark(path, "is an entry that a repair could not read, kept for examination", False)]
+        return [Remark(path, "is a segment that a start set aside, kept for examination", True)]
+    return [Remark(path, "does not belong to logd", False)]
 
 
 @define(eq=False)
@@ -232,7 +230,7 @@ class SegmentInspection:
         found = self.boundaries
         closed = self.place.closed
         if self.walk.misplaced >= 0:
-            return [Remark(path, f"says that an entry begins at {self.walk.misplaced + self.place.start}", True)]
+            return [Remark(path, f"is wrong: no entry begins at {self.walk.misplaced + self.place.start}", True)]
         if found.problem:
             # The index of the last segment may be half written at this moment.
             return [Remark(path, f"is damaged: {found.problem}; it is rebuilt when it is needed", closed)]

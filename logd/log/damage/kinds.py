@@ -16,7 +16,7 @@ class DamageKind(IntEnum):
     LENGTH = 2
     #: Flushed bytes are missing at the file's end: the file is lengthened, and a gap fills it.
     SHORT = 3
-    #: Nothing vouches for a position behind it where entries continue: it is cut off, and only on explicit request.
+    #: Nothing shows where entries continue behind it: it is cut off, and only on explicit request.
     UNVOUCHED = 4
     #: Unsound bytes behind the flushed end, of a crash or of an append under way. The next start cuts them off.
     TAIL = 5
@@ -32,13 +32,13 @@ class DamageKind(IntEnum):
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether it is more than what a crash leaves and the next start handles."""
+        """Return whether the damage is more than the rest of a crash, which the next start handles."""
         return self is not DamageKind.TAIL
 
 
 @frozen
 class Damage:
-    """Bytes ``[position, position + size)`` of one segment's file."""
+    """Bytes of one segment's file, from file position ``position`` up to ``position + size``."""
 
     position: int
     size: int

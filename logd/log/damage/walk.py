@@ -15,6 +15,7 @@ from logd.log.damage.entries import Entries, contents_problem
 from logd.log.damage.evidence import LONGEST, Evidence
 from logd.log.damage.kinds import Damage, DamageKind
 from logd.log.index.boundaries import Boundaries
+from logd.plurals import counted
 from logd.protocol import loops
 from logd.protocol.checksums import Checksums
 from logd.protocol.entry import LEAST_BYTES
@@ -22,7 +23,7 @@ from logd.protocol.entry import LEAST_BYTES
 _NEVER = 1 << 31
 _BLOCK = 1 << 20
 #: The problem of an entry that looks sound but cannot be one.
-_PASSES = "a sound entry reaches over the place where the next segment begins, or up to which all is flushed"
+_PASSES = "a sound entry ends after the start of the next segment, or after the flushed end"
 #: Damages that may wait for the next vouched position.
 _MOST_WAITING = 100_000
 
@@ -75,7 +76,7 @@ class SegmentWalk:
                 yield from self._tell()
             yield None
         if self.end is not None and self.position < self.end:
-            self._give_up(self.end, f"{self.end - self.size} bytes are missing at the file's end")
+            self._give_up(self.end, f"the file's end lacks {counted(self.end - self.size, 'byte')}")
         yield from self._tell()
         if self.end is not None and self.size > self.end:
             yield from self._tail(self.end)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from zope.interface import implementer
 
 from logd.interfaces import IFile, IFileOperations, IFileRange
+
+if TYPE_CHECKING:  # makes file ranges
+    from logd.log.partition import PartitionLog
 
 
 class SharedFile:
@@ -30,32 +33,24 @@ class SharedFile:
             self.file.close()
 
 
-class ReadLog(Protocol):
-    """The part of a partition log that FileRange needs."""
-
-    def cannot_read(self, position: int, error: OSError) -> None:
-        """Record that a read at ``position`` failed."""
-        ...
-
-
 @implementer(IFileRange)
 class FileRange:
     """A range of one segment's bytes that is to be sent. ``close`` releases the file, once. Owner thread only."""
 
-    __slots__ = ("_base", "_log", "_shared", "count", "file", "position")
+    __slots__ = ("_base", "_log", "_shared", "count", "file", "file_position")
 
-    def __init__(self, shared: SharedFile, position: int, count: int, log: ReadLog, base: int) -> None:
+    def __init__(self, shared: SharedFile, file_position: int, count: int, log: PartitionLog, base: int) -> None:
         """Take over the caller's hold on ``shared``; ``base`` is the log position of the file's first byte."""
         self.file = shared.file
         self._shared = shared
-        self.position = position
+        self.file_position = file_position
         self.count = count
         self._log = log
         self._base = base
 
-    def unreadable(self, position: int, error: OSError) -> None:
+    def unreadable(self, file_position: int, error: OSError) -> None:
         """See IFileRange."""
-        self._log.cannot_read(self._base + position, error)
+        self._log.cannot_read(self._base + file_position, error)
 
     def close(self) -> None:
         """Release the file."""

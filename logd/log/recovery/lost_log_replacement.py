@@ -1,7 +1,7 @@
 """The new beginning of a lost log, at a position far above every id that was ever given.
 
     <topic>-<partition>.<position>.beginning    the new folder while it is made; removed at a start
-    <topic>-<partition>.<position>.lost         what was left of the old log; nothing reads it, and nobody removes it
+    <topic>-<partition>.<position>.lost         the rest of the old log; nothing reads or removes it
 
 The new folder is complete and durable before it takes the old one's name. So a crash leaves the old log, no log, or the
 new one. In the first two cases the partition is as lost as before, and the same call can be repeated.

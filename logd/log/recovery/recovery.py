@@ -182,7 +182,7 @@ class _Recovery:
                     self.files.remove(join(self.folder, name))
                     self.unclean = True
             elif name.endswith(TEMPORARY_SUFFIX) and not self.files.is_directory(join(self.folder, name)):
-                self.files.remove(join(self.folder, name))  # what a crash left of a replacement, or of a truncation
+                self.files.remove(join(self.folder, name))  # a crash left it of a replacement, or of a truncation
                 self.unclean = True
             elif segment_start(name) is None and name not in (CHECKPOINT, MARK) and not name.endswith(DROPPED_SUFFIX):
                 self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.folders import make_folder, may_be_directory, remove_leftovers
 from logd.log.disk.names import COORDINATION, META, META_COPY, TOPICS, folder_partition, is_lost_name, join
-from logd.log.store.meta import Meta, lock_directory, read_or_make_meta
+from logd.log.store.meta import Meta, lock_directory, raise_format, read_or_make_meta
 
 
 @define(eq=False)
@@ -45,6 +45,12 @@ class LockedDirectory:
             self._files, self._path, self._lock, self._broker_id, self._new_instance, self._report
         )
         remove_leftovers(self._files, self._path, self._report)
+
+    def raise_format(self, to: int) -> None:
+        """Raise the format in ``meta``, durably on return. Raises OSError."""
+        meta = evolve(self.meta, format=to)
+        raise_format(self._files, self._path, meta)
+        self._meta = meta
 
     def partitions(self) -> Iterator[tuple[str, int, str]]:
         """Yield (topic, partition, path) of each partition's folder; report unknown names. Raises OSError."""

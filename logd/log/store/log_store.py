@@ -26,6 +26,7 @@ from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext
 from logd.log.recovery.lost_log_replacement import JUMP, begin_folder_again
 from logd.log.recovery.lost_segments import highest_end
+from logd.log.store.batch_format import BatchFormat
 from logd.log.store.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.store.deletion import FolderDeletion
 from logd.log.store.locked_directory import LockedDirectory
@@ -90,7 +91,7 @@ class LogStore:
             on_pressure,
             lambda log: upkeep.changed(cast(PartitionLog, log)),
         )
-        self._around = PartitionContext(
+        self._context = PartitionContext(
             files,
             OpenFiles(files, open_files_limit),
             OpenWriters(open_writers_limit),
@@ -101,9 +102,11 @@ class LogStore:
             lambda log: self.on_flushed(log),
         )
         self._directory = LockedDirectory(files, path, broker_id, new_instance, other_names, report)
-        self._opener = FolderOpener(self._around)
+        #: Batches may be appended once it is ready.
+        self.batch_format = BatchFormat(self._directory, threads)
+        self._opener = FolderOpener(self._context)
         self._reopener = Reopener(threads, upkeep, self._opener, self._store, self._is_stored)
-        self._truncator = Truncator(files, threads, self._around.open_files, self._reopener)
+        self._truncator = Truncator(files, threads, self._context.open_files, self._reopener)
         self._deletion = FolderDeletion(files, threads, upkeep, self._reopener, path, new_instance, report)
         #: By topic and partition.
         self._logs: dict[str, dict[int, PartitionLog]] = {}
@@ -113,7 +116,7 @@ class LogStore:
     @property
     def files(self) -> IFileOperations:
         """The file operations of the directory's disk."""
-        return self._around.files
+        return self._context.files
 
     @property
     def broker_id(self) -> int:
@@ -144,6 +147,7 @@ class LogStore:
         """
         try:
             self._directory.lock()
+            self.batch_format.opened()
             self.flusher.groups = self._new_groups()  # before anything is appended
             self._opener.leadership = PartitionLeadership.alone(self.broker_id)
             for topic, partition, folder in self._directory.partitions():
@@ -184,7 +188,7 @@ class LogStore:
         self._deletion.check(topic, partition)
         settings = settings or self._settings
         folder = self._folder(topic, partition)
-        writer = writer or make_log_folder(self.files, folder, self._around.wall())
+        writer = writer or make_log_folder(self.files, folder, self._context.wall())
         if writer is None:  # the folder exists: from an attempt that failed half-way, or not made by logd
             try:
                 log = self._open_folder(topic, partition, folder, settings)
@@ -200,7 +204,7 @@ class LogStore:
         """Make folders for logs, on any thread. Each step blocks, yields a writer for ``create``, and raises as it."""
         for partition in partitions:
             self._deletion.check(topic, partition)
-        return make_log_folders(self.files, self.path, topic, partitions, self._around.wall())
+        return make_log_folders(self.files, self.path, topic, partitions, self._context.wall())
 
     def configure(self, topic: str, settings: LogSettings) -> None:
         """Replace the settings of a topic's partitions."""
@@ -290,7 +294,7 @@ class LogStore:
             raise ValueError(f"{log.folder} cannot begin again at {position}")
 
         def prepare() -> bool:
-            begin_folder_again(self.files, log.folder, position, self._around.wall())
+            begin_folder_again(self.files, log.folder, position, self._context.wall())
             return True
 
         self.reopen(log, prepare, done)
@@ -327,7 +331,7 @@ class LogStore:
         self.flusher.close()
         self.upkeep.close(self.logs())
         self._logs.clear()
-        self._around.open_files.close()
+        self._context.open_files.close()
         groups, self.flusher.groups = self.flusher.groups, None
         if groups is not None:
             groups.close()

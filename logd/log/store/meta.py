@@ -4,6 +4,9 @@
 
 One line of JSON, in ``meta`` and in ``meta.copy``. A damaged one is rewritten from the other. Directories of earlier
 releases have a ``meta`` without a checksum.
+
+The format is 1, or 2 if batches may be among the entries. Releases that know format 1 alone would take a batch for a
+torn tail and cut the log there: they refuse a directory of format 2.
 """
 
 from __future__ import annotations
@@ -12,14 +15,17 @@ import json
 from collections.abc import Callable
 from zlib import crc32
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.atomic import read_file, replace_file
 from logd.log.disk.names import META, META_COPY, TOPICS, folder_partition, is_deleted_name, join
 
-FORMAT = 1
+#: The format of a new directory, and the one that batches need.
+FIRST_FORMAT = 1
+BATCH_FORMAT = 2
+_FORMATS = (FIRST_FORMAT, BATCH_FORMAT)
 _LIMIT = 512
 
 
@@ -29,11 +35,12 @@ class Meta:
 
     broker_id: int
     instance: str
+    format: int = FIRST_FORMAT
 
     def encode(self) -> bytes:
         """Return the file's content."""
-        value = {"format": FORMAT, "broker_id": self.broker_id, "instance": self.instance}
-        return json.dumps({**value, "check": _check(FORMAT, self.broker_id, self.instance)}).encode() + b"\n"
+        value = {"format": self.format, "broker_id": self.broker_id, "instance": self.instance}
+        return json.dumps({**value, "check": _check(self.format, self.broker_id, self.instance)}).encode() + b"\n"
 
     @classmethod
     def decode(cls, data: bytes) -> Meta:
@@ -43,11 +50,12 @@ class Meta:
             found, broker_id, instance = value["format"], value.get("broker_id"), value.get("instance")
             if value.get("check") not in (None, _check(found, broker_id, instance)):
                 raise ValueError("checksum mismatch")
-            if found == FORMAT:
-                return cls(int(value["broker_id"]), str(value["instance"]))
+            if type(found) is int and found in _FORMATS:
+                return cls(int(value["broker_id"]), str(value["instance"]), found)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{error!r} in {value!r}") from error
-        raise DataDirectoryError(f"it says format {found!r}; this release of logd knows format {FORMAT} only")
+        known = " and ".join(map(str, _FORMATS))
+        raise DataDirectoryError(f"it says format {found!r}; this release of logd knows the formats {known} only")
 
 
 def _check(format: object, broker_id: object, instance: object) -> str:  # noqa: A002  # the name in the file
@@ -100,8 +108,10 @@ def read_or_make_meta(
             # directory has nothing else of logd, since this file is synced before anything else is created. Other
             # files may be there: a new file system has its lost+found.
             meta = Meta(broker_id or 0, new_instance())
-        lock.truncate(0)
-        lock.append([meta.encode()])
+        _rewrite(lock, meta)
+    if copy is not None and copy == evolve(meta, format=copy.format) and copy.format > meta.format:
+        meta = copy  # a crash came between the two writes of raise_format
+        _rewrite(lock, meta)
     if broker_id is not None and broker_id != meta.broker_id:
         raise DataDirectoryError(
             f"data directory {path} belongs to broker {meta.broker_id}, not {broker_id}: "
@@ -115,6 +125,29 @@ def read_or_make_meta(
         except OSError as error:
             report("cannot write a copy of {path}: {error}; the next start tries again", path=where, error=error)
     return meta
+
+
+def raise_format(files: IFileOperations, path: str, meta: Meta) -> None:
+    """Write ``meta``, whose format is higher than that in the files, durably on return. Blocks; raises OSError.
+
+    The copy is written first. A crash can tear ``meta``, which is written in place because it holds the lock; then the
+    copy decides, and it must not say less than the entries need.
+    """
+    replace_file(files, path, META_COPY, meta.encode())
+    # A descriptor of its own: that of the lock may be closed meanwhile, and its number be given to another file.
+    file = files.open(join(path, META))
+    try:
+        _rewrite(file, meta)
+        file.sync_data()
+    finally:
+        file.close()
+
+
+def _rewrite(file: IFile, meta: Meta) -> None:
+    # Not truncated first: contents of equal length then change within one sector.
+    content = meta.encode()
+    file.write_at(0, content)
+    file.truncate(len(content))
 
 
 def _read_copy(files: IFileOperations, path: str) -> Meta | None:
@@ -131,7 +164,7 @@ def _unknown_instance(path: str, error: ValueError) -> DataDirectoryError:
     return DataDirectoryError(
         f"{join(path, META)} is damaged ({error}), and {META_COPY} is missing or damaged: the broker's id and the uuid "
         "of this directory are not known, and are not guessed. Put a copy of meta back, or write there "
-        '{"format": 1, "broker_id": ID, "instance": "UUID"}: the coordination tree has the UUID at '
+        '{"format": 2, "broker_id": ID, "instance": "UUID"}: the coordination tree has the UUID at '
         "/brokers/stored/TOPIC-UUID/ID"
     )
 

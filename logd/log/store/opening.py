@@ -20,21 +20,21 @@ from logd.log.writer import SegmentWriter, no_segment
 class FolderOpener:
     """Makes logs of partitions' folders."""
 
-    _around: PartitionContext
+    _context: PartitionContext
     #: The leadership of every partition stored here, as long as none has another replica. Set before the first use.
     leadership: PartitionLeadership = field(init=False)
 
     def recover(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
         """See recover_partition. Blocks; raises OSError and BytesLost."""
-        around = self._around
-        return recover_partition(around.files, folder, settings, around.wall(), around.report, known_end)
+        context = self._context
+        return recover_partition(context.files, folder, settings, context.wall(), context.report, known_end)
 
     def recover_again(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
         """Recover a partition while the store is open. Blocks; raises OSError and BytesLost.
 
         The data directory is synced, as at a start, since the folder may be new since then.
         """
-        self._around.files.sync_directory(folder.rpartition("/")[0])
+        self._context.files.sync_directory(folder.rpartition("/")[0])
         return self.recover(folder, settings, known_end)
 
     def open(
@@ -64,7 +64,7 @@ class FolderOpener:
             partition,
             folder,
             settings,
-            self._around,
+            self._context,
             found.segments,
             found.writer,
             found.start,
@@ -89,15 +89,15 @@ class FolderOpener:
     ) -> PartitionLog:
         """Return the log of a new folder with one empty segment."""
         segments = SegmentList.of([writer.segment])
-        return PartitionLog(topic, partition, folder, settings, self._around, segments, writer, 0, 0, self.leadership)
+        return PartitionLog(topic, partition, folder, settings, self._context, segments, writer, 0, 0, self.leadership)
 
     def offline(
         self, topic: str, partition: int, folder: str, settings: LogSettings, reason: LogdError
     ) -> PartitionLog:
         """Return a log that is offline, and report the reason."""
-        self._around.report("{error}", error=reason)
-        writer = no_segment(self._around.files, folder)
+        self._context.report("{error}", error=reason)
+        writer = no_segment(self._context.files, folder)
         segments = SegmentList.of([writer.segment])
         return PartitionLog(
-            topic, partition, folder, settings, self._around, segments, writer, 0, 0, self.leadership, offline=reason
+            topic, partition, folder, settings, self._context, segments, writer, 0, 0, self.leadership, offline=reason
         )

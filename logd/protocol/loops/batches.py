@@ -1,4 +1,4 @@
-"""The records inside a batch: their encoding, and their decoding in slices.
+"""The records inside a batch, and their encoding. logd.protocol.loops.openbatch decodes them.
 
     record  := varint length | int8 attributes | varint time_delta | varint number_delta | varint key_bytes | key
                | varint value_bytes | value | varint header_count | header*
@@ -10,22 +10,15 @@ These varints are Kafka's: zigzag, so that a length of -1 says that there is no 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
 from typing import NamedTuple
 
-from attrs import define
-
-from logd.errors import CorruptMessage, WrapperTooLarge
-from logd.protocol.batch_layout import APPEND_TIME, BATCH_HEAD_BYTES, BatchHead, batch_head
-from logd.protocol.codecs import BATCH_CODEC_NAMES, decompress
 from logd.protocol.headers import Headers
 from logd.protocol.message import Message
-from logd.protocol.varint import decode_zigzag, encode_zigzag
+from logd.protocol.varint import encode_zigzag
 
 #: The numbers that most messages have, encoded.
-_SMALL = tuple(encode_zigzag(number) for number in range(8192))
+SMALL = tuple(encode_zigzag(number) for number in range(8192))
 _NO_KEY = b"\x01"
-_MAX_TIME = (1 << 63) - 1
 #: From these numbers on, one more byte is needed.
 _WIDER = frozenset((1 << 6, 1 << 13, 1 << 20, 1 << 27))
 
@@ -43,7 +36,7 @@ def encode_records(messages: Sequence[Message]) -> Records:
     """Return the messages, at least one, as the records of a batch, not compressed."""
     pieces: list[bytes] = []
     append = pieces.append
-    small = _SMALL
+    small = SMALL
     most_small = len(small)
     # The first time that there is, so that no difference takes more than 64 bits, that to no time (-1) included.
     base = newest = next((each.timestamp for each in messages if each.timestamp is not None), -1)
@@ -82,6 +75,30 @@ def encode_records(messages: Sequence[Message]) -> Records:
     return Records(b"".join(pieces), base, newest)
 
 
+def encode_payload_records(payloads: Sequence[bytes]) -> Records:
+    """Return messages of these payloads alone, at least one, as the records of a batch, not compressed."""
+    pieces: list[bytes] = []
+    append = pieces.append
+    small = SMALL
+    most_small = len(small)
+    around: dict[int, tuple[bytes, bytes]] = {}
+    number_bytes = 1
+    for number, payload in enumerate(payloads):
+        if number in _WIDER:
+            around = {}
+            number_bytes += 1
+        size = len(payload)
+        before_and_behind = around.get(size)
+        if before_and_behind is None:
+            before, behind = _around(size, number_bytes + 1)
+            before_and_behind = around[size] = before + b"\0", behind  # each time is that of the batch: none
+        before, behind = before_and_behind
+        append(before + (small[number] if number < most_small else encode_zigzag(number)) + behind)
+        append(payload)
+        append(b"\0")
+    return Records(b"".join(pieces), -1, -1)
+
+
 def _around(payload_bytes: int, time_and_number_bytes: int) -> tuple[bytes, bytes]:
     """Return what stands before the time of a record, and between its number and its payload."""
     behind = _NO_KEY + encode_zigzag(payload_bytes)
@@ -106,235 +123,3 @@ def _record_body(payload: bytes | None, key: bytes | None, time: bytes, number: 
         pieces += (encode_zigzag(len(encoded)), encoded)
         pieces += (b"\x01",) if value is None else (encode_zigzag(len(value)), value)
     return b"".join(pieces)
-
-
-@define(eq=False)
-class OpenBatch:
-    """A batch at [start, end) of a log while its records are decoded in slices. Its checksum was verified."""
-
-    start: int
-    end: int
-    #: The records, decompressed.
-    records: bytes
-    count: int
-    last_delta: int
-    base_time: int
-    #: The time of all messages where the batch was stamped when it was appended, else None.
-    append_time: int | None
-    #: The number of messages taken so far, and the index behind them.
-    _taken: int = 0
-    _at: int = 0
-    #: The delta of the last message taken.
-    _delta: int = -1
-
-    @property
-    def done(self) -> bool:
-        """Return whether every message was taken."""
-        return self._taken >= self.count
-
-    @property
-    def position(self) -> int:
-        """The position behind the messages taken so far."""
-        if self._delta < 0:
-            return self.start
-        return self.end - self.last_delta + self._delta
-
-    def take(
-        self, limit: int, limit_bytes: int, start_at: int, topic: str | None, partition: int
-    ) -> tuple[list[Message], int]:
-        """Return up to ``limit`` further messages, of about ``limit_bytes`` in all, and their size in bytes.
-
-        Messages before position ``start_at`` are included. Raises CorruptMessage for bytes that are no record, once the
-        messages before them were returned.
-        """
-        data, begin = self.records, self._at
-        at = begin
-        end = len(data)
-        last = at + limit_bytes
-        delta = self._delta
-        # A message owns the positions from that behind the message before it in the set as it was produced: so
-        # where compaction has removed messages, the next one's id is not the position behind the one before it.
-        behind = self.end - self.last_delta
-        first = self.start
-        base = self.base_time
-        fixed = self.append_time
-        messages: list[Message] = []
-        append = messages.append
-        new = tuple.__new__
-        cls = Message
-        problem = ""
-        left = self.count - self._taken
-        for _ in repeat(None, min(limit, left)):
-            if at >= last:
-                break
-            try:
-                # The common case of each varint, one byte or two, is written out: a call takes as long as a record.
-                byte = data[at]
-                at += 1
-                if byte < 0x80:
-                    size = byte >> 1 ^ -(byte & 1)
-                else:
-                    more = data[at]
-                    if more < 0x80:
-                        at += 1
-                        size = (byte & 0x7F | more << 7) >> 1 ^ -(byte & 1)
-                    else:
-                        size, at = decode_zigzag(data, at - 1)
-                stop = at + size
-                at += 1  # the attributes, of which none has a meaning
-                time = data[at]
-                at += 1
-                if time:
-                    if time < 0x80:
-                        time = time >> 1 ^ -(time & 1)
-                    else:
-                        time, at = decode_zigzag(data, at - 1)
-                byte = data[at]
-                at += 1
-                if byte < 0x80:
-                    number = byte >> 1 ^ -(byte & 1)
-                else:
-                    more = data[at]
-                    if more < 0x80:
-                        at += 1
-                        number = (byte & 0x7F | more << 7) >> 1 ^ -(byte & 1)
-                    else:
-                        number, at = decode_zigzag(data, at - 1)
-                byte = data[at]
-                at += 1
-                if byte == 1:
-                    key = None
-                else:
-                    if byte < 0x80:
-                        size = byte >> 1 ^ -(byte & 1)
-                    else:
-                        size, at = decode_zigzag(data, at - 1)
-                    if size < 0:
-                        key = None
-                        if size < -1:
-                            problem = f"a key of {size} bytes"
-                            break
-                    else:
-                        key = data[at : at + size]
-                        at += size
-                byte = data[at]
-                at += 1
-                if byte < 0x80:
-                    size = byte >> 1 ^ -(byte & 1)
-                else:
-                    more = data[at]
-                    if more < 0x80:
-                        at += 1
-                        size = (byte & 0x7F | more << 7) >> 1 ^ -(byte & 1)
-                    else:
-                        size, at = decode_zigzag(data, at - 1)
-                if size < 0:
-                    payload = None
-                    if size < -1:
-                        problem = f"a value of {size} bytes"
-                        break
-                else:
-                    payload = data[at : at + size]
-                    at += size
-                if data[at]:
-                    headers, at = _headers(data, at, stop)
-                else:
-                    headers = ()
-                    at += 1
-            except IndexError:
-                problem = "a record that is cut short"
-                break
-            except ValueError as error:
-                problem = str(error)
-                break
-            if at != stop or stop > end:
-                problem = "a record whose lengths do not add up"
-                break
-            if not delta < number <= self.last_delta:
-                problem = f"a record with the number {number} behind {delta}"
-                break
-            if len(messages) + 1 == left and at != end:
-                problem = f"{end - at} bytes behind its last record"
-                break
-            time = base + time if fixed is None else fixed
-            if time > _MAX_TIME:
-                problem = f"a record of the time {time}"
-                break
-            delta = number
-            here = behind + number - 1 if number else first
-            append(
-                new(
-                    cls,
-                    (payload, key, time if time >= 0 else None, headers, here, behind + number, topic, partition),
-                )
-            )
-            self._at = at
-        self._taken += len(messages)
-        self._delta = delta
-        if problem and not messages:
-            raise CorruptMessage(f"the batch holds {problem} (message {self._taken + 1} of {self.count})", self.start)
-        return messages, self._at - begin
-
-
-def _headers(data: bytes, at: int, stop: int) -> tuple[Headers, int]:
-    """Return the headers of a record and the index behind them; raise ValueError or IndexError if they do not fit."""
-    count, at = decode_zigzag(data, at)
-    if not 0 <= count * 2 <= stop - at:  # a header takes at least two bytes: never loop over an impossible count
-        raise ValueError(f"{count} headers in {stop - at} bytes")
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        size, at = decode_zigzag(data, at)
-        if not 0 <= size <= stop - at:
-            raise ValueError(f"a header whose name has {size} bytes")
-        name = str(data[at : at + size], "utf-8")  # UnicodeDecodeError is a ValueError
-        size, at = decode_zigzag(data, at + size)
-        value = None
-        if size >= 0:
-            if size > stop - at:
-                raise ValueError("a header whose value is longer than its record")
-            value = data[at : at + size]
-            at += size
-        elif size < -1:
-            raise ValueError(f"a header whose value has {size} bytes")
-        headers.append((name, value))
-    return tuple(headers), at
-
-
-def open_batch(data: bytes, at: int, start: int, end: int, max_decompressed: int, max_messages: int) -> OpenBatch:
-    """Return the batch at index ``at``, which is at [start, end) of its log, decompressed; its checksums were verified.
-
-    Raises CorruptMessage for records that are not of the codec, or a number of messages that cannot be;
-    WrapperTooLarge above ``max_decompressed`` bytes or ``max_messages`` messages.
-    """
-    head = batch_head(data, at)
-    if head.messages > max_messages:
-        raise WrapperTooLarge("max_decompressed_messages", max_messages, start, end)
-    if not 0 < head.messages <= head.last_delta + 1 <= end - start:
-        raise CorruptMessage(
-            f"a batch of {head.messages} messages, the last with the number {head.last_delta}, in {end - start} bytes",
-            start,
-        )
-    return OpenBatch(
-        start,
-        end,
-        _open_records(data, at, head, start, end, max_decompressed),
-        head.messages,
-        head.last_delta,
-        head.base_time,
-        head.max_time if head.attributes & APPEND_TIME else None,
-    )
-
-
-def _open_records(data: bytes, at: int, head: BatchHead, start: int, end: int, max_decompressed: int) -> bytes:
-    records = data[at + BATCH_HEAD_BYTES : at + head.records_end]
-    if not head.codec:
-        return records
-    name = BATCH_CODEC_NAMES.get(head.codec)
-    if name is None:
-        raise CorruptMessage(f"a batch of codec {head.codec}, which is not known", start)
-    try:
-        return decompress(name, records, max_decompressed)
-    except WrapperTooLarge as error:
-        raise WrapperTooLarge(error.setting, error.limit, start, end) from None
-    except CorruptMessage as error:
-        raise CorruptMessage(error.reason, start) from None

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from logd.config.log import DEFAULT_BATCH_BYTES
 from logd.errors import InvalidMessage, MessageTooLarge
+from logd.plurals import counted
 from logd.protocol.batch_layout import (
     APPEND_TIME,
     BATCH,
@@ -18,7 +19,7 @@ from logd.protocol.batch_layout import (
     check_batch_head,
 )
 from logd.protocol.checksums import CHECKSUMS, crc32
-from logd.protocol.codecs import BATCH_CODEC_NAMES, CODEC_NAMES
+from logd.protocol.codecs import BATCH_CODEC_NAMES, CODEC_NAMES, CODEC_NUMBERS
 from logd.protocol.entry import (
     CODEC_MASK,
     HEAD,
@@ -47,19 +48,23 @@ _unpack_wrapper = WRAPPER_HEAD.unpack_from
 #: Bytes of N that are not behind the checksum.
 _UNCOUNTED = HEAD_BYTES - LENGTH_BYTES
 _UNCOUNTED_OF_WRAPPER = WRAPPER_HEAD_BYTES - LENGTH_BYTES
+_ZSTD = CODEC_NUMBERS["zstd"]
 _PLAIN_MINIMUM = LAYOUTS[PLAIN].minimum
 _WRAPPER_MINIMUM = LAYOUTS[WRAPPER].minimum
 _KEYED_MINIMUM = LAYOUTS[KEYED].minimum
 
 
-def check_set(data: Buffer, max_message_bytes: int, max_batch_bytes: int = DEFAULT_BATCH_BYTES) -> Checked:
+def check_set(
+    data: Buffer, max_message_bytes: int, max_batch_bytes: int = DEFAULT_BATCH_BYTES, legacy: bool = False
+) -> Checked:
     """Check every entry of a set that a producer sent; return what it holds.
 
     For a wrapper, the outer checksum and the first bytes of the compressed set are checked; of a batch its two
     checksums and its head. Neither is opened. Raises InvalidMessage for an empty set, a gap, an invalid checksum,
     length, magic, codec or field, and for left-over bytes; MessageTooLarge for an entry with more than
     ``max_message_bytes`` behind its checksum (magic 0 and 1: its payload, as in Kafka 0.7.2), and for a batch of more
-    than ``max_batch_bytes``.
+    than ``max_batch_bytes``. With ``legacy``, for a topic with message.format = 0.7, also InvalidMessage for an entry
+    that clients of 0.7 cannot read.
     """
     # Names used for each message are local, since the faster lookup is measurable.
     prefix, payload_at, minimum = LENGTH_BYTES, HEAD_BYTES, _PLAIN_MINIMUM
@@ -83,6 +88,8 @@ def check_set(data: Buffer, max_message_bytes: int, max_batch_bytes: int = DEFAU
         elif magic == KEYED:
             if not _KEYED_MINIMUM <= length <= limit or stop > end or crc(data[at + HEAD_BYTES : stop]) != checksum:
                 _refuse(data, at, max_message_bytes)
+            if legacy:
+                _refuse_for_legacy(data, at, "a message with a key, a time or headers (magic 2)")
             attributes, timestamp, key_length = _unpack_fields(data, at + HEAD_BYTES)
             value_at = at + (KEY_AT + key_length if key_length > 0 else KEY_AT)
             # The most common entries are checked here, all others in the function below.
@@ -99,8 +106,12 @@ def check_set(data: Buffer, max_message_bytes: int, max_batch_bytes: int = DEFAU
                 _refuse(data, at, max_message_bytes)
             if attributes & CODEC_MASK and not may_be_wrapper(attributes, payload):
                 _refuse_codec(data, at)
+            if legacy and attributes & CODEC_MASK == _ZSTD:
+                _refuse_for_legacy(data, at, "a wrapper of zstd")
         elif magic == BATCH:
             head = _check_batch(data, at, stop, max_batch_bytes)
+            if legacy:
+                _refuse_for_legacy(data, at, "a batch (magic 3)")
             has_batches = True
             if head.leader_epoch != -1:
                 has_epochs = True
@@ -175,9 +186,9 @@ def _refuse(data: Buffer, at: int, max_message_bytes: int) -> NoReturn:
     if left <= 0:
         if not data:
             raise InvalidMessage("the message set is empty")
-        raise InvalidMessage(f"the last entry is {-left} bytes longer than its set of {len(data)} bytes")
+        raise InvalidMessage(f"the last entry is {counted(-left, 'byte')} longer than its set of {len(data)} bytes")
     if left < LEAST_BYTES:
-        raise InvalidMessage(f"{where}: {left} bytes are left over, too few for an entry")
+        raise InvalidMessage(f"{where}: {counted(left, 'byte')} left over, too few for an entry")
     length, magic, _ = HEAD.unpack_from(data, at)
     layout = LAYOUTS.get(magic)
     if layout is None:
@@ -192,6 +203,14 @@ def _refuse(data: Buffer, at: int, max_message_bytes: int) -> NoReturn:
     if size > max_message_bytes:
         raise MessageTooLarge(f"{where}: {size} bytes, {max_message_bytes} are allowed")
     raise InvalidMessage(f"{where}: checksum mismatch")
+
+
+def _refuse_for_legacy(data: Buffer, at: int, what: str) -> NoReturn:
+    """Raise the error for a sound entry at ``at`` that clients of 0.7 cannot read."""
+    raise InvalidMessage(
+        f"entry at byte {at} of a set of {len(data)} bytes: {what}, but the topic has message.format = 0.7, for "
+        "clients of Kafka 0.7, which could not read it"
+    )
 
 
 def _refuse_codec(data: bytes | memoryview, at: int) -> NoReturn:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import repeat
+from typing import TypeVar
 
+from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.protocol.batch_layout import BATCH, BATCH_HEAD_BYTES
 from logd.protocol.checksums import crc32
 from logd.protocol.entry import (
     HEAD,
@@ -14,12 +18,17 @@ from logd.protocol.entry import (
     KEYED_HEAD,
     LAYOUTS,
     LEAST_BYTES,
+    LENGTH,
     LENGTH_BYTES,
     MAGIC_AT,
     PLAIN,
 )
 from logd.protocol.headers import Headers, decode_headers
-from logd.protocol.loops.results import Columns
+from logd.protocol.loops.openbatch import OpenBatch, open_batch
+from logd.protocol.loops.results import BatchColumns, Columns
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+
+T = TypeVar("T")
 
 _unpack_head = HEAD.unpack_from
 _unpack_keyed = KEYED_HEAD.unpack_from
@@ -124,3 +133,76 @@ def _keyed(data: bytes, at: int, limit: int, limit_bytes: int) -> Columns:
         Columns,
         (values, keys if has_key else None, times if has_time else None, headers if has_headers else None, stops),
     )
+
+
+def columns_of_batches(
+    data: bytes,
+    position: int = 0,
+    *,
+    begin: int = 0,
+    limit: int = sys.maxsize,
+    limit_bytes: int = DEFAULT_MAX_DECOMPRESSED,
+    max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
+    max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES,
+    opened: OpenBatch | None = None,
+) -> BatchColumns:
+    """Return the messages of the batches from index ``begin`` on, which is log position ``position``, as columns.
+
+    They are the messages that decode_set makes of the same bytes, compressed or not. At most ``limit`` are returned, of
+    about ``limit_bytes`` decompressed. A batch may take several calls: pass what the previous result has as ``opened``,
+    and the position of the batch's start.
+
+    Ends before any other entry and before what decode_set has to report: a batch that is damaged, cut off or above a
+    bound, or a wrong record. Where the result has no messages, decode_set continues at ``consumed`` with ``opened``.
+    """
+    values: list[bytes | None] = []
+    keys: list[bytes | None] | None = None
+    times: list[int | None] | None = None
+    headers: list[Headers] | None = None
+    ids: list[int] = []
+    nexts: list[int] = []
+    at, size = begin, 0
+    base = position - begin
+    while len(values) < limit and size < limit_bytes:
+        stop = _end_of_batch(data, at)
+        if not stop:
+            break
+        try:
+            if opened is None:
+                if not LAYOUTS[BATCH].holds(data, at, stop):
+                    break
+                opened = open_batch(data, at, base + at, base + stop, max_decompressed, max_decompressed_messages)
+            part = opened.columns(limit - len(values), limit_bytes - size)
+        except (CorruptMessage, WrapperTooLarge):
+            break
+        count, more = len(values), len(part.values)
+        keys = _joined(keys, part.keys, None, count, more)
+        times = _joined(times, part.times, None, count, more)
+        headers = _joined(headers, part.headers, (), count, more)
+        values += part.values
+        ids += part.ids
+        nexts += part.nexts
+        size += part.size
+        if not opened.done:
+            break
+        opened = None
+        at = stop
+    return BatchColumns(values, keys, times, headers, ids, nexts, at, size, opened)
+
+
+def _end_of_batch(data: bytes, at: int) -> int:
+    """Return the index behind the batch at ``at``; 0 if there is another entry, or only the beginning of a batch."""
+    if len(data) - at < BATCH_HEAD_BYTES or data[at + MAGIC_AT] != BATCH:
+        return 0
+    stop = at + LENGTH_BYTES + int(LENGTH.unpack_from(data, at)[0])
+    return stop if at + BATCH_HEAD_BYTES <= stop <= len(data) else 0
+
+
+def _joined(column: list[T] | None, part: Sequence[T] | None, nothing: T, count: int, more: int) -> list[T] | None:
+    """Return a column of ``count`` messages and its ``part`` of ``more``; None if neither has any value."""
+    if part is None:
+        return None if column is None else column + [nothing] * more
+    if column is None:
+        column = [nothing] * count
+    column += part
+    return column

@@ -30,7 +30,7 @@ from logd.protocol.entry import (
     gap_length,
     keyed_parts,
 )
-from logd.protocol.loops.batches import open_batch
+from logd.protocol.loops.openbatch import open_batch
 from logd.protocol.loops.openwrapper import open_wrapper_entry
 from logd.protocol.loops.results import Decoded, OpenEntry
 from logd.protocol.message import Message
@@ -84,7 +84,9 @@ def decode_set(
         gc.disable()
     try:
         bounds = max_decompressed, max_decompressed_messages
-        decoded = _decode(data, position, begin, start_at, topic, partition, limit, limit_bytes, bounds, opened)
+        decoded = decode_rest(
+            data, position, begin, start_at, topic, partition, limit, limit_bytes, bounds, opened, [], 0
+        )
     finally:
         if collecting:
             gc.enable()
@@ -95,7 +97,7 @@ def decode_set(
     return decoded
 
 
-def _decode(
+def decode_rest(
     data: bytes,
     here: int,
     at: int,
@@ -106,7 +108,14 @@ def _decode(
     limit_bytes: int,
     bounds: tuple[int, int],
     opened: OpenEntry | None,
+    messages: list[Message],
+    entries: int,
 ) -> Decoded:
+    """Decode from index ``at``, at position ``here``, behind ``entries`` entries that gave these ``messages``.
+
+    ``limit`` counts them, ``limit_bytes`` does not; the messages found are appended to the list. No message is left out
+    for ``start_at`` but in wrappers. The compiled twin of decode_set ends here with all that it does not handle itself.
+    """
     end = len(data)
     whole = end - LEAST_BYTES
     last = min(whole, at + limit_bytes)
@@ -116,14 +125,13 @@ def _decode(
     reason = ""
     error_end = -1
     left_bytes = limit_bytes + at
-    messages: list[Message] = []
     append = messages.append
     new = tuple.__new__
     cls = Message
     prefix, payload_at = LENGTH_BYTES, HEAD_BYTES
     unpack = _unpack_head
     crc = crc32
-    for _ in repeat(None, limit):
+    for _ in repeat(None, limit - entries):
         if at > last:
             if whole < at < end:
                 reason, needed = _tail(data, at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from logd.protocol.checksums import crc32
 from logd.protocol.entry import HEAD, LAYOUTS, PLAIN, encode_keyed
@@ -26,4 +26,16 @@ def encode_set(messages: Iterable[Message]) -> bytes:
             append(payload)
         else:
             append(encode_keyed(*message[:4]))
+    return b"".join(pieces)
+
+
+def encode_payloads(payloads: Sequence[bytes]) -> bytes:
+    """Return messages of these payloads alone as a message set, each a plain entry."""
+    pieces: list[bytes] = []
+    append = pieces.append
+    pack = _pack_head
+    crc = crc32
+    for payload in payloads:
+        append(pack(len(payload) + _EMPTY, PLAIN, crc(payload)))
+        append(payload)
     return b"".join(pieces)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol.headers import Headers
-from logd.protocol.loops.batches import OpenBatch
+from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.openwrapper import OpenWrapper
 from logd.protocol.message import Message
 
@@ -85,3 +85,21 @@ class Columns(NamedTuple):
     headers: list[Headers] | None
     #: The index in the data behind each message. Each message begins where the previous one ends.
     stops: list[int]
+
+
+class BatchColumns(NamedTuple):
+    """The messages of one call of columns_of_batches, as columns of equal length; None for a field that none has."""
+
+    values: list[bytes | None]
+    keys: list[bytes | None] | None
+    times: list[int | None] | None
+    headers: list[Headers] | None
+    #: The first position of each message, and the position behind it.
+    ids: list[int]
+    nexts: list[int]
+    #: The index in the data where the next call begins: that of the unfinished batch, or behind the last one.
+    consumed: int
+    #: Bytes of the messages' records, decompressed.
+    size: int
+    #: The unfinished batch at ``consumed``, to be passed to the next call, of this function or of decode_set.
+    opened: OpenBatch | None

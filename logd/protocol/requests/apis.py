@@ -1,7 +1,7 @@
 """The table of all requests: a row for each, with its number, its response, and the functions that write and read both.
 
-A request is added by a module with its records and functions, a row here, and a handler in the broker's table
-(``logd/broker/requests/session.py``).
+A request, or another version of one, is added by a module with its records and functions, a row here, and a handler in
+the broker's table (``logd/broker/requests/session.py``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from logd.protocol.requests import (
+    alter_topic,
     create_delete_topic,
     describe_log,
     fetch_wait,
@@ -19,9 +20,12 @@ from logd.protocol.requests import (
     produce_ack,
     repair,
 )
+from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
+    CreateTopicResponseV1,
+    CreateTopicV1,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -30,7 +34,7 @@ from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Piece
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse
-from logd.protocol.requests.metadata import Metadata, MetadataResponse
+from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataResponseV1, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.repair import Repair, RepairResponse
 
@@ -51,6 +55,8 @@ class Api(NamedTuple):
     encode_response: Callable[[Any], list[Piece]] | None = None
     #: ``read_response(reader, request)`` for 0.7, since the request has the number of parts; else without it.
     read_response: Callable[..., Any] | None = None
+    #: The version of a request of ours; each has a row, and a record, of its own.
+    version: int = 0
 
 
 #: The requests of Kafka 0.7, which has no others.
@@ -98,6 +104,16 @@ NATIVE_APIS = (
         metadata.read_metadata_response,
     ),
     Api(
+        16,
+        MetadataV1,
+        MetadataResponseV1,
+        metadata.encode_metadata,
+        metadata.read_metadata_v1,
+        metadata.encode_metadata_response_v1,
+        metadata.read_metadata_response_v1,
+        version=1,
+    ),
+    Api(
         17,
         ProduceAck,
         ProduceAckResponse,
@@ -123,6 +139,16 @@ NATIVE_APIS = (
         create_delete_topic.read_create_topic,
         create_delete_topic.encode_create_topic_response,
         create_delete_topic.read_create_topic_response,
+    ),
+    Api(
+        19,
+        CreateTopicV1,
+        CreateTopicResponseV1,
+        create_delete_topic.encode_create_topic_v1,
+        create_delete_topic.read_create_topic_v1,
+        create_delete_topic.encode_create_topic_response,
+        create_delete_topic.read_create_topic_response_v1,
+        version=1,
     ),
     Api(
         20,
@@ -151,11 +177,22 @@ NATIVE_APIS = (
         repair.encode_repair_response,
         repair.read_repair_response,
     ),
+    Api(
+        23,
+        AlterTopic,
+        AlterTopicResponse,
+        alter_topic.encode_alter_topic,
+        alter_topic.read_alter_topic,
+        alter_topic.encode_alter_topic_response,
+        alter_topic.read_alter_topic_response,
+    ),
 )
 
 LEGACY_BY_NUMBER: dict[int, Api] = {api.number: api for api in LEGACY_APIS}
 LEGACY_BY_REQUEST: dict[type, Api] = {api.request: api for api in LEGACY_APIS}
 LEGACY_BY_RESPONSE: dict[type, Api] = {api.response: api for api in LEGACY_APIS if api.response is not None}
-NATIVE_BY_NUMBER: dict[int, Api] = {api.number: api for api in NATIVE_APIS}
+NATIVE_BY_NUMBER: dict[tuple[int, int], Api] = {(api.number, api.version): api for api in NATIVE_APIS}
+#: The numbers of our own requests, whatever their version.
+NATIVE_NUMBERS = frozenset(api.number for api in NATIVE_APIS)
 NATIVE_BY_REQUEST: dict[type, Api] = {api.request: api for api in NATIVE_APIS}
 NATIVE_BY_RESPONSE: dict[type, Api] = {api.response: api for api in NATIVE_APIS if api.response is not None}

@@ -1,7 +1,8 @@
 """CreateTopic and DeleteTopic, request types 19 and 20.
 
-19 request   str topic | int32 partitions | list of (str setting | int64 value)        response  str uuid
-20 request   str topic                                                                 response  nothing
+19 request       str topic | int32 partitions | list of (str setting | int64 value)    response  str uuid
+   version 1     str topic | int32 partitions | list of (str setting | str value)      response  str uuid
+20 request       str topic                                                             response  nothing
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from logd.protocol.requests.fields import INT32, INT64, Piece, Reader, encode_text
+from logd.protocol.requests.fields import INT32, INT64, Piece, Reader, encode_text, encode_texts, read_texts
 
 
 class CreateTopic(NamedTuple):
@@ -21,12 +22,27 @@ class CreateTopic(NamedTuple):
     correlation_id: int = 0
 
 
+class CreateTopicV1(NamedTuple):
+    """Create a topic; the values of ``settings`` are text, as on a command line, and the broker reads them."""
+
+    topic: str
+    partitions: int
+    settings: Mapping[str, str]
+    correlation_id: int = 0
+
+
 class CreateTopicResponse(NamedTuple):
     """The uuid of the new topic; or an error code and what to tell people about it."""
 
     error: int
     uuid: str = ""
     text: str = ""
+
+
+class CreateTopicResponseV1(CreateTopicResponse):
+    """The answer to CreateTopicV1, which is the same."""
+
+    __slots__ = ()
 
 
 class DeleteTopic(NamedTuple):
@@ -61,6 +77,17 @@ def read_create_topic(reader: Reader, correlation_id: int) -> CreateTopic:
     return CreateTopic(topic, partitions, settings, correlation_id)
 
 
+def encode_create_topic_v1(request: CreateTopicV1) -> list[bytes]:
+    """Return the body of the request."""
+    head = [encode_text(request.topic), INT32.pack(request.partitions)]
+    return [b"".join([*head, *encode_texts(request.settings)])]
+
+
+def read_create_topic_v1(reader: Reader, correlation_id: int) -> CreateTopicV1:
+    """Read the body of the request; of a setting that comes twice the last counts."""
+    return CreateTopicV1(reader.text(), reader.int32(), read_texts(reader), correlation_id)
+
+
 def encode_create_topic_response(response: CreateTopicResponse) -> list[Piece]:
     """Return the body of a response without an error."""
     return [encode_text(response.uuid)]
@@ -69,6 +96,11 @@ def encode_create_topic_response(response: CreateTopicResponse) -> list[Piece]:
 def read_create_topic_response(reader: Reader) -> CreateTopicResponse:
     """Read the body of a response without an error."""
     return CreateTopicResponse(0, reader.text())
+
+
+def read_create_topic_response_v1(reader: Reader) -> CreateTopicResponseV1:
+    """Read the body of a response without an error."""
+    return CreateTopicResponseV1(0, reader.text())
 
 
 def encode_delete_topic(request: DeleteTopic) -> list[bytes]:

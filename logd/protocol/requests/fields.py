@@ -6,11 +6,12 @@ str := int16 byte length | UTF-8        set := int32 byte length | message set  
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logd.errors import InvalidRequest, ProtocolViolation
+from logd.plurals import counted
 
 if TYPE_CHECKING:
     from logd.interfaces import IFileRange
@@ -60,6 +61,14 @@ def encode_int64s(values: Iterable[int]) -> bytes:
     """Return a list of int64."""
     numbers = list(values)
     return Struct(f">i{len(numbers)}q").pack(len(numbers), *numbers)
+
+
+def encode_texts(values: Mapping[str, str]) -> list[bytes]:
+    """Return a list of pairs of ``str`` fields, in pieces."""
+    pieces = [INT32.pack(len(values))]
+    for name, value in values.items():
+        pieces += (encode_text(name), encode_text(value))
+    return pieces
 
 
 class Reader:
@@ -142,4 +151,13 @@ class Reader:
     def finish(self) -> None:
         """Raise ProtocolViolation if anything is left."""
         if self.at != self.stop:
-            raise ProtocolViolation(f"{self.stop - self.at} bytes are left over")
+            raise ProtocolViolation(f"{counted(self.stop - self.at, 'byte')} left over")
+
+
+def read_texts(reader: Reader) -> dict[str, str]:
+    """Read a list of pairs of ``str`` fields; of a name that comes twice the last value counts."""
+    found: dict[str, str] = {}
+    for _ in range(reader.count(4)):
+        name = reader.text()
+        found[name] = reader.text()
+    return found

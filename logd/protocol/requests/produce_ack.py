@@ -49,14 +49,14 @@ class ProduceAck(NamedTuple):
 
 
 class ProducedPart(NamedTuple):
-    """The place of a set in the log: ids of its first message and of the next after it; -1 where ``error`` is not 0."""
+    """The place of a set in the log: its first id and the position after it, both -1 where ``error`` is not 0."""
 
     topic: str
     partition: int
     error: int
     stored_partition: int = -1
     first_id: int = -1
-    next_id: int = -1
+    next_position: int = -1
 
 
 class ProduceAckResponse(NamedTuple):

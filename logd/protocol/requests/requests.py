@@ -10,13 +10,16 @@ from struct import Struct
 from typing import NamedTuple, Protocol
 
 from logd.errors import ProtocolViolation
-from logd.protocol.requests.apis import LEGACY_BY_NUMBER, LEGACY_BY_REQUEST, NATIVE_BY_NUMBER, NATIVE_BY_REQUEST
+from logd.protocol.requests.apis import (
+    LEGACY_BY_NUMBER,
+    LEGACY_BY_REQUEST,
+    NATIVE_BY_NUMBER,
+    NATIVE_BY_REQUEST,
+    NATIVE_NUMBERS,
+)
 from logd.protocol.requests.fields import INT16, Reader
 from logd.protocol.requests.legacy_requests import LegacyRequest
 from logd.protocol.requests.produce_ack import ProduceAck
-
-#: The version of every request of ours in this release.
-VERSION = 0
 
 #: The most items in one list of a request. The object for an item takes far more memory than its bytes on the wire, so
 #: the frame limit alone does not bound memory. And each part of a produce blocks a broker for some 20 us (measured).
@@ -75,7 +78,7 @@ def encode_request(request: Request, correlation_id: int | None = None) -> list[
     pieces = api.encode_request(request)
     if correlation_id is None:
         correlation_id = request.correlation_id  # type: ignore[union-attr]  # those of 0.7 have returned above
-    pieces[0] = _HEAD.pack(8 + sum(map(len, pieces)), api.number, VERSION, correlation_id) + pieces[0]
+    pieces[0] = _HEAD.pack(8 + sum(map(len, pieces)), api.number, api.version, correlation_id) + pieces[0]
     return pieces
 
 
@@ -105,11 +108,11 @@ def decode_native_request(data: bytes | memoryview, start: int, stop: int) -> Na
     """Do as ``decode_request``, for requests of ours alone."""
     reader = Reader(data, start, stop, MAX_ITEMS)
     (number,) = reader.unpack(INT16)
-    api = NATIVE_BY_NUMBER.get(number)
-    if api is None:
+    if number not in NATIVE_NUMBERS:
         raise ProtocolViolation(f"request type {number} is not known")
     version, correlation_id = reader.unpack(_AFTER_TYPE)
-    if version != VERSION:
+    api = NATIVE_BY_NUMBER.get((number, version))
+    if api is None:
         return Unsupported(correlation_id, number, version)
     request: NativeRequest = api.read_request(reader, correlation_id)
     reader.finish()

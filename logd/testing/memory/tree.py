@@ -10,13 +10,14 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from logd.coord.server.server import CoordinationServer
+from logd.coord.server.settings import CoordinationServerSettings
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.testing.memory.clock_threads import ClockThreads
 from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.files import MemoryFiles
 
 #: The folder of the tree on its disk.
-_FOLDER = "/coordination"
+FOLDER = "/coordination"
 
 
 @define(eq=False)
@@ -32,6 +33,7 @@ class MemoryTree:
     disk_delay: Callable[[], float] = lambda: 0.001
     files: MemoryFiles = field(factory=MemoryFiles)
     random: Random = field(factory=lambda: Random(0))
+    settings: CoordinationServerSettings = field(factory=CoordinationServerSettings)
     #: The process that it runs in; None while it does not run.
     clock: ProcessClock | None = field(default=None, init=False)
     server: CoordinationServer | None = field(default=None, init=False)
@@ -45,7 +47,7 @@ class MemoryTree:
         self.clock = clock = ProcessClock(self.world_clock)
         threads = ClockThreads(clock, self.disk_delay)
         self.server = server = CoordinationServer(
-            clock, _FOLDER, self.files, threads, random_bytes=self.random.randbytes
+            clock, FOLDER, self.files, threads, self.settings, random_bytes=self.random.randbytes
         )
         server.start()
         for client in self.clients:

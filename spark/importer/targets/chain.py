@@ -27,7 +27,7 @@ def check_run(offsets: RunOffsets) -> None:
 
 
 def check_successor(before: RunOffsets, after: RunOffsets) -> None:
-    """Raise TargetError that names both files unless ``after`` goes on where ``before`` ended.
+    """Raise TargetError that names both files unless ``after`` begins where ``before`` ended.
 
     Ids that ``after`` records as lost may be missing between the two.
     """

@@ -6,6 +6,8 @@ from typing import NoReturn
 
 from logd.broker.requests import waiting_fetch
 from logd.errors import UnknownError
+from logd.log.partition import PartitionLog
+from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, TopicMetadata
@@ -39,6 +41,12 @@ class FailureTests(BrokerTestCase):
         """Check that the bug was logged once, in a line with ``text``."""
         self.assertEqual(len(self.events.criticals(text)), 1)
         self.assertEqual(len(self.flushLoggedErrors(BugError)), 1)
+
+    def test_describe_log_is_answered(self) -> None:
+        """A bug in the search for boundaries, on a thread, is logged, and the request answered with unknown error."""
+        self.patch(PartitionLog, "find_boundaries", lambda *_: map(fail, "x"))
+        self.assertEqual(self.ask(self.peer, DescribeLog("t", 0, (0,))).error, UnknownError.code)
+        self.assert_logged("a description of the log")
 
     def test_metadata_is_answered(self) -> None:
         """Metadata that fails after topics were created is answered with an unknown error for each topic."""

@@ -36,7 +36,7 @@ class HangingUpTests(BrokerTestCase):
         self.assertEqual(len(self.reads.works), 1)
         peer.lose()
         log = self.log_of("t")
-        log._around.open_files.close()  # another 512 files were asked for meanwhile
+        log._context.open_files.close()  # another 512 files were asked for meanwhile
         self.settle()
         self.assertEqual(self.events.warnings("cannot be read"), [])
         self.assertFalse(log._unreadable)

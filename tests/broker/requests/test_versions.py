@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from struct import pack
 
+from logd.protocol.requests.apis import NATIVE_BY_NUMBER
 from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicResponse
 from logd.protocol.requests.legacy_requests import Fetch
 from logd.protocol.requests.legacy_responses import FetchResponse
@@ -17,10 +18,11 @@ class VersionTests(BrokerTestCase):
         """The text names version and request, and the connection goes on."""
         self.create("t")
         peer = self.connect()
-        for number in range(16, 23):
+        for number in range(16, 24):
             body = b"tomorrow's bytes" * number
-            peer.send_bytes(pack(">ihhi", 8 + len(body), number, 1, 0x5000_0000 + number) + body)
-            text = f"version 1 of request type {number} is not known to this broker".encode()
+            version = 1 + max(known for each, known in NATIVE_BY_NUMBER if each == number)
+            peer.send_bytes(pack(">ihhi", 8 + len(body), number, version, 0x5000_0000 + number) + body)
+            text = f"version {version} of request type {number} is not known to this broker".encode()
             self.assertEqual(peer.received(), pack(">iihh", 8 + len(text), 0x5000_0000 + number, 100, len(text)) + text)
         self.assertEqual(self.ask(peer, Fetch("t", 0, 0, 10)), FetchResponse(0))
 

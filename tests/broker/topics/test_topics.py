@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 
-from zope.interface.verify import verifyObject
-
-from logd.interfaces import ITopics
 from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.legacy_requests import Produce
 from tests.broker.rig import BrokerTestCase
@@ -24,10 +21,6 @@ class RestartTests(BrokerTestCase):
             peer.lost = True
         self.files.restart(power_lost)
         self.open()
-
-    def test_the_topics_provide_itopics(self) -> None:
-        """The handlers know them by that interface alone."""
-        verifyObject(ITopics, self.broker.topics)
 
     def test_an_answered_topic_survives_power_loss(self) -> None:
         """The topic keeps its uuid and its settings."""

@@ -6,10 +6,10 @@ from twisted.internet.defer import Deferred
 
 from logd.cli.cluster.group_positions import GroupInUse, Positions, store_positions
 from logd.coord import paths
-from tests.coord.registries.rig import RegistryCase
+from tests.coord.registries.rig import RegistryTestCase
 
 
-class GroupPositionsTests(RegistryCase):
+class GroupPositionsTests(RegistryTestCase):
     """``store_positions``, on a tree in memory."""
 
     def store(self, group: str, positions: Positions) -> object:
@@ -28,7 +28,7 @@ class GroupPositionsTests(RegistryCase):
         self.assertEqual([self.stored("a", 0), self.stored("a", 1), self.stored("b", 0)], [b"15", b"20", b"0"])
 
     def test_a_group_in_use_is_left_alone(self) -> None:
-        """Its live consumers would go on from the new positions or overwrite them."""
+        """Live consumers would overwrite the positions, or go on from them unexpectedly."""
         self.outcome(self.tree.create(paths.group_consumer("import", "c1"), b"{}", makepath=True))
         doing = Deferred.fromCoroutine(store_positions(self.tree, "import", {("a", 0): 10}))
         self.settle()

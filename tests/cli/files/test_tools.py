@@ -89,7 +89,7 @@ class VerifyTests(ToolsTestCase):
         self.assertEqual(found["findings"], [{**expected, "reason": "checksum mismatch", "wrong": True}])
         self.assertEqual((found["sound"], found["segments"], found["entries"], found["bytes"]), (False, 2, 5, 120))
         self.assertIn(
-            {"path": str(self.path / "notes"), "text": "is not a part of logd", "wrong": False}, found["remarks"]
+            {"path": str(self.path / "notes"), "text": "does not belong to logd", "wrong": False}, found["remarks"]
         )
 
     def test_a_directory_in_use_can_be_verified(self) -> None:
@@ -263,7 +263,7 @@ class LostSegmentTests(ToolsTestCase):
         TopicsFile(LocalFiles(), str(self.path)).write({"t": TopicEntry("u", {0: (0,), 1: (0,)})})
         for command in (("verify",), ("repair", "--yes")):
             text = self.logd(*command, self.path, status=1)
-            self.assertIn(f"{self.path / 't-1'} is missing, though topics.json has it", text)
+            self.assertIn(f"{self.path / 't-1'} is missing, although topics.json has it", text)
 
     def test_repair_fills_losses_with_gaps(self) -> None:
         """None is larger than 1 GiB or takes much room, and what is left keeps its ids."""

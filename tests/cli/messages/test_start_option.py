@@ -14,7 +14,7 @@ class ParseStartTests(SynchronousTestCase):
     """``parse_start``."""
 
     def test_the_two_ends_are_words(self) -> None:
-        """They are the clients' own words."""
+        """The clients' setting takes the same words."""
         self.assertEqual([parse_start("earliest"), parse_start("latest")], ["earliest", "latest"])
 
     def test_digits_alone_are_a_position(self) -> None:

@@ -58,7 +58,7 @@ class RenderTests(SynchronousTestCase):
     @settings(deadline=None)
     @given(st.lists(st.tuples(st.binary(), st.one_of(st.none(), st.binary())), max_size=5))
     def test_each_message_is_one_line_of_json(self, pairs: list[tuple[bytes, bytes | None]]) -> None:
-        """Its bytes can be recovered, whatever they are."""
+        """The bytes of every field can be recovered, whatever they are."""
         text = render_json([Message(payload, key=key) for payload, key in pairs])
         self.assertEqual(text.count(b"\n"), len(pairs))
         records = [json.loads(line) for line in text.split(b"\n")[:-1]]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.admin.admin import Admin
-from logd.errors import BrokerUnavailable, ConfigurationError, InvalidTopic, UnknownTopic
+from logd.errors import BrokerUnavailable, ConfigurationError, InvalidTopic, UnknownTopic, UnsupportedVersion
 from tests.client.doubles import ModelBroker, run
 
 
@@ -70,3 +73,56 @@ class AdminTests(SynchronousTestCase):
         run(self.clock, 0.1)
         self.successResultOf(self.admin.close())
         self.assertTrue(self.broker.connections[0].closed)
+
+
+class AlterTests(SynchronousTestCase):
+    """Changes of topics, and brokers of an earlier release."""
+
+    def setUp(self) -> None:
+        """Make a broker with one topic."""
+        self.clock = Clock()
+        self.broker = ModelBroker(self.clock)
+        self.broker.add("t", 2)
+        self.admin = Admin("model:6667", reactor=self.clock, connect=self.broker.connect)
+
+    def outcome(self, call: Deferred[Any]) -> Any:
+        """Return the result of a call."""
+        run(self.clock, 0.1)
+        return self.successResultOf(call)
+
+    def test_settings_go_as_text(self) -> None:
+        """None is the broker's own; partitions and the uuid go as they are."""
+        changed = self.outcome(self.admin.alter("t", {"retention.ms": 5, "message.format": "0.7"}, 4, "u"))
+        self.assertEqual((changed.uuid, changed.partitions), ("u", 4))
+        self.assertEqual(changed.settings, {"retention.ms": "5", "message.format": "0.7"})
+        self.assertEqual(self.outcome(self.admin.describe("t")).message_format, "0.7")
+        self.assertEqual(self.outcome(self.admin.alter("t", {"retention.ms": None})).settings, {"retention.ms": ""})
+
+    def test_failures_are_the_brokers(self) -> None:
+        """A bad name is found before the broker is asked."""
+        for failing, error in ((self.admin.alter("no"), UnknownTopic), (self.admin.alter("a/b"), InvalidTopic)):
+            run(self.clock, 0.1)
+            self.failureResultOf(failing, error)
+
+    def test_text_needs_version_one(self) -> None:
+        """A setting that is no number; with numbers alone the request stays as earlier releases know it."""
+        self.outcome(self.admin.create("old", 1, {"message.format": "0.7"}))
+        self.assertEqual(self.broker.formats, {"old": "0.7"})
+        self.broker.old_release = True
+        self.outcome(self.admin.create("u", 1, {"retention.ms": 5}))
+        failing = self.admin.create("v", 1, {"message.format": "0.7"})
+        run(self.clock, 0.1)
+        self.failureResultOf(failing, UnsupportedVersion)
+
+    def test_an_earlier_release_is_asked_in_version_0(self) -> None:
+        """Its metadata has no formats; AlterTopic it cannot do."""
+        self.broker.old_release = True
+        described = self.outcome(self.admin.describe("t"))
+        self.assertEqual((described.topic, described.message_format), ("t", "any"))
+        failing = self.admin.alter("t", partitions=3)
+        run(self.clock, 0.1)
+        self.failureResultOf(failing, UnsupportedVersion)
+
+    def test_metadata_has_the_clusters_uuid(self) -> None:
+        """From brokers that know it."""
+        self.assertEqual(self.outcome(self.admin.metadata()).cluster, "uuid of the cluster")

@@ -27,7 +27,7 @@ from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.metadata import Metadata
 from logd.topic import TopicPartition
 from tests.client.doubles import run
-from tests.client.groups import ClientGroupCase
+from tests.client.groups import ClientGroupTestCase
 
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:
@@ -35,7 +35,7 @@ def tp(partition: int, topic: str = "t") -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-class LagCase(ClientGroupCase):
+class LagTestCase(ClientGroupTestCase):
     """A group in the model, and a client for administration that asks about it."""
 
     def setUp(self) -> None:
@@ -64,7 +64,7 @@ class LagCase(ClientGroupCase):
         return found
 
 
-class LagTests(LagCase):
+class LagTests(LagTestCase):
     """``LagReader``."""
 
     def test_a_lag_is_measured_in_bytes_and_messages(self) -> None:
@@ -168,7 +168,7 @@ class LagTests(LagCase):
         )
 
 
-class TargetTests(LagCase):
+class TargetTests(LagTestCase):
     """``target``, which turns the aim of a reset into a position."""
 
     def where(self, to: Any) -> int:

@@ -24,7 +24,7 @@ from tests.client.doubles import ModelBroker
 T = TypeVar("T")
 
 
-class BlockingCase(TestCase):
+class BlockingTestCase(TestCase):
     """A model broker under the real reactor."""
 
     timeout = 30
@@ -47,11 +47,11 @@ class BlockingCase(TestCase):
         return Consumer("model:1", connect=self.broker.connect, **settings)
 
 
-class BlockingProducerTests(BlockingCase):
+class BlockingProducerTests(BlockingTestCase):
     """``BlockingProducer``."""
 
     def test_the_papers_names_exist(self) -> None:
-        """Its samples read the same here."""
+        """The paper's samples read the same here."""
         self.assertIs(blocking.Producer, blocking.BlockingProducer)
         self.assertIs(blocking.Consumer, blocking.BlockingConsumer)
 
@@ -61,7 +61,7 @@ class BlockingProducerTests(BlockingCase):
         def work() -> tuple[int, int]:
             with self.producer() as producer:
                 results = [producer.send("topic1", MessageSet([Message(b"%d" % n)]), partition=0) for n in range(3000)]
-                return results[-1].wait(20).next_id, producer.send("topic1", b"x", partition=1).wait(20).partition
+                return results[-1].wait(20).next_position, producer.send("topic1", b"x", partition=1).wait(20).partition
 
         self.assertEqual(await self.on_thread(work), (self.logs[0].end, 1))
         self.assertEqual(self.logs[0].payloads(), [b"%d" % n for n in range(3000)])
@@ -100,7 +100,7 @@ class BlockingProducerTests(BlockingCase):
             with self.producer() as producer:
                 gc.disable()
                 producer.send("a/b", b"")
-                call_there(reactor, lambda: None)  # what was sent has been dealt with
+                call_there(reactor, lambda: None)  # the sends have been handled then
                 call_there(reactor, lambda: None)
 
         await self.on_thread(work)
@@ -136,7 +136,7 @@ class BlockingProducerTests(BlockingCase):
         self.assertRaises(RuntimeError, self.producer)
 
 
-class BlockingConsumerTests(BlockingCase):
+class BlockingConsumerTests(BlockingTestCase):
     """``BlockingConsumer``."""
 
     def setUp(self) -> None:
@@ -159,7 +159,7 @@ class BlockingConsumerTests(BlockingCase):
 
         await self.on_thread(work)
 
-    async def test_batches_arrive_whole(self) -> None:
+    async def test_batches_arrive_as_they_were_decoded(self) -> None:
         """A timeout ends the wait for more."""
 
         def work() -> int:
@@ -191,7 +191,7 @@ class BlockingConsumerTests(BlockingCase):
         self.assertEqual(await self.on_thread(work), (1, ["jump"]))
 
     async def test_a_seek_drops_messages_on_their_way(self) -> None:
-        """They are between the two threads when it is called."""
+        """Messages may be between the two threads when it is called."""
 
         def work() -> None:
             with self.consumer(decode_messages=100) as consumer:

@@ -9,7 +9,6 @@ from os import urandom
 from typing import Any, cast
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from logd.client.blocking.clients import Consumer
@@ -25,13 +24,13 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry
-from tests.client.blocking.test_clients import BlockingCase
+from tests.client.blocking.test_clients import BlockingTestCase
 
 _CLOCK = cast(Clock, reactor)
 ENTRY = 13
 
 
-class BlockingGroupTests(BlockingCase):
+class BlockingGroupTests(BlockingTestCase):
     """Groups whose consumers block."""
 
     async def setUp(self) -> None:  # type: ignore[override]  # the tree answers in its time
@@ -121,7 +120,6 @@ class BlockingGroupTests(BlockingCase):
     async def test_a_rebalance_drops_messages_between_the_threads(self) -> None:
         """The rest of the batch at hand is dropped as well: the new member delivers them."""
         first, second = await self.tree(), await self.tree()
-        joined: Deferred[None] = Deferred()
 
         def work() -> tuple[list[bytes | None], list[bytes | None]]:
             with self.group(first, decode_messages=20, consumer_name="a") as one:
@@ -134,7 +132,6 @@ class BlockingGroupTests(BlockingCase):
                     return mine, theirs
 
         mine, theirs = await self.on_thread(work)
-        joined.callback(None)
         every = self.logs[0].payloads() + self.logs[1].payloads()
         self.assertEqual(sorted({*mine, *theirs}), sorted(every))
         self.assertLessEqual(len(mine) + len(theirs), 201)

@@ -75,7 +75,7 @@ class ThreadQueueTests(SynchronousTestCase):
         self.assertRaises(ValueError, self.thread_queue.get)
 
     def test_dropped_items_are_not_handed_over(self) -> None:
-        """Those that wait for room may go on, and an error is forgotten: a seek begins anew."""
+        """Callers that wait for room may go on, and an error is forgotten: a seek begins anew."""
         self.thread_queue.put(1)
         room = self.thread_queue.put(2)
         assert room is not None

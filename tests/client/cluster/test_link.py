@@ -154,7 +154,7 @@ class LinkTests(SynchronousTestCase):
         self.assertGreater(self.clock.seconds(), 1.4)
 
     def test_cancelling_one_call_spares_the_others(self) -> None:
-        """They share the attempt, which goes on for those that still wait."""
+        """All calls share the attempt, which goes on for those that still wait."""
         first, second = self.link.get(), self.link.get()
         first.cancel()
         self.failureResultOf(first, CancelledError)
@@ -162,7 +162,7 @@ class LinkTests(SynchronousTestCase):
         self.successResultOf(second)
 
     def test_a_silent_broker_loses_its_connection(self) -> None:
-        """Its process may have stopped while the kernel keeps the connection open."""
+        """A process may have stopped while its kernel keeps the connection open."""
         self.broker.silent = (Metadata,)
         self.link.get()
         run(self.clock, 0.1)
@@ -248,7 +248,7 @@ class ClusterTests(SynchronousTestCase):
         self.assertEqual(len(self.broker.connections), 1)
 
     def test_concurrent_reads_of_a_topic_share_one_request(self) -> None:
-        """They share its failure, too; one that is cancelled leaves the others waiting."""
+        """The failure is shared, too; cancelling one read leaves the others waiting."""
         reading = [self.cluster.read("no") for _ in range(3)]
         reading[0].cancel()
         self.failureResultOf(reading[0], CancelledError)
@@ -267,7 +267,7 @@ class ClusterTests(SynchronousTestCase):
         self.assertIsNone(self.cluster.known("t"))
 
     def test_an_offline_partition_has_a_keeper_without_a_leader(self) -> None:
-        """Its broker can still be asked about it, and the error names the command that says why."""
+        """The keeper is the broker to ask about it, and the error names the command that says why."""
         self.broker.partition_errors["t", 1] = PartitionOffline.code
         self.cluster.read("t")
         run(self.clock, 0.1)

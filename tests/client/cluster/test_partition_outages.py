@@ -5,10 +5,10 @@ from __future__ import annotations
 from logd.client.log_warnings import tell_warnings
 from logd.errors import PartitionOffline, UnknownError
 from logd.protocol.requests.fetch_wait import FetchedPart
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 
 
-class PartitionOutageTests(ConsumerCase):
+class PartitionOutageTests(ConsumerTestCase):
     """A consumer in front of partitions that cannot be read."""
 
     def setUp(self) -> None:
@@ -47,7 +47,7 @@ class PartitionOutageTests(ConsumerCase):
         self.failureResultOf(reading)
 
     def test_a_later_outage_is_told_by_itself(self) -> None:
-        """Its line comes a few seconds after it began and leaves out the partitions already named."""
+        """The line comes a few seconds after it began and leaves out the partitions already named."""
         self.offline(0)
         stream = self.stream(retry_delay_limit=1.0, max_wait=0.1)
         self.run_for(2.0)

@@ -21,11 +21,11 @@ from logd.errors import (
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 from tests.client.doubles import ModelBroker
 
 
-class StartTests(ConsumerCase):
+class StartTests(ConsumerTestCase):
     """The position at which a stream begins."""
 
     def first(self, start: Any, **settings: Any) -> int:
@@ -35,7 +35,7 @@ class StartTests(ConsumerCase):
         return self.successResultOf(getting).id
 
     def test_each_kind_of_start_finds_its_message(self) -> None:
-        """They are earliest, a position, one inside an entry, a time, and one for each partition."""
+        """Earliest, a position, one inside an entry, a time, and one for each partition are starts."""
         self.logs[0].start = 1900
         self.assertEqual(self.first("earliest"), 1900)
         self.assertEqual(self.first(1900 + 19 * 3), 1900 + 19 * 3)
@@ -76,7 +76,7 @@ class StartTests(ConsumerCase):
         self.failureResultOf(getting, OffsetOutOfRange)
 
 
-class StreamsTests(ConsumerCase):
+class StreamsTests(ConsumerTestCase):
     """``create_message_streams``."""
 
     def test_partitions_are_shared_out_in_order(self) -> None:
@@ -126,7 +126,7 @@ class StreamsTests(ConsumerCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
-class FetchTests(ConsumerCase):
+class FetchTests(ConsumerTestCase):
     """The requests of a consumer, and the bytes that it holds."""
 
     def fetches(self) -> list[FetchWait]:
@@ -167,7 +167,7 @@ class FetchTests(ConsumerCase):
         self.assertEqual(held, {0: 0})
         self.assertGreater(len(self.fetches()), 3)
 
-    def test_the_broker_holds_a_fetch_at_the_end_of_the_log(self) -> None:
+    def test_a_fetch_at_the_end_is_held_by_the_broker(self) -> None:
         """The answer comes after max_wait, so that an idle consumer sends few requests."""
         self.read(self.stream(max_wait=0.5))
         self.run_for(0.2)
@@ -185,7 +185,7 @@ class FetchTests(ConsumerCase):
         self.assertEqual(stream.positions(), {0: self.logs[0].end})
 
 
-class TroubleTests(ConsumerCase):
+class TroubleTests(ConsumerTestCase):
     """Consumers that meet lost connections, refusals and damage."""
 
     def test_a_stream_goes_on_after_lost_connections(self) -> None:
@@ -221,7 +221,7 @@ class TroubleTests(ConsumerCase):
         self.assertEqual([connection.id for connection in self.broker.connections], [7, 8])
 
     def test_named_partitions_of_a_missing_topic_are_waited_for(self) -> None:
-        """They are waited for as the topic is for streams that name no partitions."""
+        """Naming partitions makes no difference: the topic may still be created."""
         (stream,) = self.consumer().create_message_streams("later", 1, [0])
         messages, _ = self.read(stream)
         self.run_for(2.0)

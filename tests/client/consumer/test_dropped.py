@@ -13,11 +13,11 @@ from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchWait
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
 
 
-class DroppedStreamTests(ConsumerCase):
+class DroppedStreamTests(ConsumerTestCase):
     """Streams without a group."""
 
     def setUp(self) -> None:
@@ -219,7 +219,7 @@ class DroppedStreamTests(ConsumerCase):
         self.assertEqual(self.told, [])
 
     def test_an_error_raised_afresh_says_the_same(self) -> None:
-        """Its attributes are the same too, and the one that is kept has no traceback."""
+        """The attributes are the same, too, and the error that is kept has no traceback."""
         for kept in (CorruptMessage("torn", 17), WrapperTooLarge("max_decompressed", 5, 10, 20, "t: "), KeyError("k")):
             with self.assertRaises(type(kept)) as raised:
                 raise afresh(kept)

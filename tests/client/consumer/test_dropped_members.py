@@ -16,10 +16,10 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from tests.client.doubles import ModelBroker
 from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
-from tests.client.groups import Application, ClientGroupCase
+from tests.client.groups import Application, ClientGroupTestCase
 
 
-class DroppedMemberTests(ClientGroupCase):
+class DroppedMemberTests(ClientGroupTestCase):
     """Streams of a group."""
 
     def setUp(self) -> None:
@@ -78,7 +78,7 @@ class DroppedMemberTests(ClientGroupCase):
         self.assertEqual(sorted(app.payloads()), self.everything())
 
     def test_a_dropped_consumer_leaves_its_group(self) -> None:
-        """Its client of the tree, which the application still holds, stays connected."""
+        """The client of the tree, which the application still holds, stays connected."""
         second = Application(self)
         first = Application(self)
         coordination = first.coordination  # its session would end with it
@@ -143,7 +143,7 @@ class DroppedBlockingTests(TestCase):
         self.assertEqual(await deferToThread(work), (b"0", 1))
 
     async def test_an_unread_stream_is_dropped(self) -> None:
-        """Its batches wait between the two threads, which must not keep it alive."""
+        """Batches that wait between the two threads must not keep it alive."""
 
         def work() -> None:
             consumer = BlockingConsumer("model:1", connect=self.broker.connect, decode_messages=100)

@@ -10,15 +10,15 @@ from logd.errors import OffsetOutOfRange
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.topic import TopicPartition
-from tests.client.consumers import ConsumerCase
-from tests.client.groups import Application, ClientGroupCase
+from tests.client.consumers import ConsumerTestCase
+from tests.client.groups import Application, ClientGroupTestCase
 
-#: Bytes of one of the entries of ClientGroupCase, and of those that have this many more in their payload.
+#: Bytes of one of the entries of ClientGroupTestCase, and of those that have this many more in their payload.
 ENTRY = 4 + 1 + 4 + 8
 LONGER = 6
 
 
-class UngroupedTests(ConsumerCase):
+class UngroupedTests(ConsumerTestCase):
     """Consumers without a group, of a topic that is created again."""
 
     def make_again(self, count: int, more: int = 0) -> list[bytes]:
@@ -93,7 +93,7 @@ class UngroupedTests(ConsumerCase):
         self.assertEqual([message.payload for message in messages[100:]], [b"new"])
 
 
-class GroupTests(ClientGroupCase):
+class GroupTests(ClientGroupTestCase):
     """Consumers of a group, of a topic that is created again."""
 
     def messages(self, count: int, more: int = 0) -> list[Message]:
@@ -176,7 +176,7 @@ class GroupTests(ClientGroupCase):
         self.assertEqual(len(app.got), 40)
 
 
-class FormerTenureTests(ClientGroupCase):
+class FormerTenureTests(ClientGroupTestCase):
     """A partition that was taken away from a member and given back to it."""
 
     def test_a_late_handled_does_not_move_positions_back(self) -> None:
@@ -198,7 +198,7 @@ class FormerTenureTests(ClientGroupCase):
         self.assertEqual(self.committed(3), committed)
 
 
-class JumpTests(ClientGroupCase):
+class JumpTests(ClientGroupTestCase):
     """Positions that retention has removed under a group's consumer."""
 
     def remove(self, count: int) -> None:

@@ -17,7 +17,7 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.wrapper import encode_wrapper
 from tests.client.consumer.fetching.test_partition_fetch import START, read_all, serve
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 
 LINE = encode_set([Message(b"a line")])
 
@@ -97,7 +97,7 @@ class SlicesTests(SynchronousTestCase):
         self.assertIsInstance(fetch.error, WrapperTooLarge)
 
 
-class LargeWrapperStreamTests(ConsumerCase):
+class LargeWrapperStreamTests(ConsumerTestCase):
     """Streams of a consumer whose time is the reactor's."""
 
     def test_the_reactor_has_turns_inside_a_large_wrapper(self) -> None:

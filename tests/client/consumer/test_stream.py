@@ -13,10 +13,10 @@ from logd.errors import (
 )
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 
 
-class StreamTests(ConsumerCase):
+class StreamTests(ConsumerTestCase):
     """The ways to read a ``MessageStream``."""
 
     def test_all_messages_come_in_order(self) -> None:
@@ -122,7 +122,7 @@ class StreamTests(ConsumerCase):
         self.assertEqual([message.payload for message in messages], self.logs[0].payloads())
 
     def test_positions_follow_the_last_message_handed_over(self) -> None:
-        """They are behind that message also in the middle of a batch."""
+        """A position is behind its message also in the middle of a batch."""
         stream = self.stream([0, 1])
         messages, _ = self.read(stream, most=130)
         self.run_for()

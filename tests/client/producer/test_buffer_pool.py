@@ -81,7 +81,7 @@ class BufferPoolTests(SynchronousTestCase):
         self.assertEqual(self.admitted, ["a"])
 
     def test_a_waiter_may_give_back_while_admitted(self) -> None:
-        """Its admission ends before the next one begins: a long queue does not nest calls."""
+        """One admission ends before the next begins, so a long queue does not nest calls."""
         self.pool.take(10)
 
         def admit() -> None:

@@ -21,10 +21,10 @@ from logd.errors import (
 )
 from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker, run
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 
-class TroubleTests(ProducerCase):
+class TroubleTests(ProducerTestCase):
     """Producers that meet refusals, lost connections and silence."""
 
     def refuse_once(self, *errors: WireError | None) -> None:
@@ -42,17 +42,17 @@ class TroubleTests(ProducerCase):
         self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(8)])
 
     def test_a_lasting_refusal_fails_one_set_alone(self) -> None:
-        """Those behind it are delivered without a pause, since nothing has to get better first."""
+        """Sets behind it are delivered without a pause, since waiting would change nothing."""
         self.refuse_once(None, InvalidMessage("bad"))
         producer = self.producer(batch_messages=1)
         sends = [producer.send("t", b"%d" % number) for number in range(4)]
-        self.run_for(0.03)  # which is no time for a pause: nothing has to get better first
+        self.run_for(0.03)  # too short for a pause between attempts
         self.failureResultOf(sends[1], InvalidMessage)
         self.assertEqual(self.log.payloads(), [b"0", b"2", b"3"])
         self.assertEqual(producer.buffered_bytes, 0)
 
     def test_unacknowledged_sets_are_sent_again(self) -> None:
-        """They go over the next connection; nothing is lost, and first occurrences are in order."""
+        """The next connection takes them; nothing is lost, and first occurrences are in order."""
         producer = self.producer(batch_messages=1)
         sends = [producer.send("t", b"%d" % number) for number in range(20)]
         for _ in range(3):
@@ -74,7 +74,7 @@ class TroubleTests(ProducerCase):
         self.assertIn(str(error.__cause__), str(error))
 
     def test_a_set_refused_too_long_fails(self) -> None:
-        """Its room is given back, and later sets are delivered."""
+        """The room of the set is given back, and later sets are delivered."""
         self.broker.refuse = lambda part: StorageFull("full")
         producer = self.producer(delivery_timeout=5.0, retry_delay_limit=0.5)
         sending = producer.send("t", b"x")
@@ -194,11 +194,11 @@ class TroubleTests(ProducerCase):
         self.assertEqual(producer.buffered_bytes, 0)
 
 
-class ProducerMemoryTests(ProducerCase):
+class ProducerMemoryTests(ProducerTestCase):
     """The bounds of a producer's memory."""
 
     def test_sends_wait_while_the_buffer_is_full(self) -> None:
-        """They are delivered in order, and the bytes held stay bounded."""
+        """The order holds, and the bytes held stay bounded."""
         producer = self.producer(buffer_bytes=2000, batch_messages=1, max_in_flight=1)
         sends = [producer.send("t", b"%03d" % number + b"x" * 50) for number in range(50)]
         most = 0
@@ -235,7 +235,7 @@ class ProducerMemoryTests(ProducerCase):
         self.assertEqual((done, len(self.log.payloads())), ([1], 100))
 
     def test_a_send_cancelled_while_waiting_is_never_sent(self) -> None:
-        """Those behind it are sent."""
+        """Sends behind it in the queue are not held up."""
         producer = self.producer(buffer_bytes=10)
         producer.send("t", b"x" * 20)
         second, third = producer.send("t", b"2"), producer.send("t", b"3")
@@ -245,7 +245,7 @@ class ProducerMemoryTests(ProducerCase):
         self.assertEqual(self.log.payloads(), [b"x" * 20, b"3"])
 
 
-class CloseTests(ProducerCase):
+class CloseTests(ProducerTestCase):
     """``Producer.close``."""
 
     def test_close_delivers_earlier_sends_first(self) -> None:
@@ -275,7 +275,7 @@ class CloseTests(ProducerCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_producer_without_a_broker_closes(self) -> None:
-        """Its sends fail, and no attempt to connect goes on."""
+        """Sends fail, and no attempt to connect goes on."""
         self.broker.up = False
         producer = self.producer()
         sending = producer.send("t", b"1")

@@ -153,7 +153,7 @@ class InFlightWindowTests(SynchronousTestCase):
         self.assertEqual([window.take() for _ in "bcd"], [("b", True), ("c", False), ("d", False)])
 
     def test_items_behind_a_lasting_refusal_go_on(self) -> None:
-        """They are sent again in order, and the first of them restarts."""
+        """The broker refused them as well, so they are sent again in order, beginning with a restart."""
         window: InFlightWindow[str] = InFlightWindow(3)
         for item in "abc":
             window.put(item)

@@ -13,7 +13,7 @@ class LeaderSearchTests(SynchronousTestCase):
     """Searches whose delays are 1, 2 and 4 seconds, the most."""
 
     def setUp(self) -> None:
-        """Note the errors of the searches."""
+        """Collect the errors that the searches are begun with."""
         self.clock = Clock()
         self.searches: list[Exception] = []
         self.search = LeaderSearch(self.clock, Backoff(1.0, 4.0, lambda: 1.0), self.searches.append)
@@ -26,8 +26,8 @@ class LeaderSearchTests(SynchronousTestCase):
         self.clock.advance(delay)
         return delay
 
-    def test_one_at_a_time(self) -> None:
-        """A second call while a search waits has no effect; the search knows the first error."""
+    def test_one_search_waits_at_a_time(self) -> None:
+        """A second call has no effect; the search knows the first error."""
         first, second = ValueError("first"), ValueError("second")
         self.search.begin(first)
         self.search.begin(second)
@@ -41,16 +41,16 @@ class LeaderSearchTests(SynchronousTestCase):
         self.search.succeeded()
         self.assertEqual(self.delay(), 1.0)
 
-    def test_again_from_search(self) -> None:
-        """A search that fails at once may begin the next one."""
+    def test_a_failed_search_may_begin_the_next(self) -> None:
+        """The callback of a search may do so at once."""
         search = LeaderSearch(self.clock, Backoff(1.0, 4.0, lambda: 1.0), lambda error: search.begin(error))
         search.begin(ValueError())
         self.clock.advance(1)
         self.assertTrue(search.is_due)
         search.stop()
 
-    def test_stop(self) -> None:
-        """A search that was stopped does not happen, and leaves no timer."""
+    def test_a_stopped_search_does_not_happen(self) -> None:
+        """No timer stays behind, and stopping twice is harmless."""
         self.search.begin(ValueError())
         self.search.stop()
         self.assertEqual((self.clock.getDelayedCalls(), self.search.is_due), ([], False))

@@ -19,10 +19,10 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 
-class SendTests(ProducerCase):
+class SendTests(ProducerTestCase):
     """The arguments of ``send`` and its result."""
 
     def test_sent_gives_the_place_of_its_own_set(self) -> None:
@@ -47,7 +47,7 @@ class SendTests(ProducerCase):
         self.assertRaises(TypeError, self.producer().send, "t", ["text"])
 
     def test_an_empty_set_is_sent_at_once(self) -> None:
-        """Its result has no ids, and no broker is asked."""
+        """The result has no ids, and no broker is asked."""
         self.assertEqual(self.successResultOf(self.producer().send("t", [])), Sent("t", -1))
 
     def test_the_key_of_bytes_becomes_the_messages_key(self) -> None:
@@ -80,7 +80,7 @@ class SendTests(ProducerCase):
         self.assertEqual(self.broker.connections, [])
 
 
-class PartitionTests(ProducerCase):
+class PartitionTests(ProducerTestCase):
     """The partitions to which messages go."""
 
     def setUp(self) -> None:
@@ -97,7 +97,7 @@ class PartitionTests(ProducerCase):
             mine = [m.payload for m in messages if keyed.choose("p", m.key, (0, 1, 2)) == number]
             self.assertEqual(log.payloads(), mine)
         self.assertEqual(
-            sorted((part.partition, part.first_id, part.next_id) for part in sent.parts),
+            sorted((part.partition, part.first_id, part.next_position) for part in sent.parts),
             [(number, 0, log.end) for number, log in self.logs.items() if log.end],
         )
 
@@ -148,7 +148,7 @@ class PartitionTests(ProducerCase):
         self.assertEqual(request.parts[0].partition, -1)
 
 
-class BatchTests(ProducerCase):
+class BatchTests(ProducerTestCase):
     """The batches in which sets travel."""
 
     def test_a_batch_lingers_for_more_messages(self) -> None:
@@ -210,11 +210,11 @@ class BatchTests(ProducerCase):
         self.assertEqual(self.sets(), [2, 2])
 
     def test_a_set_above_batch_bytes_is_split(self) -> None:
-        """Its Sent names all parts."""
+        """The Sent of the whole set names all parts."""
         sent = self.result(self.producer(batch_bytes=100).send("t", [b"%02d" % n * 10 for n in range(10)]))
         self.assertEqual(self.log.payloads(), [b"%02d" % n * 10 for n in range(10)])
         self.assertTrue(all(count <= 3 for count in self.sets()), self.sets())
-        self.assertEqual((sent.parts[0].first_id, sent.parts[-1].next_id), (0, self.log.end))
+        self.assertEqual((sent.parts[0].first_id, sent.parts[-1].next_position), (0, self.log.end))
 
     def test_one_message_too_large_fails_its_set(self) -> None:
         """Nothing of the set is sent."""
@@ -253,11 +253,11 @@ class BatchTests(ProducerCase):
         self.assertEqual(len(request.parts), 3)
 
 
-class CancelTests(ProducerCase):
+class CancelTests(ProducerTestCase):
     """Sends that are cancelled."""
 
     def test_a_lingering_send_is_taken_back(self) -> None:
-        """Its room is given back."""
+        """The room of the send is given back, and the rest of its batch is sent."""
         producer = self.producer(linger=1.0)
         self.run_for()
         first, second = producer.send("t", b"1"), producer.send("t", b"2")
@@ -282,7 +282,7 @@ class CancelTests(ProducerCase):
         self.assertEqual(producer.buffered_bytes, 0)
 
     def test_a_batch_without_sends_is_not_sent(self) -> None:
-        """Its only send was cancelled."""
+        """Cancelling the only send of a batch leaves nothing to store."""
         producer = self.producer(linger=1.0)
         only = producer.send("t", b"1")
         self.run_for(0.1)

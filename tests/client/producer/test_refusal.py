@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.producer.batch import ProducerBatch, encode_pieces
+from logd.client.producer.batch import ProducerBatch, pieces_of
+from logd.client.producer.formats import EntriesFormat, SingleEntryFormat
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.refusal_text import refusal
+from logd.client.producer.unfinished import Unfinished
 from logd.errors import InvalidMessage, MessageTooLarge
-from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 
 
 class RefusalTests(SynchronousTestCase):
-    """``refusal``, and ``encode_pieces`` where it refuses."""
+    """``refusal``, and ``pieces_of`` where it refuses."""
 
     def test_a_refusal_names_the_largest_message(self) -> None:
         """The text has its number, its size, and the broker's setting that was exceeded."""
         messages = [Message(b"x" * size) for size in (10, 300, 20)]
-        batch = ProducerBatch("t", 3, "none")
-        batch.add(encode_set(messages), 3, PendingSend("t", messages, None, None, "none", 1.0))
-        text = str(refusal(batch, MessageTooLarge.code))
-        self.assertIn("topic 't', partition 3: the broker refused a set of 3 messages, none of which is stored", text)
-        self.assertIn("number 2 of it is the largest: it has 300 bytes", text)
-        self.assertIn("message.bytes", text)
-        self.assertIn("topic 't', partition 3", str(refusal(batch, InvalidMessage.code)))
+        for form, setting in ((EntriesFormat(), "message.bytes"), (SingleEntryFormat(), "batch.bytes")):
+            batch = ProducerBatch("t", 3, form, "none", Unfinished(), 1.0)
+            batch.add(messages, 330, PendingSend("t", messages, None, None, "none", 1.0))
+            text = str(refusal(batch, MessageTooLarge.code))
+            self.assertIn("topic 't', partition 3: the broker refused a set of 3 messages, none of which is", text)
+            self.assertIn("number 2 of it is the largest: it has 300 bytes", text)
+            self.assertIn(setting, text)
+            self.assertIn("topic 't', partition 3", str(refusal(batch, InvalidMessage.code)))
 
     def test_a_refusal_of_the_client_names_its_message(self) -> None:
         """The number counts in the set as it was sent, however it was divided."""
         for place in range(5):
             messages = [Message(b"x" * (200 if number == place else 5)) for number in range(5)]
-            error = self.assertRaises(MessageTooLarge, encode_pieces, messages, "none", 50, 100)
-            self.assertIn(f"message {place + 1} of the set has 200 bytes", str(error))
+            for form in (EntriesFormat(), SingleEntryFormat()):
+                error = self.assertRaises(MessageTooLarge, pieces_of, messages, form, 50, 100)
+                self.assertIn(f"message {place + 1} of the set has 200 bytes", str(error))

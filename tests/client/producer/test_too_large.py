@@ -9,12 +9,12 @@ from logd.protocol.loops import decode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.produce_ack import ProducePart
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 LIMIT = 100
 
 
-class TooLargeTests(ProducerCase):
+class TooLargeTests(ProducerTestCase):
     """``on_too_large``, at a broker whose message.bytes is small."""
 
     def setUp(self) -> None:
@@ -48,13 +48,13 @@ class TooLargeTests(ProducerCase):
         self.assertEqual(self.stored(), [m.payload for m in messages if len(m.payload or b"") <= LIMIT])
         self.assertEqual((sent.skipped, sent.skipped_bytes), (5, 5 * (LIMIT + 1)))
         self.assertEqual(sent.first_id, 0)
-        self.assertEqual(sum(part.next_id - part.first_id for part in sent.parts), self.log.end)
+        self.assertEqual(sum(part.next_position - part.first_id for part in sent.parts), self.log.end)
 
     def test_a_compressed_batch_is_divided_first(self) -> None:
         """A wrapper that is too large becomes several; only messages too large by themselves are left out."""
         noise = Random(1)
         messages = [Message(noise.randbytes(300 if number in (3, 11) else 20)) for number in range(16)]
-        messages.append(Message(b"x" * 500))  # which fits once it is compressed
+        messages.append(Message(b"x" * 500))  # fits once it is compressed
         producer = self.producer(on_too_large="skip", compression="gzip")
         sent = self.result(producer.send("t", messages), 3.0)
         self.assertEqual(self.stored(), [m.payload for m in messages if len(m.payload or b"") != 300])

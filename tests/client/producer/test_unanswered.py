@@ -8,10 +8,10 @@ from twisted.logger import formatEvent, globalLogPublisher
 
 from logd.client.producer.pending_send import Sent
 from logd.protocol.requests.legacy_requests import Produce
-from tests.client.producers import ProducerCase
+from tests.client.producers import ProducerTestCase
 
 
-class UnansweredTests(ProducerCase):
+class UnansweredTests(ProducerTestCase):
     """Producers with acks=0."""
 
     def test_a_send_fires_when_it_is_written(self) -> None:
@@ -54,7 +54,7 @@ class UnansweredTests(ProducerCase):
                 self.assertEqual(self.log.payloads(), [b"a", b"b", b"c", b"d"])
 
     def test_unwritten_messages_go_on_the_next_connection(self) -> None:
-        """They were not written when the first was lost."""
+        """Frames wait for the end of the reactor's turn, and may miss the connection that is lost in it."""
         producer = self.producer(acks=0, batch_messages=1)
         self.result(producer.send("t", b"a"))
         producer.send("t", b"b")
@@ -63,7 +63,7 @@ class UnansweredTests(ProducerCase):
         self.assertEqual(self.log.payloads(), [b"a", b"b", b"c"])
 
     def test_close_writes_waiting_frames_first(self) -> None:
-        """They wait for the end of the reactor's turn."""
+        """Frames wait for the end of the reactor's turn, which may be after the call of close."""
         producer = self.producer(acks=0, batch_messages=1)
         self.result(producer.send("t", b"a"))
         producer.send("t", b"b")

@@ -29,7 +29,7 @@ SESSION_TIMEOUT = 6.0
 class Member:
     """One consumer: its client of the tree, its reader, its membership."""
 
-    def __init__(self, case: GroupCase, name: str, group: str = "g", **timing: float) -> None:
+    def __init__(self, case: GroupTestCase, name: str, group: str = "g", **timing: float) -> None:
         self.name = name
         self.coordination = InProcessCoordination(case.host, case.clock, SESSION_TIMEOUT, 2.0)
         self.reader = RecordingReader()
@@ -58,7 +58,7 @@ class Member:
         self.coordination.link.reachable = True
 
 
-class GroupCase(SynchronousTestCase):
+class GroupTestCase(SynchronousTestCase):
     """A tree with a broker and a topic ``t`` of eight partitions."""
 
     def setUp(self) -> None:

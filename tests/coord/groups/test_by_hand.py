@@ -13,10 +13,10 @@ from logd.coord.records import Delete
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.coord.registries.topics import delete_topic
-from tests.coord.groups.rig import GroupCase, Member, tp
+from tests.coord.groups.rig import GroupTestCase, Member, tp
 
 
-class RemovedEntryTests(GroupCase):
+class RemovedEntryTests(GroupTestCase):
     """A live consumer's entry in the registry of consumers is removed."""
 
     def remove(self, member: Member) -> None:
@@ -79,7 +79,7 @@ class RemovedEntryTests(GroupCase):
         self.assertIsNone(a.reader.began[tp(0)])
 
 
-class BadOffsetTests(GroupCase):
+class BadOffsetTests(GroupTestCase):
     """An offset's node whose data are no position."""
 
     def alone(self, name: str) -> Member:
@@ -124,7 +124,7 @@ class BadOffsetTests(GroupCase):
         self.assertEqual({where.partition for where in entry.offsets}, set(range(8)))
 
 
-class RemadeTopicTests(GroupCase):
+class RemadeTopicTests(GroupTestCase):
     """A topic that is deleted, and made again under another uuid."""
 
     def make_again(self, member: Member) -> None:

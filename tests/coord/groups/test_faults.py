@@ -10,10 +10,10 @@ from logd.coord.groups.records import Phase
 from logd.coord.records import ANY_VERSION, SessionState
 from logd.coord.registries.consumers import Subscription
 from logd.errors import PartitionLost
-from tests.coord.groups.rig import SESSION_TIMEOUT, GroupCase, Member, tp
+from tests.coord.groups.rig import SESSION_TIMEOUT, GroupTestCase, Member, tp
 
 
-class SessionTests(GroupCase):
+class SessionTests(GroupTestCase):
     """Connections that are cut, and sessions that end."""
 
     def test_a_short_cut_stops_no_member(self) -> None:
@@ -124,7 +124,7 @@ class SessionTests(GroupCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
-class ConflictTests(GroupCase):
+class ConflictTests(GroupTestCase):
     """Claims that meet the claims of others."""
 
     def occupy(self, partition: int) -> str:
@@ -200,7 +200,7 @@ class ConflictTests(GroupCase):
         self.assertEqual(b.reader.began[tp(2)], 222)
 
 
-class FenceTests(GroupCase):
+class FenceTests(GroupTestCase):
     """No commit by a former owner succeeds, and no release of another's claim."""
 
     def test_a_former_owner_releases_no_other_claim(self) -> None:
@@ -306,7 +306,7 @@ class FenceTests(GroupCase):
         self.failureResultOf(failing, PartitionLost)
 
 
-class WatchTests(GroupCase):
+class WatchTests(GroupTestCase):
     """News of the tree that comes late, or often."""
 
     def test_twenty_newcomers_are_one_rebalance(self) -> None:

@@ -12,10 +12,10 @@ from logd.coord.groups.group_changes import GroupChanged, GroupLive, delete_grou
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
 from logd.coord.registries.consumers import PatternStreams, Subscription
 from logd.errors import PartitionLost
-from tests.coord.groups.rig import GroupCase, tp
+from tests.coord.groups.rig import GroupTestCase, tp
 
 
-class AdministrationCase(GroupCase):
+class AdministrationTestCase(GroupTestCase):
     """A group, and an administrator that is no member."""
 
     def do(self, work: Any) -> Any:
@@ -35,7 +35,7 @@ class AdministrationCase(GroupCase):
         return found
 
 
-class InspectionTests(AdministrationCase):
+class InspectionTests(AdministrationTestCase):
     """read_group() and list_groups()."""
 
     def test_a_group_shows_consumers_owners_and_positions(self) -> None:
@@ -65,7 +65,7 @@ class InspectionTests(AdministrationCase):
         self.assertEqual(entry.consumers["zz"], Subscription())
 
 
-class MovePositionsTests(AdministrationCase):
+class MovePositionsTests(AdministrationTestCase):
     """move_positions()."""
 
     def test_an_idle_owner_goes_on_at_the_moved_position(self) -> None:
@@ -135,7 +135,7 @@ class MovePositionsTests(AdministrationCase):
         self.refused(move_positions(self.outsider, "g", {}, {tp(3): 34}), GroupChanged)
 
 
-class DeleteGroupTests(AdministrationCase):
+class DeleteGroupTests(AdministrationTestCase):
     """delete_group()."""
 
     def test_a_group_at_rest_is_deleted_whole(self) -> None:

@@ -10,10 +10,10 @@ from logd.coord.groups.records import Counts, EventCounter
 from logd.coord.registries.consumers import Subscription
 from logd.testing.inprocess.client import InProcessCoordination
 from tests.coord.groups.doubles import RecordingReader
-from tests.coord.groups.rig import GroupCase, tp
+from tests.coord.groups.rig import GroupTestCase, tp
 
 
-class GroupShareTests(GroupCase):
+class GroupShareTests(GroupTestCase):
     """The share of the only consumer of a group, of a topic of eight partitions."""
 
     def setUp(self) -> None:

@@ -8,10 +8,10 @@ from logd.coord import paths
 from logd.coord.groups.records import Phase
 from logd.coord.records import Create, Delete, SessionState
 from logd.coord.registries.consumers import Subscription
-from tests.coord.groups.rig import GroupCase, Member, tp
+from tests.coord.groups.rig import GroupTestCase, Member, tp
 
 
-class LostSessionTests(GroupCase):
+class LostSessionTests(GroupTestCase):
     """Partitions that were owned in one session are not committed in the next."""
 
     def test_waiting_commits_are_not_sent_in_the_next_session(self) -> None:

@@ -8,10 +8,10 @@ from logd.coord import paths
 from logd.coord.groups.records import Phase
 from logd.coord.registries.consumers import PatternStreams, Subscription
 from logd.errors import ClientClosed
-from tests.coord.groups.rig import GroupCase, tp
+from tests.coord.groups.rig import GroupTestCase, tp
 
 
-class JoiningTests(GroupCase):
+class JoiningTests(GroupTestCase):
     """Consumers that come and go."""
 
     def test_a_single_consumer_gets_everything(self) -> None:
@@ -135,7 +135,7 @@ class JoiningTests(GroupCase):
         self.assertEqual(b.reader.began[tp(6)], 66)
 
 
-class ChangesTests(GroupCase):
+class ChangesTests(GroupTestCase):
     """Topics, brokers and subscriptions that change."""
 
     def test_an_unchanged_share_is_not_stopped(self) -> None:

@@ -12,12 +12,12 @@ from logd.coord.groups.registry_view import Registries
 from logd.coord.groups.tenure import Tenure, TenureState
 from logd.topic import TopicPartition
 from tests.coord.groups.doubles import RecordingReader
-from tests.coord.rig import TreeClientCase
+from tests.coord.rig import TreeClientTestCase
 
 WHERE = TopicPartition("t", 0)
 
 
-class TenureTests(TreeClientCase):
+class TenureTests(TreeClientTestCase):
     """A tenure, with a client of a tree."""
 
     def setUp(self) -> None:

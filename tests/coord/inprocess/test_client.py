@@ -20,7 +20,7 @@ from tests.coord.tree.doubles import HeldJournal
 LIMITS = SessionLimits(shortest_ms=1_000)
 
 
-class InProcessCase(SynchronousTestCase):
+class InProcessTestCase(SynchronousTestCase):
     """A host of an empty tree, and clients of it."""
 
     def setUp(self) -> None:
@@ -53,7 +53,7 @@ class InProcessCase(SynchronousTestCase):
         self.clock.pump([0.25] * int(seconds * 4))
 
 
-class LinkTests(InProcessCase):
+class LinkTests(InProcessTestCase):
     """Messages that arrive in order, late, or not at all."""
 
     def test_requests_and_answers_are_delayed(self) -> None:
@@ -132,7 +132,7 @@ class LinkTests(InProcessCase):
         self.assertEqual(self.states, [SessionState.SUSPENDED, SessionState.CONNECTED])
 
 
-class SessionTests(InProcessCase):
+class SessionTests(InProcessTestCase):
     """A session that lives on pings, and ends without them."""
 
     def test_an_idle_client_stays_connected(self) -> None:
@@ -244,7 +244,7 @@ class SessionTests(InProcessCase):
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
 
-class TimeoutTests(InProcessCase):
+class TimeoutTests(InProcessTestCase):
     """Calls that wait no longer than they were told."""
 
     def test_a_change_that_is_not_flushed_in_time_fails(self) -> None:

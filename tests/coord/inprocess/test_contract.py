@@ -23,7 +23,7 @@ from tests.coord.contract_watches import WatchesContract
 _CLOCK = cast(Clock, reactor)
 
 
-class InProcessCase(Contract):
+class InProcessTestCase(Contract):
     """Clients of one host."""
 
     def setUp(self) -> None:
@@ -58,15 +58,15 @@ class InProcessCase(Contract):
         self.host.expire(client.session_id)
 
 
-class InProcessCallsTests(InProcessCase, CallsContract, TestCase):
+class InProcessCallsTests(InProcessTestCase, CallsContract, TestCase):
     """The contract of calls."""
 
 
-class InProcessWatchesTests(InProcessCase, WatchesContract, TestCase):
+class InProcessWatchesTests(InProcessTestCase, WatchesContract, TestCase):
     """The contract of watches."""
 
 
-class InProcessSessionTests(InProcessCase, SessionContract, TestCase):
+class InProcessSessionTests(InProcessTestCase, SessionContract, TestCase):
     """The contract of sessions, and a host that cannot be reached."""
 
     async def test_a_client_without_a_host_fails_to_connect(self) -> None:

@@ -17,7 +17,7 @@ from logd.testing.inprocess.client import InProcessCoordination
 SESSION = 4.0
 
 
-class RegistryCase(SynchronousTestCase):
+class RegistryTestCase(SynchronousTestCase):
     """A test with an empty tree, of which ``tree`` is a client."""
 
     def setUp(self) -> None:

@@ -11,7 +11,7 @@ from zope.interface import implementer
 from logd.coord.errors import OperationTimeout
 from logd.coord.records import Acl, Permission
 from logd.coord.registries.child_cache import RETRY_SECONDS, ChildCache
-from tests.coord.registries.rig import SESSION, RegistryCase
+from tests.coord.registries.rig import SESSION, RegistryTestCase
 
 
 def decode(name: str, data: bytes) -> str:
@@ -19,7 +19,7 @@ def decode(name: str, data: bytes) -> str:
     return data.decode("ascii")
 
 
-class ChildCacheTests(RegistryCase):
+class ChildCacheTests(RegistryTestCase):
     """A cache of the children of /m."""
 
     def setUp(self) -> None:

@@ -20,14 +20,14 @@ from logd.coord.registries.stored_ends import (
 from logd.coord.registries.topics import brokers_to_remove, create_topic, delete_topic, removed_by
 from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.topic import TopicEntry
-from tests.coord.registries.rig import RegistryCase
+from tests.coord.registries.rig import RegistryTestCase
 
 ENDS = StoredEnds("an-instance", {0: 0, 3: 1 << 40})
 #: Bytes that may be appended above a log's limit before producers wait: far more than unflushed.bytes.
 LATE = 1 << 33
 
 
-class StoredEndsTests(RegistryCase):
+class StoredEndsTests(RegistryTestCase):
     """The value of a node."""
 
     def test_a_value_is_decoded_as_it_was_encoded(self) -> None:
@@ -72,7 +72,7 @@ class StoredEndsTests(RegistryCase):
             self.assertIn("/brokers/stored/u/1", str(error))
 
 
-class GrowthLimitTests(RegistryCase):
+class GrowthLimitTests(RegistryTestCase):
     """The limit of a log's growth, and its beginning after a loss."""
 
     @given(st.integers(0, 1 << 60))
@@ -91,7 +91,7 @@ class GrowthLimitTests(RegistryCase):
             self.assertLessEqual(end, growth_limit(stored) + LATE)
 
 
-class NodeTests(RegistryCase):
+class NodeTests(RegistryTestCase):
     """One node for each topic and broker."""
 
     def test_a_node_is_made_once_and_changed_at_its_version(self) -> None:

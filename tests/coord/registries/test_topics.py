@@ -16,12 +16,12 @@ from logd.coord.registries.topics import (
 )
 from logd.errors import TopicExists, UnknownTopic
 from logd.topic import TopicEntry
-from tests.coord.registries.rig import RegistryCase
+from tests.coord.registries.rig import RegistryTestCase
 
 ENTRY = TopicEntry("some-uuid", {0: (1,), 1: (2,)}, {"retention.ms": 5})
 
 
-class CreateTopicTests(RegistryCase):
+class CreateTopicTests(RegistryTestCase):
     """The create of a node decides which of two creators has made the topic."""
 
     def test_a_topic_is_made_once_and_can_be_read(self) -> None:
@@ -45,7 +45,7 @@ class CreateTopicTests(RegistryCase):
         self.assertEqual(self.outcome(read_topic(self.tree, "t")), ENTRY)
 
 
-class DeleteTopicTests(RegistryCase):
+class DeleteTopicTests(RegistryTestCase):
     """A topic, committed positions of two groups, and the note for the brokers."""
 
     def setUp(self) -> None:
@@ -106,7 +106,7 @@ class DeleteTopicTests(RegistryCase):
         self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
 
 
-class AvailablePartitionsTests(RegistryCase):
+class AvailablePartitionsTests(RegistryTestCase):
     """The partitions that can be assigned: PT of Algorithm 1."""
 
     def test_the_first_live_broker_leads_a_partition(self) -> None:

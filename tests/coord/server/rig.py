@@ -105,12 +105,15 @@ class Rig:
         self.failures: list[Exception] = []
         self.server = self.start()
 
-    def start(self) -> CoordinationServer:
-        """Start one more over the same disk."""
+    def start(self, *, when_sound: bool = False) -> CoordinationServer:
+        """Start one more over the same disk; with ``when_sound`` as a broker starts its own tree."""
         self.server = CoordinationServer(
             self.clock, FOLDER, self.files, self.threads, self.settings, self.failures.append, Random(2).randbytes
         )
-        self.server.start()
+        if when_sound:
+            self.server.start_when_sound()
+        else:
+            self.server.start()
         return self.server
 
     def settle(self) -> None:

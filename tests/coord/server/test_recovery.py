@@ -28,7 +28,7 @@ def record(zxid: int, flushed: int) -> bytes:
     return encode_record(SALT, zxid, flushed, b"change %d" % zxid)
 
 
-class FolderCase(SynchronousTestCase):
+class FolderTestCase(SynchronousTestCase):
     """A folder on a disk in memory."""
 
     def setUp(self) -> None:
@@ -66,7 +66,7 @@ class FolderCase(SynchronousTestCase):
             self.assertIn(word, str(error))
 
 
-class RecoveryTests(FolderCase):
+class RecoveryTests(FolderTestCase):
     """Folders that are as a crash may leave them."""
 
     def test_an_empty_folder_is_an_empty_tree(self) -> None:
@@ -119,7 +119,7 @@ class RecoveryTests(FolderCase):
         self.assertEqual(self.files.list(FOLDER), [])
 
 
-class DamageTests(FolderCase):
+class DamageTests(FolderTestCase):
     """Acknowledged changes that cannot be read."""
 
     def test_a_changed_byte_is_an_error_with_its_remedy(self) -> None:
@@ -172,7 +172,7 @@ class DamageTests(FolderCase):
         self.assertIn("format 2", str(self.assertRaises(DataDirectoryError, self.recover)))
 
 
-class SnapshotTests(FolderCase):
+class SnapshotTests(FolderTestCase):
     """Snapshots that are damaged, and the files that are kept beside them."""
 
     def setUp(self) -> None:
@@ -246,7 +246,7 @@ class SnapshotTests(FolderCase):
             self.assertEqual(self.recover().last, 5, seed)
 
 
-class JournalTests(FolderCase):
+class JournalTests(FolderTestCase):
     """Group commit, and disks that fail."""
 
     def setUp(self) -> None:

@@ -217,6 +217,22 @@ class FailureTests(SynchronousTestCase):
         rig.pass_time(LONGEST_SECONDS)
         self.assertEqual(rig.ask(rig.client(come_back(client)), Opcode.EXISTS, read("/a"))[2], 0)
 
+    def test_a_tree_damaged_at_its_start_is_served_once_mended(self) -> None:
+        """A broker starts its own tree so: its logs are served meanwhile."""
+        rig = Rig()
+        client = rig.client()
+        rig.ask(client, Opcode.CREATE, create("/a"))
+        rig.files.restart(power_lost=False)
+        file = rig.files.open(f"{FOLDER}/{changes_name(0)}")
+        byte = file.read_at(100, 1)
+        file.write_at(100, bytes([byte[0] ^ 1]))
+        rig.start(when_sound=True)
+        self.assertFalse(rig.server.serving)
+        self.assertIn("damaged at byte", str(rig.server.problem))
+        file.write_at(100, byte)
+        rig.pass_time(LONGEST_SECONDS)
+        self.assertEqual(rig.ask(rig.client(come_back(client)), Opcode.EXISTS, read("/a"))[2], 0)
+
     def test_a_stop_ends_the_attempts_to_recover(self) -> None:
         """One that is under way lets go of the folder."""
         for works in (False, True):

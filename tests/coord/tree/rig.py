@@ -10,7 +10,7 @@ from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from tests.coord.tree.doubles import HeldJournal, Listener
 
 
-class HostCase(SynchronousTestCase):
+class HostTestCase(SynchronousTestCase):
     """A host of an empty tree, and connections to it."""
 
     limits = SessionLimits(shortest_ms=1_000)

@@ -18,10 +18,10 @@ from logd.coord.tree.interfaces import CutReason
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Tree, TreeSnapshot
 from tests.coord.tree.doubles import Listener
-from tests.coord.tree.rig import HostCase
+from tests.coord.tree.rig import HostTestCase
 
 
-class HoldingBackTests(HostCase):
+class HoldingBackTests(HostTestCase):
     """Nothing is told before the changes that it shows are flushed."""
 
     def test_a_change_is_answered_when_it_is_flushed(self) -> None:
@@ -154,7 +154,7 @@ class HoldingBackTests(HostCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
-class SessionTests(HostCase):
+class SessionTests(HostTestCase):
     """Sessions that are opened, moved, ended and expired."""
 
     def test_a_session_is_granted_once_it_is_flushed(self) -> None:

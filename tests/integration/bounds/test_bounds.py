@@ -34,7 +34,7 @@ class BacklogTestCase(BrokerTestCase):
         messages = [Message(bytes([number]) * 10_000) for number in range(100)]
         self.set = MessageSet(messages).encode()
         request = ProduceAck(-1, 0, tuple([ProducePart("t", 0, 0, False, self.set)] * 8))
-        self.end = self.peer.ask(request).parts[-1].next_id
+        self.end = self.peer.ask(request).parts[-1].next_position
         self.assertEqual(self.end, 8 * len(self.set))
         self.log = self.set * 8
 

@@ -29,7 +29,7 @@ class HugeRequestTests(BrokerTestCase):
         super().setUp()
         self.peer = self.connect()
         part = self.peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, SMALL),))).parts[0]
-        self.assertEqual(part.next_id, len(SMALL))
+        self.assertEqual(part.next_position, len(SMALL))
         self.enough = threading.Event()
         self.asked = 0
         self.wrong: list[Any] = []
@@ -76,7 +76,7 @@ class HugeRequestTests(BrokerTestCase):
         self.peer.begin(MultiProduce((Produce("t", 0, SMALL),) * MAX_ITEMS))
         answer = self.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, SMALL),) * MAX_ITEMS))
         self.assertEqual({part.error for part in answer.parts}, {0})
-        self.assertEqual(answer.parts[-1].next_id, (2 * MAX_ITEMS + 1) * len(SMALL))
+        self.assertEqual(answer.parts[-1].next_position, (2 * MAX_ITEMS + 1) * len(SMALL))
 
     def test_as_many_questions_as_allowed_are_answered(self) -> None:
         """Metadata of 10,000 unknown topics creates none of them; a DescribeLog takes as many positions."""

@@ -34,7 +34,7 @@ class LimitsTestCase(BrokerTestCase):
         self.set = MessageSet([Message(bytes(1000))] * 500).encode()
         part = ProducePart("t", 0, 0, False, self.set)
         for _ in range(16):
-            self.end = self.other.ask(ProduceAck(-1, 0, (part,))).parts[0].next_id
+            self.end = self.other.ask(ProduceAck(-1, 0, (part,))).parts[0].next_position
 
     def served(self) -> None:
         """Check that the other client is answered."""

@@ -247,7 +247,7 @@ class CommandTests(ClusterTestCase):
     """The commands at several brokers."""
 
     async def logd(self, *arguments: str, status: int = 0) -> str:
-        """Run a command to its end, expect its exit status, and return what it wrote."""
+        """Run a command to its end, check its exit status, and return its output."""
         environment = {**os.environ, "LOGD_BROKER": self.addresses, "LOGD_ZOOKEEPER": self.tree.hosts}
         done = await deferToThread(
             partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=60)

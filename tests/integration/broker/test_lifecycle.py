@@ -72,7 +72,7 @@ class StopTests(BrokerTestCase):
         self.broker.start()
         peer = self.connect()
         log = peer.ask(Fetch("t", 0, 0, 1 << 20)).message_set
-        self.assertEqual([log[part.first_id : part.next_id] for part in stored], sets)
+        self.assertEqual([log[part.first_id : part.next_position] for part in stored], sets)
         self.assertEqual(peer.ask(Fetch("old", 0, 0, 1 << 20)).message_set, bytes(content))
 
     def test_ids_go_on_through_restarts(self) -> None:
@@ -81,7 +81,7 @@ class StopTests(BrokerTestCase):
         for number in range(3):
             (part,) = self.connect().ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, some_set(number)),))).parts
             self.assertEqual(part.first_id, at)
-            at = part.next_id
+            at = part.next_position
             self.stop()
             self.broker.start()
 
@@ -121,7 +121,7 @@ class StopTests(BrokerTestCase):
         self.broker.start()
         logs = {topic: self.content(topic) for topic in ("t0", "t1")}
         for message_set, part in kept:
-            self.assertEqual(logs[part.topic][part.first_id : part.next_id], message_set)
+            self.assertEqual(logs[part.topic][part.first_id : part.next_position], message_set)
 
     def test_a_stop_answers_consumers_that_wait(self) -> None:
         """Otherwise a fetch of a minute would hold up the end."""

@@ -51,7 +51,7 @@ class LostLogTests(ClusterTestCase):
         producer = self.producer(delivery_timeout=20.0)
         sent = await producer.send("t", MessageSet([Message(b"m%d" % n) for n in range(count)]), partition=partition)
         await producer.close()
-        return int(sent.next_id)
+        return int(sent.next_position)
 
     async def answer(self, partition: int) -> tuple[int, int] | None:
         """Return the start and end of a partition's log, None when it is offline."""

@@ -1,4 +1,4 @@
-"""logd's own requests at a real broker, where answers leave by sendfile."""
+"""Native requests at a real broker, where answers leave by sendfile."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def some_set(number: int, size: int = 10) -> bytes:
     return MessageSet([Message(b"%d " % number + os.urandom(size))]).encode()
 
 
-class OursTests(BrokerTestCase):
-    """logd's own requests, on a topic of three partitions."""
+class NativeRequestTests(BrokerTestCase):
+    """Native requests, on a topic of three partitions."""
 
     def setUp(self) -> None:
         """Create the topic."""
@@ -48,7 +48,7 @@ class OursTests(BrokerTestCase):
         self.assertEqual([part.error for part in self.peer.answer(copies).parts], [108])
         again = ProduceAck(-1, 1000, (ProducePart("t", 0, 0, True, sets[4]), ProducePart("t", -1, 0, False, sets[4])))
         (here, picked) = self.peer.ask(again).parts
-        self.assertEqual((here.first_id, here.next_id), (2 * size, 3 * size))
+        self.assertEqual((here.first_id, here.next_position), (2 * size, 3 * size))
         self.assertEqual((picked.partition, picked.error, picked.stored_partition in range(3)), (-1, 0, True))
         log = self.peer.ask(Fetch("t", 0, 0, 1000)).message_set
         self.assertEqual(log[: 3 * size], sets[0] + sets[2] + sets[4])

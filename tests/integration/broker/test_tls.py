@@ -55,7 +55,7 @@ class TlsTests(BrokerTestCase):
         messages = [Message(os.urandom(10_000)) for _ in range(100)]
         self.set = MessageSet(messages).encode()
         parts = tuple([ProducePart("t", 0, 0, False, self.set)] * 10)
-        self.end = self.peer.ask(ProduceAck(-1, 0, parts)).parts[-1].next_id
+        self.end = self.peer.ask(ProduceAck(-1, 0, parts)).parts[-1].next_position
         self.log = self.set * 10
 
     def connect(self, **more: Any) -> Peer:

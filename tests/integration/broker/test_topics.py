@@ -100,7 +100,7 @@ class TopicsTests(BrokerTestCase):
             if part.first_id == 0:
                 lives, at = lives + 1, 0
             self.assertEqual(part.first_id, at)
-            at = part.next_id
+            at = part.next_position
         self.assertIn(lives, (rounds, rounds + 1))
         self.assertNotIn("Traceback", self.broker_log())
         self.assertEqual(self.broker.stop(), 0)

@@ -28,7 +28,7 @@ from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess, missing
 from tests.integration.chaos.ensemble import EnsembleTree
 from tests.integration.chaos.faults import torment
-from tests.integration.chaos.producing import SET_MESSAGES, TOPIC
+from tests.integration.chaos.producer import SET_MESSAGES, TOPIC
 from tests.integration.chaos.verdict import judge_group, read_acknowledged
 from tests.integration.chaos.world import GROUPS, PARTITIONS, Target, TreeProcess, World
 

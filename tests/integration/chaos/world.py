@@ -75,7 +75,7 @@ class Member:
         self.lives += 1
         ledger = self.folder / f"{self.group}-{self.name}-{self.lives}.ledger"
         arguments = (self.brokers, self.hosts, self.group, str(ledger))
-        self.process = _spawn("consuming", arguments, self.folder / f"{self.group}-{self.name}.log")
+        self.process = _spawn("consumer", arguments, self.folder / f"{self.group}-{self.name}.log")
         _wait_for(ledger, self.process)
 
     def stop(self) -> int:
@@ -140,7 +140,7 @@ class World:
                 member.start()
                 self.members.append(member)
         arguments = (self.addresses, str(self.published), str(PARTITIONS))
-        self.producer = _spawn("producing", arguments, self.folder / "producer.log")
+        self.producer = _spawn("producer", arguments, self.folder / "producer.log")
         _wait_for(self.published, self.producer)
 
     def targets(self) -> list[Target]:

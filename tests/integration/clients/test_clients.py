@@ -25,7 +25,7 @@ from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess
 
 
-class ClientsCase(TestCase):
+class ClientsTestCase(TestCase):
     """One broker, stopped in order at the end."""
 
     timeout = 60
@@ -57,7 +57,7 @@ class ClientsCase(TestCase):
         return messages
 
 
-class RoundTripTests(ClientsCase):
+class RoundTripTests(ClientsTestCase):
     """Messages that are sent and read back."""
 
     async def test_every_kind_of_message_comes_back_as_it_was(self) -> None:
@@ -105,7 +105,7 @@ class RoundTripTests(ClientsCase):
             await producer.send("t", MessageSet([Message(b"c")] * 3, "gzip")),
         ]
         messages = await self.read("t")
-        self.assertEqual([(s.first_id, s.next_id) for s in sent], [(0, 20), (20, messages[-1].next_position)])
+        self.assertEqual([(s.first_id, s.next_position) for s in sent], [(0, 20), (20, messages[-1].next_position)])
         for message in messages:
             again = await self.read("t", start=message.id)
             self.assertEqual([m.id for m in again], [m.id for m in messages if m.id >= message.id])
@@ -141,7 +141,7 @@ class RoundTripTests(ClientsCase):
         self.assertEqual(await admin.topics(), [])
 
 
-class RestartTests(ClientsCase):
+class RestartTests(ClientsTestCase):
     """Brokers that stop, and brokers that are killed."""
 
     async def test_clients_go_on_through_stops_and_kills(self) -> None:
@@ -188,7 +188,7 @@ class RestartTests(ClientsCase):
         self.assertEqual(set(firsts), acknowledged)
 
 
-class ScriptTests(ClientsCase):
+class ScriptTests(ClientsTestCase):
     """Blocking scripts, each a process of its own."""
 
     def script(self, text: str) -> subprocess.Popen[bytes]:

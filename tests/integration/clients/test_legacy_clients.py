@@ -226,7 +226,7 @@ class BehaviourTests(LegacyTestCase):
             ("00000002 0007", "request type 7"),
             ("00000006 0001 0005 6161", "a field of 5 bytes, 2 are left"),
             ("00000010 0000 0001 61 00000000 00000005 616161", "a field of 5 bytes, 3 are left"),
-            ("00000010 0000 0001 61 00000000 00000002 616161", "1 bytes are left over"),
+            ("00000010 0000 0001 61 00000000 00000002 616161", "1 byte left over"),
         ]
         for data, reason in malformed:
             peer = self.connect()

@@ -60,7 +60,7 @@ class TlsClientTests(SynchronousTestCase):
         self.address = f"tls:localhost:{port}:trustRoots={trusted}"
 
     def logd(self, *arguments: str, address: str | None = None, given: bytes = b"", status: int = 0) -> bytes:
-        """Run a command to its end and return what it wrote."""
+        """Run a command to its end, check its exit status, and return its output."""
         env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": address or self.address}
         done = subprocess.run(
             [*LOGD, *arguments], input=given, capture_output=True, env=env, timeout=2 * PATIENCE, check=False

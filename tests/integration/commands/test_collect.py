@@ -242,7 +242,7 @@ class FollowTests(CollectTestCase):
         os.rename(f"{path}.0.gz", f"{path}.1.gz")
         os.rename(f"{path}.1", f"{path}.2")
         self.write("app.log", b"6\n")
-        self.incomplete("2 bytes are lost", "app.log")
+        self.incomplete("lost: 2 bytes", "app.log")
         self.logd(*self.arguments("--once", pattern="app.log"))
         self.assertEqual(self.consumed()[-1], b"6")
 
@@ -285,7 +285,10 @@ class TroubleTests(CollectTestCase):
         self.until(self.caught_up, "the line's acknowledgement")
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=PATIENCE)[1]
-        self.assertEqual((process.returncode, errors), (130, b"logd: ended; 1 of 1 lines were acknowledged\n"))
+        *notices, count = errors.splitlines()
+        self.assertEqual((process.returncode, count), (130, b"logd: ended; 1 of 1 lines were acknowledged"), errors)
+        # On a slow machine the wait is long enough for its warning.
+        self.assertTrue(all(b"connect" in notice for notice in notices), errors)
         self.assertEqual(self.consumed(), [b"one"])
 
     def test_each_reason_to_stop_is_one_line_and_a_status(self) -> None:

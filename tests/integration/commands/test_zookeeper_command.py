@@ -16,7 +16,7 @@ from logd.coord.server.wire.opcodes import Opcode
 from logd.protocol.requests.fields import INT32
 from logd.testing.processes.coordination import CoordinationProcess, four_letter_word
 from tests.integration.broker.mounts import enlarge, mount_small
-from tests.integration.coordination.coordination_peers import PATIENCE, CoordinationTestCase, TreePeer, create, read
+from tests.integration.coordination.peers import PATIENCE, CoordinationTestCase, TreePeer, create, read
 
 
 class CommandTests(CoordinationTestCase):
@@ -90,8 +90,8 @@ class CommandTests(CoordinationTestCase):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE), 0)
 
-    def test_the_server_listens_on_loopback(self) -> None:
-        """Loopback is the default too: without credentials a tree must not be open to a network."""
+    def test_the_server_listens_where_it_is_told(self) -> None:
+        """Here on loopback alone; the log names the address, which an operator looks for first."""
         with socket.create_connection(("127.0.0.1", self.server.port)):
             pass
         self.assertIn("127.0.0.1", self.server.end_of_log())

@@ -69,7 +69,7 @@ class ForeignEnsemble(list[ForeignServer]):
 
 def pytest_configure() -> None:
     """Give kazoo's harness the server, before a test is imported."""
-    for name in ("OpenSSL", "jks"):  # what its harness makes key stores with: imported, never used here
+    for name in ("OpenSSL", "jks"):  # the harness imports them for key stores, never used here
         if name not in sys.modules:
             stand_in: ModuleType = MagicMock(name=name)
             sys.modules[name] = stand_in

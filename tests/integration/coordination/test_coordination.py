@@ -15,7 +15,7 @@ from struct import pack
 
 from logd.coord.server.wire.opcodes import Opcode
 from logd.testing.processes.coordination import four_letter_word
-from tests.integration.coordination.coordination_peers import (
+from tests.integration.coordination.peers import (
     PATIENCE,
     CoordinationTestCase,
     TreePeer,

@@ -49,7 +49,7 @@ def _run(kind: str, make: Callable[[str], Servers]) -> Any:
     return _running[kind]
 
 
-class ServedCase(Contract):
+class ServedTestCase(Contract):
     """Clients over kazoo, each behind proxies of its own."""
 
     timeout = 90
@@ -106,25 +106,25 @@ class ServedCase(Contract):
         thief.close()
 
 
-class EmbeddedCase(ServedCase):
+class EmbeddedTreeTestCase(ServedTestCase):
     """Tests at ``logd zookeeper``."""
 
     def serve(self) -> list[int]:
-        """See ServedCase."""
+        """See ServedTestCase."""
         return [_run("embedded", CoordinationProcess).port]
 
 
-class RealCase(ServedCase):
+class RealTestCase(ServedTestCase):
     """Tests at a real ZooKeeper."""
 
     skip = missing() or None
 
     def serve(self) -> list[int]:
-        """See ServedCase."""
+        """See ServedTestCase."""
         return [_run("real", ZooKeeperProcess).port]
 
 
-class EnsembleCase(ServedCase):
+class EnsembleTestCase(ServedTestCase):
     """Tests at three real ZooKeepers; their leader is killed before every sixth test, and started again."""
 
     skip = missing() or None
@@ -136,48 +136,48 @@ class EnsembleCase(ServedCase):
         return await super().make_client(session_timeout=session_timeout, timeout=timeout)
 
     def serve(self) -> list[int]:
-        """See ServedCase."""
+        """See ServedTestCase."""
         ensemble = _run("ensemble", ZooKeeperEnsemble)
-        EnsembleCase._tests += 1
-        if EnsembleCase._tests % 6 == 0:
+        EnsembleTestCase._tests += 1
+        if EnsembleTestCase._tests % 6 == 0:
             ensemble.revive()
             ensemble.leader().kill()
         return [server.port for server in ensemble.servers]
 
 
-class EmbeddedCallsTests(EmbeddedCase, CallsContract, TestCase):
+class EmbeddedCallsTests(EmbeddedTreeTestCase, CallsContract, TestCase):
     """Calls at ``logd zookeeper``."""
 
 
-class EmbeddedWatchesTests(EmbeddedCase, WatchesContract, TestCase):
+class EmbeddedWatchesTests(EmbeddedTreeTestCase, WatchesContract, TestCase):
     """Watches at ``logd zookeeper``."""
 
 
-class EmbeddedSessionTests(EmbeddedCase, SessionContract, TestCase):
+class EmbeddedSessionTests(EmbeddedTreeTestCase, SessionContract, TestCase):
     """Sessions at ``logd zookeeper``."""
 
 
-class RealCallsTests(RealCase, CallsContract, TestCase):
+class RealCallsTests(RealTestCase, CallsContract, TestCase):
     """Calls at a real ZooKeeper."""
 
 
-class RealWatchesTests(RealCase, WatchesContract, TestCase):
+class RealWatchesTests(RealTestCase, WatchesContract, TestCase):
     """Watches at a real ZooKeeper."""
 
 
-class RealSessionTests(RealCase, SessionContract, TestCase):
+class RealSessionTests(RealTestCase, SessionContract, TestCase):
     """Sessions at a real ZooKeeper."""
 
 
-class EnsembleCallsTests(EnsembleCase, CallsContract, TestCase):
+class EnsembleCallsTests(EnsembleTestCase, CallsContract, TestCase):
     """Calls at an ensemble."""
 
 
-class EnsembleWatchesTests(EnsembleCase, WatchesContract, TestCase):
+class EnsembleWatchesTests(EnsembleTestCase, WatchesContract, TestCase):
     """Watches at an ensemble."""
 
 
-class EnsembleSessionTests(EnsembleCase, SessionContract, TestCase):
+class EnsembleSessionTests(EnsembleTestCase, SessionContract, TestCase):
     """Sessions at an ensemble."""
 
     async def test_the_session_survives_a_kill_of_the_leader(self) -> None:

@@ -62,7 +62,7 @@ class KazooSuiteTests(SynchronousTestCase):
         self.addCleanup(self.server.kill)
 
     def run_suite(self, *what: str) -> str:
-        """Run pytest and return what it printed."""
+        """Run pytest and return its output."""
         options = ("-q", "-p", "kazoo_acceptance", "-p", "no:cacheprovider", "-W", "ignore", "-rpfE")
         # With CI in the environment the suite has one more test, of the version for kazoo's own CI. The plugin is
         # imported alone: as part of the package of tests it would bring Hypothesis along, and objects kazoo counts.

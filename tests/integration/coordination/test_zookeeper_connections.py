@@ -12,17 +12,17 @@ from twisted.trial.unittest import TestCase
 from logd.coord.errors import ClientClosing, ConnectionLoss, OperationTimeout, SessionExpired
 from logd.coord.records import EventType, SessionState
 from tests.coord.session_states import SessionStates
-from tests.integration.coordination.coordination import (
+from tests.integration.coordination.rig import (
     TIMEOUT,
     EmbeddedServer,
     RealZooKeeper,
-    SessionCase,
+    SessionTestCase,
     reactor,
     threads,
 )
 
 
-class Connections(SessionCase):
+class ConnectionsContract(SessionTestCase):
     """Tests for every kind of server."""
 
     async def test_a_cut_connection_fails_calls_and_fires_watches(self) -> None:
@@ -186,9 +186,9 @@ class Connections(SessionCase):
         self.assertIn("closed", str(error))
 
 
-class EmbeddedConnectionsTests(EmbeddedServer, Connections, TestCase):
+class EmbeddedConnectionsTests(EmbeddedServer, ConnectionsContract, TestCase):
     """At ``logd zookeeper``."""
 
 
-class RealConnectionsTests(RealZooKeeper, Connections, TestCase):
+class RealConnectionsTests(RealZooKeeper, ConnectionsContract, TestCase):
     """At a real ZooKeeper."""

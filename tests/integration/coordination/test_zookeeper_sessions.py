@@ -25,17 +25,17 @@ from logd.testing.processes.coordination import CoordinationProcess
 from tests.broker.rig import Events
 from tests.coord.session_states import SessionStates
 from tests.integration.broker.test_tls import make_certificate
-from tests.integration.coordination.coordination import (
+from tests.integration.coordination.rig import (
     TIMEOUT,
     TRIALS,
     EmbeddedServer,
     RealZooKeeper,
-    SessionCase,
+    SessionTestCase,
     reactor,
 )
 
 
-class Sessions(SessionCase):
+class SessionsContract(SessionTestCase):
     """Tests for every kind of server."""
 
     async def test_closing_removes_ephemeral_nodes_at_once(self) -> None:
@@ -158,11 +158,11 @@ class Sessions(SessionCase):
             await watch
 
 
-class EmbeddedSessionsTests(EmbeddedServer, Sessions, TestCase):
+class EmbeddedSessionsTests(EmbeddedServer, SessionsContract, TestCase):
     """At ``logd zookeeper``."""
 
 
-class RealSessionsTests(RealZooKeeper, Sessions, TestCase):
+class RealSessionsTests(RealZooKeeper, SessionsContract, TestCase):
     """At a real ZooKeeper."""
 
 

@@ -10,7 +10,7 @@ from logd.coord.records import OPEN_ACL
 from logd.coord.server.wire.jute import encode_acl, encode_buffer, encode_ustring, encode_ustrings
 from logd.coord.server.wire.opcodes import EVENT_XID, Opcode
 from logd.protocol.requests.fields import INT32, INT64
-from tests.integration.coordination.coordination_peers import TreePeer
+from tests.integration.coordination.peers import TreePeer
 from tests.integration.coordination.wire_answers import Asked, Numbers, Seen, read_frame
 from tests.integration.coordination.wire_steps import SESSIONS, Ask, Reconnect, Renew, Step
 

@@ -21,7 +21,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from logd.java_runtime import java_home
 from logd.testing.processes.broker import BrokerProcess
 from tests.integration.spark.import_loop import TOPIC
-from tests.integration.spark.importing import (
+from tests.integration.spark.imports import (
     PARTITIONS,
     PATIENCE,
     ROOT,

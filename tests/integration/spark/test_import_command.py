@@ -22,8 +22,8 @@ from logd.spark.importer.targets.layout import OFFSETS
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.offsets import Lineage, Lost
 from tests.integration.commands.test_cli import PATIENCE, ROOT, CliTestCase
-from tests.integration.spark.importing import kill_group, tasks_under_way, wait_until
-from tests.integration.spark.sparking import shared_broker, why_not
+from tests.integration.spark.imports import kill_group, tasks_under_way, wait_until
+from tests.integration.spark.rig import shared_broker, why_not
 from tests.spark.importer.runs import run_of
 
 #: A program that runs a command as if the package named last were not installed.

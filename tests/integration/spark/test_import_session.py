@@ -18,7 +18,7 @@ from logd.errors import BrokerUnavailable, LogdError
 from logd.protocol.message import Message
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.clients.test_tls_clients import make_certificate
-from tests.integration.spark.sparking import SparkTestCase, numbered, shared_folder, why_not
+from tests.integration.spark.rig import SparkTestCase, numbered, shared_folder, why_not
 
 if why_not() is None:
     from logd.spark.blocking.cluster import ClusterSettings

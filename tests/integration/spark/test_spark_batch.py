@@ -13,7 +13,7 @@ from typing import Any
 from logd.protocol.message import Message
 from logd.spark.worker.arrow import source_schema
 from logd.testing.processes.broker import BrokerProcess
-from tests.integration.spark.sparking import SparkTestCase, numbered
+from tests.integration.spark.rig import SparkTestCase, numbered
 
 
 class BatchTests(SparkTestCase):

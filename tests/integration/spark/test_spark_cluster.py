@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
-from tests.integration.spark.importing import wait_until
-from tests.integration.spark.sparking import SparkTestCase, numbered, shared_folder, why_not
+from tests.integration.spark.imports import wait_until
+from tests.integration.spark.rig import SparkTestCase, numbered, shared_folder, why_not
 
 if why_not() is None:
     from logd.spark.blocking.cluster import ClusterSettings

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.java_runtime import java_home
 from logd.testing.processes.broker import BrokerProcess
 from tests.integration.commands.test_cli import ROOT
-from tests.integration.spark.sparking import numbered, why_not
+from tests.integration.spark.rig import numbered, why_not
 
 PATIENCE = 120
 COUNT = 1000
@@ -60,7 +60,7 @@ class ShippedTests(SynchronousTestCase):
         packed = [sys.executable, "-m", "logd.spark.shipping", str(self.shipped)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         subprocess.run(packed, check=True, env=environment)
-        program = str(Path(__file__).with_name("sparkexecutors.py"))
+        program = str(Path(__file__).with_name("driver.py"))
         arguments = [self.broker.address, str(self.shipped), "plain", "compressed"]
         environment |= {
             "PYSPARK_PYTHON": str(self.python),

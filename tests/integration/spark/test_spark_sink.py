@@ -6,7 +6,7 @@ from typing import Any
 
 from logd.protocol.key_placement import partition_of_key
 from logd.protocol.message import Message
-from tests.integration.spark.sparking import SparkTestCase, numbered, shared_folder
+from tests.integration.spark.rig import SparkTestCase, numbered, shared_folder
 
 
 class SinkTests(SparkTestCase):

@@ -17,8 +17,8 @@ from logd.java_runtime import java_home
 from logd.spark.importer.targets.verifying import verify
 from logd.testing.processes.broker import free_port
 from tests.integration.commands.test_cli import LOGD, ROOT, CliTestCase
-from tests.integration.spark.importing import kill_group, wait_until
-from tests.integration.spark.sparking import why_not
+from tests.integration.spark.imports import kill_group, wait_until
+from tests.integration.spark.rig import why_not
 
 #: The longest time of one command, in seconds: each starts two JVMs.
 PATIENCE = 300

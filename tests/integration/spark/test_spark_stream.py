@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from tests.integration.spark.sparking import SparkTestCase, numbered, shared_folder
+from tests.integration.spark.rig import SparkTestCase, numbered, shared_folder
 
 #: The longest wait for a stream, in seconds.
 _PATIENCE = 60
@@ -213,7 +213,7 @@ class KillTests(StreamTestCase):
         count = 3000
         self.fill(topic, numbered(range(count)), 0)
         self.fill(topic, numbered(range(count, 2 * count)), 1)
-        program = [sys.executable, "-m", "tests.integration.spark.sparkquery", self.broker.address, topic]
+        program = [sys.executable, "-m", "tests.integration.spark.query", self.broker.address, topic]
         command = [*program, self.output, self.checkpoint]
         committed = Path(self.checkpoint, "commits")
         process = subprocess.Popen(command, start_new_session=True, cwd=Path(__file__).parents[3])

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from attrs import define, field
 
+from logd.log.disk.names import META, META_COPY, join
+from logd.log.store.meta import BATCH_FORMAT, Meta
+from logd.testing.memory.files import MemoryFiles
+
 
 class Broken(AssertionError):
     """An invariant that does not hold."""
@@ -35,3 +39,10 @@ def check(holds: bool, text: str, *values: object) -> None:
     """Raise Broken unless ``holds`` is true."""
     if not holds:
         raise Broken(text + " " + " ".join(map(repr, values)))
+
+
+def check_format(files: MemoryFiles, folder: str, batches: bool) -> None:
+    """Check that an older release would refuse a directory with ``batches``, whatever is lost now."""
+    for name in (META, META_COPY) if batches else ():
+        content = files.durable(join(folder, name))
+        check(content is not None and Meta.decode(content).format == BATCH_FORMAT, "the format may be lost", name)

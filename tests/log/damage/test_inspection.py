@@ -218,7 +218,7 @@ class IndexTests(InspectionTestCase):
     def test_an_index_of_other_entries_is_harm(self) -> None:
         """Such an index would lead readers into the middle of an entry; the remark names the id."""
         self.rig.data(60)[:] = plain(b"x" * 51)
-        self.assert_remark(f"t-0/{index_name(60)}", "an entry begins at 80", True)
+        self.assert_remark(f"t-0/{index_name(60)}", "no entry begins at 80", True)
 
     def test_an_incomplete_index_is_harmless(self) -> None:
         """A crash leaves it so."""

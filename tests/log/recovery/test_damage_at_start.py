@@ -68,7 +68,7 @@ class DamageTestCase(SynchronousTestCase):
         """Return all bytes of a log."""
         content = b""
         while (found := log.read(log.start + len(content), 1000)) is not None:
-            content += found.file.read_at(found.position, found.count)
+            content += found.file.read_at(found.file_position, found.count)
             found.close()
         return content
 

@@ -77,7 +77,7 @@ class StartUpTests(SynchronousTestCase):
         for start, _, _ in log.segments():
             found = log.read(start, 100)
             assert found is not None
-            self.assertEqual(found.file.read_at(found.position, found.count), ENTRY)
+            self.assertEqual(found.file.read_at(found.file_position, found.count), ENTRY)
             found.close()
         return len(log.segments())
 

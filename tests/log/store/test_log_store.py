@@ -72,8 +72,8 @@ class DirectoryTests(SynchronousTestCase):
         store(files).open()
         files.restart(False)
         data = files._inode("/data/meta").data
-        data[:] = data.replace(b'"format": 1', b'"format": 2').replace(b'"check"', b'"other"')
-        with self.assertRaisesRegex(DataDirectoryError, "/data/meta: it says format 2"):
+        data[:] = data.replace(b'"format": 1', b'"format": 3').replace(b'"check"', b'"other"')
+        with self.assertRaisesRegex(DataDirectoryError, "/data/meta: it says format 3"):
             store(files).open()
 
     def test_a_damaged_meta_is_mended_by_its_copy(self) -> None:
@@ -343,7 +343,7 @@ class LocalStoreTests(SynchronousTestCase):
         log = third.create("t", 0)
         content = b""
         while (found := log.read(log.start + len(content), 1 << 20)) is not None:
-            content += found.file.read_at(found.position, found.count)
+            content += found.file.read_at(found.file_position, found.count)
             found.close()
         self.assertEqual(content, b"".join(entries) + ENTRY)
         self.assertEqual(log.find_boundary(log.end - 1), log.end - 20)

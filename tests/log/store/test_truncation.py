@@ -233,7 +233,7 @@ class AroundTests(TruncationTestCase):
         later.close()
         self.follow(self.log)
         self.assertEqual(self.truncate(60), [None])
-        self.assertEqual(held.file.read_at(held.position, held.count), OLD)
+        self.assertEqual(held.file.read_at(held.file_position, held.count), OLD)
         held.close()
         for _ in range(6):
             self.log.append([NEW], 1, -1)

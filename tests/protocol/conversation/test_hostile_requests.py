@@ -12,9 +12,9 @@ from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.legacy_requests import LegacyRequest, MultiProduce, Produce
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import NativeRequest, Request, encode_request
-from tests.protocol.strategies import legacy_requests, our_requests
+from tests.protocol.strategies import legacy_requests, native_requests
 
-REQUESTS = legacy_requests | our_requests
+REQUESTS = legacy_requests | native_requests
 
 
 def converse(data: bytes) -> tuple[list[Request], ServerConversation]:

@@ -1,4 +1,4 @@
-"""Tests of a server's conversations: answers of 0.7 in order, those of logd's own requests in any."""
+"""Tests of a server's conversations: answers of 0.7 in order, those of native requests in any."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.requests import NativeRequest, Request, Unsupported, encode_request
 from logd.protocol.requests.responses import ErrorResponse, NativeResponse, encode_legacy_response, encode_response
 from tests.net.doubles import BytesFile, Range
-from tests.protocol.strategies import legacy_requests, our_requests
+from tests.protocol.strategies import legacy_requests, native_requests
 
 FETCH = Fetch("t", 0, 0, 100)
 WAIT = FetchWait(1, 1, 1, (), 5)
@@ -57,7 +57,7 @@ class ServerConversationTests(SynchronousTestCase):
             self.assertTrue(verifyObject(IConversation, conversation))
 
     @settings(deadline=None, max_examples=100)
-    @given(st.lists(legacy_requests | our_requests, max_size=5), st.integers(1, 60))
+    @given(st.lists(legacy_requests | native_requests, max_size=5), st.integers(1, 60))
     def test_requests_do_not_depend_on_chunks(self, requests: list[LegacyRequest | NativeRequest], size: int) -> None:
         """No byte is kept and no violation found once the whole stream has come."""
         stream = framed(*requests)
@@ -93,7 +93,7 @@ class ServerConversationTests(SynchronousTestCase):
         self.assertEqual(server.answer(first, FetchResponse(0, b"a")), legacy(b"a"))
         self.assertEqual(server.answer(second, FetchResponse(0, b"b")), legacy(b"b"))
 
-    def test_answers_of_logd_overtake_those_of_0_7(self) -> None:
+    def test_native_answers_overtake_those_of_0_7(self) -> None:
         """They have correlation ids, so that none has to wait for a fetch before it."""
         server, (fetch, wait, ack) = asked(FETCH, WAIT, ACKED)
         self.assertEqual(server.answer(ack, ProduceAckResponse(())), encode_response(ProduceAckResponse(()), 6))

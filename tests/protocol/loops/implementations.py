@@ -12,8 +12,15 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.loops import python
 
-#: An implementation in another language is added here, and is tested where it is installed.
-IMPLEMENTATIONS: Mapping[str, ModuleType] = {"python": python}
+try:
+    from logd.protocol.loops import compiled
+except ImportError as error:
+    IMPLEMENTATIONS: Mapping[str, ModuleType] = {"python": python}
+    #: The reason why the compiled loops are not tested; None where they are.
+    NOT_COMPILED: str | None = f"the compiled loops are not built here: {error}"
+else:
+    IMPLEMENTATIONS = {"python": python, "compiled": compiled}
+    NOT_COMPILED = None
 
 #: Settings of the properties, each of which is a test of several classes.
 properties = settings(deadline=None, suppress_health_check=[HealthCheck.differing_executors])
@@ -26,8 +33,14 @@ class LoopsTestCase(SynchronousTestCase):
 
 
 def on_each_implementation(tests: type[LoopsTestCase]) -> type[LoopsTestCase]:
-    """Decorate a class of tests: add one more class to its module for each further implementation."""
+    """Decorate a class of tests: add one more class to its module for each further implementation.
+
+    Where the compiled one is not built, its class is skipped with the reason.
+    """
     module = sys.modules[tests.__module__]
+    if NOT_COMPILED is not None:
+        skipped = type(f"{tests.__name__}_compiled", (tests,), {"skip": NOT_COMPILED, "__module__": tests.__module__})
+        setattr(module, skipped.__name__, skipped)
     for name, implementation in IMPLEMENTATIONS.items():
         if implementation is not tests.loops:
             made = type(f"{tests.__name__}_{name}", (tests,), {"loops": implementation, "__module__": tests.__module__})

@@ -48,6 +48,20 @@ class BatchTestCase(LoopsTestCase):
 class RoundTripTests(BatchTestCase):
     """Messages that go through a batch."""
 
+    def test_one_payload_is_encoded_as_its_message(self) -> None:
+        """An example of the property below."""
+        self.assertEqual(self.loops.encode_payload_records([b"a"]), self.loops.encode_records([Message(b"a")]))
+        self.assertEqual(self.loops.encode_payloads([b"a"]), self.loops.encode_set([Message(b"a")]))
+
+    @settings(properties, max_examples=100)
+    @given(st.lists(st.binary(max_size=200) | st.sampled_from([b"", bytes(63), bytes(64), bytes(9000)]), min_size=1))
+    def test_payloads_alone_are_encoded_as_messages_of_them(self, payloads: list[bytes]) -> None:
+        """Producers keep no message object for those; the bytes are the same, in a batch and as entries."""
+        many = payloads * (1 + 9000 // len(payloads) if len(payloads[0]) < 2 else 1)
+        messages = [Message(payload) for payload in many]
+        self.assertEqual(self.loops.encode_payload_records(many), self.loops.encode_records(messages))
+        self.assertEqual(self.loops.encode_payloads(many), self.loops.encode_set(messages))
+
     @settings(properties, max_examples=200)
     @given(message_lists.filter(bool), BATCH_CODECS)
     def test_messages_come_back_as_they_were(self, messages: list[Message], codec: str) -> None:

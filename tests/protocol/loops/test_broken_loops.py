@@ -39,7 +39,7 @@ MODULES = (
 def accepting(refusal: str) -> Callable[..., Checked]:
     """Return a check_set that accepts sets which are refused with these words."""
 
-    def check_set(data: bytes, *limits: int) -> Checked:
+    def check_set(data: bytes, *limits: Any) -> Checked:
         try:
             return python.check_set(data, *limits)
         except (InvalidMessage, MessageTooLarge) as error:
@@ -54,6 +54,12 @@ def replacing(name: str, **fields: Any) -> Callable[..., Any]:
     """Return the loop of that name with some fields of its result fixed."""
     loop = getattr(python, name)
     return lambda *given, **named: loop(*given, **named)._replace(**fields)
+
+
+def changing(name: str, **arguments: Any) -> Callable[..., Any]:
+    """Return the loop of that name, which gets other arguments than it is given."""
+    loop = getattr(python, name)
+    return lambda *given, **named: loop(*given, **{**named, **arguments})
 
 
 def without_last(name: str) -> Callable[..., Any]:
@@ -80,6 +86,8 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "finds no leader epochs": {"check_set": replacing("check_set", has_epochs=False)},
     "takes any batch": {"check_set": accepting("a batch with")},
     "encodes no records": {"encode_records": replacing("encode_records", data=b"")},
+    "encodes no payloads": {"encode_payloads": lambda payloads: b""},
+    "encodes no records of payloads": {"encode_payload_records": replacing("encode_payload_records", data=b"")},
     "encodes no base time": {"encode_records": replacing("encode_records", base_time=0)},
     "encodes no newest time": {"encode_records": replacing("encode_records", max_time=0)},
     "decodes no errors": {"decode_set": replacing("decode_set", error=None)},
@@ -114,6 +122,20 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "has no columns of headers": {"columns_of_set": replacing("columns_of_set", headers=None)},
     "has no columns at all": {"columns_of_set": lambda *_: python.columns_of_set(b"")},
     "has columns beyond its limit": {"columns_of_set": lambda data, at=0, *_: python.columns_of_set(data, at)},
+    "has no columns of batches": {"columns_of_batches": lambda *_, **__: python.columns_of_batches(b"")},
+    "has no keys of batches": {"columns_of_batches": replacing("columns_of_batches", keys=None)},
+    "has no times of batches": {"columns_of_batches": replacing("columns_of_batches", times=None)},
+    "has no headers of batches": {"columns_of_batches": replacing("columns_of_batches", headers=None)},
+    "has no sizes of batches": {"columns_of_batches": replacing("columns_of_batches", size=0)},
+    "forgets the batch that it is in": {"columns_of_batches": replacing("columns_of_batches", opened=None)},
+    "has batches beyond its limit": {"columns_of_batches": changing("columns_of_batches", limit=1 << 20)},
+    "has batches beyond its limit of bytes": {
+        "columns_of_batches": changing("columns_of_batches", limit_bytes=1 << 30)
+    },
+    "opens any batch": {"columns_of_batches": changing("columns_of_batches", max_decompressed=1 << 30)},
+    "opens batches of any number": {
+        "columns_of_batches": changing("columns_of_batches", max_decompressed_messages=1 << 30)
+    },
     "ends too early": {"ends_of_set": without_last("ends_of_set")},
     "has too few heads": {"heads_of_set": without_last("heads_of_set")},
     "slices nothing": {"slice_end": lambda data, *_: len(data)},

@@ -13,13 +13,18 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.protocol import loops
 from tests.layering import read_tree
 from tests.protocol.loops import implementations
-from tests.protocol.loops.implementations import IMPLEMENTATIONS, LoopsTestCase, on_each_implementation
+from tests.protocol.loops.implementations import (
+    IMPLEMENTATIONS,
+    NOT_COMPILED,
+    LoopsTestCase,
+    on_each_implementation,
+)
 from tests.protocol.loops.test_damage import PrefixTests
 
 
-def loaded(**environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a process that loads the loops and prints the name of the implementation."""
-    program = "from logd.protocol import loops; print(loops.IMPLEMENTATION)"
+def loaded(before: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a process that loads the loops and prints the name of the implementation, after the statements ``before``."""
+    program = before + "from logd.protocol import loops; print(loops.IMPLEMENTATION)"
     given = {name: value for name, value in os.environ.items() if name != "LOGD_LOOPS"}
     return subprocess.run(
         [sys.executable, "-c", program], env=given | environment, capture_output=True, text=True, check=False
@@ -29,10 +34,27 @@ def loaded(**environment: str) -> subprocess.CompletedProcess[str]:
 class ChoiceTests(SynchronousTestCase):
     """The choice of the implementation by LOGD_LOOPS."""
 
-    def test_python_is_the_default_implementation(self) -> None:
-        """It is also used under its name, and with an empty variable."""
-        for environment in ({}, {"LOGD_LOOPS": ""}, {"LOGD_LOOPS": "python"}):
-            self.assertEqual(loaded(**environment).stdout, "python\n")
+    def test_the_compiled_loops_are_the_default_where_they_are_built(self) -> None:
+        """With an empty variable too. Each implementation is also used under its name."""
+        for environment in ({}, {"LOGD_LOOPS": ""}):
+            self.assertEqual(loaded(**environment).stdout, "python\n" if NOT_COMPILED else "compiled\n")
+        for name in IMPLEMENTATIONS:
+            self.assertEqual(loaded(LOGD_LOOPS=name).stdout, f"{name}\n")
+
+    def test_python_is_the_default_without_the_extension(self) -> None:
+        """As on a machine without a C compiler; then compiled loops that are asked for are an error."""
+        absent = "import sys; sys.modules['logd.protocol._compiled'] = None; "
+        self.assertEqual(loaded(absent).stdout, "python\n")
+        result = loaded(absent, LOGD_LOOPS="compiled")
+        self.assertIn("ImportError: LOGD_LOOPS is 'compiled', but the compiled loops cannot be imported", result.stderr)
+        self.assertNotEqual(result.returncode, 0)
+
+    def test_checksums_are_of_the_same_implementation(self) -> None:
+        """A process in Python alone measures what a machine without a compiler gets."""
+        program = "from logd.protocol import checksums; print(checksums.crc32.__module__); "
+        for name in IMPLEMENTATIONS:
+            module = {"python": "zlib", "compiled": "logd.protocol._compiled"}[name]
+            self.assertEqual(loaded(program, LOGD_LOOPS=name).stdout, f"{module}\n{name}\n")
 
     def test_an_unknown_implementation_is_an_error(self) -> None:
         """Another implementation must not be used silently: a benchmark would measure the wrong one."""

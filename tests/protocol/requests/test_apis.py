@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.protocol.requests.apis import LEGACY_APIS, LEGACY_BY_NUMBER, NATIVE_APIS, NATIVE_BY_NUMBER
+from logd.protocol.requests.apis import LEGACY_APIS, LEGACY_BY_NUMBER, NATIVE_APIS, NATIVE_BY_NUMBER, NATIVE_NUMBERS
 
 
 class ApiTests(SynchronousTestCase):
     """Every row of the table."""
 
     def test_each_request_has_a_number_of_its_own(self) -> None:
-        """Requests of 0.7 have 0 to 4, logd's own 16 to 31; higher numbers are kept free."""
+        """Requests of 0.7 have 0 to 4, native ones 16 to 31; higher numbers are kept free."""
         self.assertEqual([api.number for api in LEGACY_APIS], list(range(5)))
         self.assertEqual(len(NATIVE_BY_NUMBER), len(NATIVE_APIS))
-        self.assertEqual(set(LEGACY_BY_NUMBER) & set(NATIVE_BY_NUMBER), set())
+        self.assertEqual(set(LEGACY_BY_NUMBER) & NATIVE_NUMBERS, set())
         for api in NATIVE_APIS:
             self.assertIn(api.number, range(16, 32))
+
+    def test_versions_have_no_holes(self) -> None:
+        """A client that asks for a version too many falls back by one."""
+        for number in NATIVE_NUMBERS:
+            versions = sorted(api.version for api in NATIVE_APIS if api.number == number)
+            self.assertEqual(versions, list(range(len(versions))))
 
     def test_each_response_belongs_to_one_request(self) -> None:
         """Its type tells which one; a request with a response has both functions to write and to read it."""

@@ -21,7 +21,7 @@ from logd.protocol.requests.requests import (
     is_legacy,
 )
 from tests.protocol.loops.test_loops import HELLO_1
-from tests.protocol.strategies import legacy_requests, our_requests
+from tests.protocol.strategies import legacy_requests, native_requests
 
 VECTORS: dict[str, LegacyRequest] = {
     "0000001f 0000 0004 74657374 00000000 0000000f" + HELLO_1.hex(): Produce("test", 0, HELLO_1),
@@ -54,7 +54,7 @@ class RequestTests(SynchronousTestCase):
             self.assertEqual((type(decoded), decoded), (type(request), request))
 
     @settings(deadline=None, max_examples=200)
-    @given(legacy_requests | our_requests)
+    @given(legacy_requests | native_requests)
     def test_every_request_comes_back_as_it_was(self, request: LegacyRequest | NativeRequest) -> None:
         """With its own type too, from bytes and from a memoryview."""
         frame = framed(request)
@@ -122,7 +122,7 @@ class BadRequestTests(SynchronousTestCase):
         self.assert_violation("0001 ffff 746f", "a field of -1 bytes")
         self.assert_violation("0000 0001 74 00000000 00000002 61", "a field of 2 bytes")
         self.assert_violation("0000 0001 74 00000000 ffffffff", "a field of -1 bytes")
-        self.assert_violation("0000 0001 74 00000000 00000000 61", "1 bytes are left over")
+        self.assert_violation("0000 0001 74 00000000 00000000 61", "1 byte left over")
         self.assert_violation("0002 ffff", "-1 items")
         self.assert_violation("0002 7fff 0000", "32767 items in 2 bytes")
         self.assert_violation("0010 0000 00000001 00 fffffffe", "-2 items")

@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ProtocolViolation
+from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
+    CreateTopicResponseV1,
+    CreateTopicV1,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -23,7 +26,15 @@ from logd.protocol.requests.legacy_responses import (
     MultiFetchResponse,
     OffsetsResponse,
 )
-from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.metadata import (
+    BrokerAddress,
+    Metadata,
+    MetadataResponse,
+    MetadataResponseV1,
+    MetadataV1,
+    PartitionMetadata,
+    TopicMetadata,
+)
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
 from logd.protocol.requests.requests import NativeRequest
@@ -60,7 +71,9 @@ LEGACY_VECTORS: dict[str, tuple[LegacyRequest, LegacyResponse]] = {
 
 _int32_lists = st.lists(int32s, max_size=3).map(tuple)
 _partitions = st.builds(PartitionMetadata, int32s, int16s, int32s, int32s, _int32_lists, _int32_lists)
-_topics = st.builds(TopicMetadata, texts, int16s, texts, st.lists(_partitions, max_size=2).map(tuple))
+_topic_fields = texts, int16s, texts, st.lists(_partitions, max_size=2).map(tuple)
+_topics = st.tuples(*_topic_fields).map(lambda fields: TopicMetadata(*fields))
+_topics_v1 = st.builds(TopicMetadata, *_topic_fields, texts)
 _brokers = st.builds(BrokerAddress, int32s, texts, int32s)
 _kinds = st.integers(-128, 127)
 _segments = st.builds(SegmentInfo, int64s, int64s, int64s)
@@ -71,9 +84,11 @@ _codes = int16s.filter(lambda code: code != 0)
 EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
     st.tuples(
         st.just(Metadata(None)),
-        st.builds(
-            MetadataResponse, st.lists(_brokers, max_size=3).map(tuple), st.lists(_topics, max_size=2).map(tuple)
-        ),
+        st.tuples(_broker_lists, _topic_lists).map(lambda lists: MetadataResponse(*lists)),
+    ),
+    st.tuples(
+        st.just(MetadataV1(None)),
+        st.builds(MetadataResponseV1, _broker_lists, st.lists(_topics_v1, max_size=2).map(tuple), texts),
     ),
     st.tuples(
         st.just(ProduceAck(1, 0, ())),
@@ -88,6 +103,17 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
     ),
     st.tuples(st.just(CreateTopic("t", 1, {})), texts.map(lambda uuid: CreateTopicResponse(0, uuid))),
     st.tuples(st.just(CreateTopic("t", 1, {})), st.builds(CreateTopicResponse, _codes, st.just(""), texts)),
+    st.tuples(st.just(CreateTopicV1("t", 1, {})), texts.map(lambda uuid: CreateTopicResponseV1(0, uuid))),
+    st.tuples(
+        st.just(AlterTopic("t")),
+        st.builds(
+            AlterTopicResponse, st.just(0), texts, int32s, st.dictionaries(texts, texts, max_size=3), st.just("")
+        ),
+    ),
+    st.tuples(
+        st.just(AlterTopic("t")),
+        st.tuples(_codes, texts).map(lambda refusal: AlterTopicResponse(refusal[0], text=refusal[1])),
+    ),
     st.tuples(st.just(DeleteTopic("t")), st.just(DeleteTopicResponse(0))),
     st.tuples(st.just(DeleteTopic("t")), st.builds(DeleteTopicResponse, _codes, texts)),
     st.tuples(
@@ -184,7 +210,7 @@ class LegacyResponseTests(SynchronousTestCase):
 
 
 class NativeResponseTests(SynchronousTestCase):
-    """The responses to logd's own requests."""
+    """The native responses."""
 
     @settings(deadline=None, max_examples=200)
     @given(EXCHANGES, int32s)

@@ -1,1 +1,1 @@
-"""The actors of a simulation: producers, consumers, members, strangers, and those who operate the cluster."""
+"""The actors of a simulation: producers, consumers, members, strangers, and operators of the cluster."""

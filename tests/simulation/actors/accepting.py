@@ -12,12 +12,17 @@ from twisted.python.failure import Failure
 from logd.client.admin.admin import Admin
 from logd.errors import LogdError
 from logd.log.damage.folder_repair import repair_folder
+from logd.log.disk.names import kept_entry_name
 from logd.log.partition import PartitionLog
+from logd.log.recovery.flush_mark import read_mark
+from logd.protocol.checksums import crc32
+from logd.protocol.entry import GAP, LENGTH_BYTES, MAGIC_AT, WRAPPER, WRAPPER_HEAD, WRAPPER_HEAD_BYTES
+from logd.protocol.loops import decode_set
 from logd.protocol.requests.repair import LOST_LOG
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.files import MemoryFiles
-from tests.simulation.ledger import Ledger, Place
+from tests.simulation.ledger import BOMB, Ledger, Place
 from tests.simulation.retention import payloads_in
 from tests.simulation.violation import Violation, check
 from tests.simulation.world import World
@@ -82,7 +87,7 @@ class Accepting:
         return False
 
     def _failed(self, failure: Failure) -> None:
-        raise Violation(f"{self.host}: {failure.value!r}")
+        raise Violation(f"{self.host}: {failure.value!r}") from failure.value
 
 
 def make_gaps(broker: MemoryBroker, log: PartitionLog, number: int, ledger: Ledger) -> None:
@@ -97,3 +102,46 @@ def make_gaps(broker: MemoryBroker, log: PartitionLog, number: int, ledger: Ledg
     ledger.replace(log.topic, log.partition, start, end, lost, before + everything[len(before) + len(lost) :])
     found = repair_folder(broker.files, log.folder, dry_run=False, cut=False)
     check(found.is_sound, "a repair leaves damage", log.folder, found.damages)
+
+
+def seal_entry(broker: MemoryBroker, log: PartitionLog, random: Random, ledger: Ledger) -> None:
+    """Make a wrapper that no codec opens of an entry of a broker that does not run, and have it repaired to a gap.
+
+    Its checksum matches, so the repair has to keep its bytes in a file before it overwrites them.
+    """
+    start = random.choice([each[0] for each in log.segments()])
+    inode = broker.files._inode(f"{log.folder}/{start:020}.log")
+    known = read_mark(broker.files, log.folder) - start  # a repair leaves alone what may never have been flushed
+    entries = [(at, each) for at, each in _entries_of(bytes(inode.data)) if at + len(each) <= known and _has_room(each)]
+    if not entries:
+        return
+    at, entry = random.choice(entries)
+    payloads = [each.payload for each in decode_set(entry, 0).messages if each.payload is not None]
+    payloads = [payload for payload in payloads if not payload.startswith(BOMB)]
+    everything = payloads_in(broker.files, log.folder)
+    left = list(everything)
+    for payload in payloads:
+        left.remove(payload)
+    sealed = b"sealed"[: len(entry) - WRAPPER_HEAD_BYTES].ljust(len(entry) - WRAPPER_HEAD_BYTES, b"x")
+    inode.data[at : at + len(entry)] = WRAPPER_HEAD.pack(len(entry) - LENGTH_BYTES, WRAPPER, 1, crc32(sealed)) + sealed
+    inode.sync()
+    ledger.replace(log.topic, log.partition, start + at, start + at + len(entry), payloads, left)
+    kept = f"{log.folder}/{kept_entry_name(start + at)}"
+    found = repair_folder(broker.files, log.folder, dry_run=False, cut=False)
+    check(found.is_sound, "a repair leaves damage", log.folder, found.damages)
+    check(broker.files.exists(kept), "a repair overwrites an entry whose checksum matches", log.folder, start + at)
+
+
+def _entries_of(data: bytes) -> list[tuple[int, bytes]]:
+    """Return the entries of a segment, each with its place in the file."""
+    entries, at = [], 0
+    while at < len(data):
+        end = at + LENGTH_BYTES + int.from_bytes(data[at : at + LENGTH_BYTES], "big")
+        entries.append((at, data[at:end]))
+        at = end
+    return entries
+
+
+def _has_room(entry: bytes) -> bool:
+    """Return whether an entry can become a wrapper of the same size."""
+    return len(entry) > WRAPPER_HEAD_BYTES and entry[MAGIC_AT] != GAP

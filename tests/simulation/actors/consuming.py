@@ -98,4 +98,4 @@ class ConsumingApplication:
                 await deferLater(clock, 0.2 * self.random.random())
 
     def _failed(self, failure: Failure) -> None:
-        raise Violation(f"{self.host}: reading failed: {failure.value!r}")
+        raise Violation(f"{self.host}: reading failed: {failure.value!r}") from failure.value

@@ -177,4 +177,4 @@ class Member:
         consumer.commit().addErrback(lambda failure: failure.trap(ClientClosed, CoordinationError, PartitionLost))
 
     def _failed(self, failure: Failure) -> None:
-        raise Violation(f"{self.host}: reading failed: {failure.value!r}")
+        raise Violation(f"{self.host}: reading failed: {failure.value!r}") from failure.value

@@ -108,7 +108,7 @@ class Operator:
         self.under_way -= 1
 
     def _failed(self, failure: Failure) -> None:
-        raise Violation(f"{self.host}: {failure.value!r}")
+        raise Violation(f"{self.host}: {failure.value!r}") from failure.value
 
     async def _move(self, group: str, places: Sequence[TopicPartition]) -> None:
         tree = self.coordination

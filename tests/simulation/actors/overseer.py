@@ -91,7 +91,7 @@ class Overseer:
         owner = self.owner(group, topic, partition)
         if owner > 0 and owner != session and session not in self.ended:
             robbed = (session, (group, topic, partition)) in self._robbed
-            check(robbed, "a message was delivered by who does not own its partition", who, topic, partition)
+            check(robbed, "a consumer delivered a message of a partition that another one owns", who, topic, partition)
 
     def _changed(self, change: Change) -> None:
         self.changes += 1
@@ -126,7 +126,7 @@ class Overseer:
 
     def _claimed(self, change: Change, place: GroupPlace) -> None:
         """Begin a tenure, which must begin at the position left by the former one or by an operator."""
-        check(place not in self._spoiled, "claimed without a position to begin at", place, change.session_id)
+        check(place not in self._spoiled, "a claim of a partition that has no valid position", place, change.session_id)
         self._turns.setdefault(place, []).append(Turn(change.zxid, change.session_id))
         progress = self.ledger.progress(*place)
         position = self._position(place)
@@ -148,13 +148,19 @@ class Overseer:
     def _committed(self, change: Change, place: GroupPlace, data: bytes) -> None:
         turns = self._turns.get(place)
         session = turns[-1].session if turns else -1
-        check(session != 0, "a commit by who claimed before the position was moved", place, change.session_id, data)
+        check(
+            session != 0,
+            "a commit by a member that claimed before an operator moved the position",
+            place,
+            change.session_id,
+            data,
+        )
         owner = self.owner(*place)
         # An owner whose node was removed, and that has no successor, may commit: nothing is lost by it.
         followed = (change.session_id, place) not in self._robbed or session != change.session_id
         check(
             owner == change.session_id or (owner == 0 and not followed),
-            "a commit by who does not own the partition",
+            "a commit by a member that does not own the partition",
             place,
             change.session_id,
         )

@@ -15,7 +15,7 @@ def transfers_watched() -> Iterator[None]:
     """Raise Violation in a transfer that calls a place unreadable."""
 
     def unreadable(transfer: _Transfer, position: int, error: BaseException) -> None:
-        raise Violation("a sound place is called unreadable", transfer._file.path, position, error)
+        raise Violation("a position on a healthy disk was called unreadable", transfer._file.path, position, error)
 
     with mock.patch.object(_Transfer, "_unreadable", unreadable):
         yield

@@ -9,6 +9,8 @@ from attrs import define, field
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 
+from logd.protocol.batch import encode_batch
+from logd.protocol.batch_layout import with_leader_epoch
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.legacy_requests import Produce
@@ -74,7 +76,7 @@ class LegacyProducer:
     def request(self, name: str) -> bytes:
         """Return the next request of connection ``name``."""
         random, topic = self.random, self.random.choice(self.topics)
-        kind = random.choice(["plain"] * 6 + ["many", "torn", "not gzip", "bomb"])
+        kind = random.choice(["plain"] * 6 + ["batch"] * 2 + ["many", "torn", "not gzip", "bomb"])
         if kind == "torn":
             data = bytearray(encode_set([Message(b"torn/0/")]))
             data[-1] ^= 1
@@ -86,8 +88,11 @@ class LegacyProducer:
             entries = encode_wrapper("gzip", encode_set([Message(payload) for payload in messages]))
         else:
             payload = self.ledger.send(name, self.sent, topic, b"")
-            count = MANY if kind == "many" else 1
-            entries = encode_set([Message(payload)] * count)
+            repeated = [Message(payload)] * (MANY if kind == "many" else 1)
+            if kind == "batch":
+                entries = with_leader_epoch(encode_batch(repeated), random.choice([-1, 3]))
+            else:
+                entries = encode_set(repeated)
             if kind == "many":
                 entries = encode_wrapper("gzip", entries)
         self.sent += 1

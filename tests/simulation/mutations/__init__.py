@@ -1,1 +1,1 @@
-"""Code that is broken on purpose: the simulator has to notice each."""
+"""Code that is broken on purpose: the simulator, or a named test, has to find each mutation."""

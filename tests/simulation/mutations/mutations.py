@@ -1,4 +1,4 @@
-"""Ways to break Algorithm 1, the fencing and what lies below on purpose, each of which a simulation has to find."""
+"""Mutations of rebalances (Algorithm 1), fencing and the code below, and the table of all mutations."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from logd.coord.server.storage.journal import Journal
 from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicPartition
 from tests.simulation.mutations.broker import BROKER_MUTATIONS
+from tests.simulation.mutations.connections import CONNECTION_MUTATIONS
 from tests.simulation.mutations.machine import MACHINE_MUTATIONS
 from tests.simulation.mutations.reader import READER_MUTATIONS
 from tests.simulation.mutations.rest import REST_MUTATIONS
 
 
 def commit_without_version() -> AbstractContextManager[Any]:
-    """Commits go with any version of the offset's node."""
+    """A commit does not check the version of the offset's node."""
 
     def commit(registry: OffsetRegistry, where: TopicPartition, position: int, version: int) -> SetData:
         return SetData(registry.path(where), encode_position(position), ANY_VERSION)
@@ -39,7 +40,7 @@ def commit_without_version() -> AbstractContextManager[Any]:
 
 
 def claim_without_fence() -> AbstractContextManager[Any]:
-    """A claim leaves the offset's node as it is, with the version that the former owner knows."""
+    """A claim leaves the offset's node unchanged, so the former owner's version remains valid."""
     fence = OffsetRegistry.fence
     as_found: dict[tuple[int, TopicPartition], int] = {}
 
@@ -59,7 +60,7 @@ def claim_without_fence() -> AbstractContextManager[Any]:
 
 
 def no_own_timer() -> AbstractContextManager[Any]:
-    """A consumer that hears nothing from the tree goes on."""
+    """A consumer without an answer from the tree continues past its session timeout."""
     return _both(
         mock.patch.object(LivenessTimer, "held", property(lambda timer: True)),
         mock.patch.object(LivenessTimer, "_look", lambda timer: None),
@@ -67,12 +68,12 @@ def no_own_timer() -> AbstractContextManager[Any]:
 
 
 def keep_fetching() -> AbstractContextManager[Any]:
-    """Nothing is stopped for a rebalance."""
+    """Fetching continues during a rebalance."""
     return mock.patch.object(Group, "stop", lambda group: None)
 
 
 def claim_without_waiting() -> AbstractContextManager[Any]:
-    """What is still another's is taken from it."""
+    """A consumer claims partitions that another consumer still owns."""
     take = Claims._take
 
     async def force(holdings: Claims, held: Any, doubtful: Any, wanted: Any) -> None:
@@ -88,7 +89,7 @@ def claim_without_waiting() -> AbstractContextManager[Any]:
 
 
 def take_anothers_claim_for_ours() -> AbstractContextManager[Any]:
-    """An owner's node that is there already counts as a claim that went well."""
+    """A claim succeeds where another consumer's node exists already."""
     take = Claims._take
 
     async def believe(holdings: Claims, held: Any, doubtful: Any, wanted: Any) -> None:
@@ -104,7 +105,7 @@ def take_anothers_claim_for_ours() -> AbstractContextManager[Any]:
 
 
 def keep_half_a_claim() -> AbstractContextManager[Any]:
-    """After a conflict the claims that went well are kept, and the rest is done without."""
+    """After a conflict a consumer keeps the claims that succeeded, and does not claim the others again."""
     claim = Claims.claim
 
     async def keep(holdings: Claims, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
@@ -118,7 +119,7 @@ def keep_half_a_claim() -> AbstractContextManager[Any]:
 
 
 def commit_what_was_handed_over() -> AbstractContextManager[Any]:
-    """A message counts as handled when the application is given it."""
+    """A message counts as handled as soon as it is delivered."""
 
     def handled(stream: GroupStreamState, fetch: PartitionFetch) -> int:
         return fetch.position
@@ -127,7 +128,7 @@ def commit_what_was_handed_over() -> AbstractContextManager[Any]:
 
 
 def remainder_twice() -> AbstractContextManager[Any]:
-    """The partitions that are left over go to two streams each."""
+    """Each partition of the remainder is assigned to two streams."""
 
     def share(index: int, streams: int, partitions: int) -> tuple[int, int]:
         begin, end = share_of(index, streams, partitions)
@@ -137,7 +138,7 @@ def remainder_twice() -> AbstractContextManager[Any]:
 
 
 def remainder_to_nobody() -> AbstractContextManager[Any]:
-    """The partitions that are left over go to no stream."""
+    """The partitions of the remainder are assigned to no stream."""
 
     def share(index: int, streams: int, partitions: int) -> tuple[int, int]:
         each = partitions // streams
@@ -147,7 +148,7 @@ def remainder_to_nobody() -> AbstractContextManager[Any]:
 
 
 def release_before_committing() -> AbstractContextManager[Any]:
-    """Partitions are given back first, and then what was handled is committed."""
+    """A consumer releases its partitions before it commits their positions."""
     commit, release = Claims.commit, Claims.release
 
     async def release_first(holdings: Claims, handled: Callable[[], Mapping[TopicPartition, int]]) -> Any:
@@ -160,7 +161,7 @@ def release_before_committing() -> AbstractContextManager[Any]:
 
 
 def deaf_to_members() -> AbstractContextManager[Any]:
-    """Nobody looks again when consumers come and go."""
+    """Members do not react when consumers join or leave."""
     read = view.GroupView.read
 
     async def once(self: view.GroupView, subscription: Any) -> Any:
@@ -171,12 +172,12 @@ def deaf_to_members() -> AbstractContextManager[Any]:
 
 
 def stay_removed() -> AbstractContextManager[Any]:
-    """A member whose entry somebody has removed does not register again."""
+    """A member whose entry was removed does not register again."""
     return mock.patch.object(GroupShare, "_look", lambda share, subscription: share._view.read(subscription))
 
 
 def believe_in_a_lost_session() -> AbstractContextManager[Any]:
-    """A consumer in a new session believes that it still has what it had in the former one."""
+    """A consumer in a new session keeps the claims of the former one."""
     rebalance = GroupShare.rebalance
 
     async def believing(share: GroupShare) -> None:
@@ -184,12 +185,12 @@ def believe_in_a_lost_session() -> AbstractContextManager[Any]:
             share._session = share._coordination.session_id
         await rebalance(share)
 
-    # Who looks whether its entry is there finds out, too.
+    # A member that checks its entry in the tree would notice, too.
     return _both(mock.patch.object(GroupShare, "rebalance", believing), stay_removed())
 
 
 def skip_what_is_left() -> AbstractContextManager[Any]:
-    """Where retention has removed a position, reading goes on at the end of the log."""
+    """A consumer whose position was removed by retention continues at the end of the log."""
     jump = PartitionFetch._jump
 
     def to_the_end(fetch: PartitionFetch, gone: OutOfRange) -> None:
@@ -199,7 +200,7 @@ def skip_what_is_left() -> AbstractContextManager[Any]:
 
 
 def skip_silently() -> AbstractContextManager[Any]:
-    """What retention has removed before it was handled is passed by without being counted."""
+    """A consumer does not count messages that retention removed before it read them."""
     jump = PartitionFetch._jump
 
     def uncounted(fetch: PartitionFetch, gone: OutOfRange) -> None:
@@ -216,7 +217,7 @@ def answer_before_the_flush() -> AbstractContextManager[Any]:
 
 
 def tree_answers_before_the_flush() -> AbstractContextManager[Any]:
-    """The tree's changes count as kept when they are appended."""
+    """The tree answers when a change is appended, before it is flushed."""
     append = Journal.append
 
     def at_once(journal: Journal, change: Any) -> None:
@@ -226,7 +227,7 @@ def tree_answers_before_the_flush() -> AbstractContextManager[Any]:
     return mock.patch.object(Journal, "append", at_once)
 
 
-#: All of them, by their names.
+#: All mutations that the simulator has to find, by name.
 MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = (
     {
         each.__name__: each
@@ -253,6 +254,7 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = (
     }
     | MACHINE_MUTATIONS
     | BROKER_MUTATIONS
+    | CONNECTION_MUTATIONS
     | READER_MUTATIONS
     | REST_MUTATIONS
 )

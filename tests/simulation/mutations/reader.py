@@ -1,4 +1,4 @@
-"""Ways to break on purpose what readers are told and begin at, each of which a simulation has to find."""
+"""Mutations of the code that limits, counts and reports what consumers read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pass_gaps_silently() -> AbstractContextManager[Any]:
 
 
 def open_whatever_it_becomes() -> AbstractContextManager[Any]:
-    """The bounds on what a wrapper may become are not looked at."""
+    """The limits on a decompressed wrapper are not checked."""
     open_entry = openwrapper.open_wrapper_entry
 
     def unbounded(attributes: int, payload: bytes, start: int, end: int, *bounds: int) -> OpenWrapper:
@@ -34,7 +34,7 @@ def open_whatever_it_becomes() -> AbstractContextManager[Any]:
 
 @contextmanager
 def too_large_is_damage() -> Iterator[None]:
-    """A wrapper above the bounds is taken for damage."""
+    """A wrapper above the limits counts as damaged."""
     check = OpenWrapper._check
 
     def refuse(wrapper: OpenWrapper, most: int, most_bytes: int) -> None:
@@ -48,12 +48,12 @@ def too_large_is_damage() -> Iterator[None]:
 
 
 def believe_positions_in_the_tree() -> AbstractContextManager[Any]:
-    """Whatever Python takes for a number is a position."""
+    """Any text that Python accepts as a number counts as a position."""
     return mock.patch.object(offsets, "decode_position", lambda data: int(data) if data else None)
 
 
 def stop_a_group_for_a_bad_position() -> AbstractContextManager[Any]:
-    """A position that cannot be read is an error of whoever reads it."""
+    """An unreadable position is an error for the whole group."""
 
     async def read(registry: OffsetRegistry, where: TopicPartition) -> Offset | None:
         try:
@@ -65,7 +65,7 @@ def stop_a_group_for_a_bad_position() -> AbstractContextManager[Any]:
     return mock.patch.object(OffsetRegistry, "read", read)
 
 
-#: All of them, by their names.
+#: The mutations of this module, by name.
 READER_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     each.__name__: each
     for each in (

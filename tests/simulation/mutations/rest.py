@@ -1,4 +1,4 @@
-"""Ways to break on purpose what keeps one bug or one byte from others, each of which a simulation has to find."""
+"""Mutations of the code that contains one bug or one damaged byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logd.log.waiters import VisibilityWaiters
 
 @contextmanager
 def tell_listeners_until_one_raises() -> Iterator[None]:
-    """What a listener raises is no business of who tells it."""
+    """A listener that raises is the last one called."""
 
     def reached(waiters: VisibilityWaiters, end: int) -> None:
         while waiters._heap and waiters._heap[0].position <= end:
@@ -28,11 +28,11 @@ def tell_listeners_until_one_raises() -> Iterator[None]:
 
 
 def keep_no_copy_of_meta() -> AbstractContextManager[Any]:
-    """A data directory whose one file meta is damaged has no name."""
+    """The data directory has no copy of meta."""
     return mock.patch.object(meta, "_read_copy", lambda files, path: None)
 
 
-#: All of them, by their names.
+#: The mutations of this module, by name.
 REST_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     each.__name__: each
     for each in (

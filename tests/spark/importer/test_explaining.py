@@ -121,6 +121,6 @@ class RemediedTests(SynchronousTestCase):
         self.assertNotIn("continue after", said)
 
     def test_another_error_stays_as_it_is(self) -> None:
-        """Its text names no option of the data source."""
+        """The text of such an error names no option of the data source."""
         error = ImportFailed("no")
         self.assertIs(remedied(error), error)

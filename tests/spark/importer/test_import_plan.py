@@ -38,7 +38,7 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual(planned.reached, {("a", 0): 90, ("a", 1): 70, ("b", 0): 40})
 
     def test_positions_of_other_topics_stay(self) -> None:
-        """Those topics are not imported now, and may be later."""
+        """Topics that are not imported now may be later."""
         self.assertEqual(plan([LogState(A0, 0, 10, 0)], {A1: 5}, False).positions, {A0: 10, A1: 5})
 
     def test_a_position_before_the_log_is_a_loss(self) -> None:
@@ -75,7 +75,7 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual(plan([LogState(AGAIN0, 0, 30, 0)], planned.positions, False).lost, ())
 
     def test_an_added_partition_is_no_topic_created_again(self) -> None:
-        """Its uuid is the topic's."""
+        """The topic's uuid is the one that the target knows."""
         self.assertEqual(ranges_of(plan([LogState(A1, 0, 20, 0)], {A0: 50}, False)), {A1: (0, 20)})
 
     def test_a_log_shorter_than_loaded_is_a_loss(self) -> None:

@@ -92,7 +92,7 @@ class ChainTests(SynchronousTestCase):
         self.assert_broken("ended at 100, and is lost from 120", one, lost)
 
     def test_a_run_must_agree_with_itself(self) -> None:
-        """Its counts and positions are redundant, so that a slip in either shows."""
+        """Counts and positions are redundant, so that a slip in either shows."""
         one = run_of(1, {A0: (0, 100)})
         for broken, words in (
             (evolve(one, positions={A0: 90}), "its position is 90"),

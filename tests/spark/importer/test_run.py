@@ -220,7 +220,7 @@ class TroubleTests(ImportTestCase):
         self.assertEqual(self.run_import().messages, 30)
 
     def test_a_topic_created_again_during_a_load_fails_the_run(self) -> None:
-        """Its ids are not those that were planned."""
+        """The ids of another topic are not those that were planned."""
         self.loader.meanwhile = lambda: setattr(self.a, "uuid", "uuid-of-another")
         self.fails(ImportFailed, "created again while it was loaded")
 

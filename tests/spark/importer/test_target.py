@@ -105,7 +105,7 @@ class PublishTests(TargetTestCase):
     """``publish``, where one rename decides."""
 
     def test_a_run_becomes_visible_whole(self) -> None:
-        """Its data and offsets appear together, and a second run follows."""
+        """Data and offsets appear together, and a second run follows."""
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.stage(one)

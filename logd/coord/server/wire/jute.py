@@ -14,6 +14,7 @@ from struct import Struct
 
 from logd.coord.records import Acl, Stat
 from logd.errors import ProtocolViolation
+from logd.plurals import counted
 from logd.protocol.requests.fields import INT32, INT64, Reader
 
 BOOL = Struct(">?")
@@ -52,7 +53,7 @@ class JuteReader(Reader):
         at = self.at
         start = at + 4
         if start > self.stop:
-            raise ProtocolViolation(f"a length wanted, {self.stop - at} bytes are left")
+            raise ProtocolViolation(f"a length wanted, {counted(self.stop - at, 'byte')} left")
         (length,) = _LENGTH(self.data, at)
         after = start + length
         if length < 0 or after > self.stop:

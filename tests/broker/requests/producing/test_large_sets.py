@@ -56,7 +56,7 @@ class LargeSetTests(BrokerTestCase):
         self.assertEqual(self.log_of("t").end, 0)
         self.assertGreater(self.turns(self.peer), 2)
         (answer,) = self.peer.answers()
-        self.assertEqual((answer.parts[0].error, answer.parts[0].next_id), (0, len(LARGE)))
+        self.assertEqual((answer.parts[0].error, answer.parts[0].next_position), (0, len(LARGE)))
         self.assertEqual(self.content("t"), LARGE)
         self.assertEqual(self.broker.counters.messages_in, COUNT)
 

@@ -19,7 +19,7 @@ class EntryDecoderTests(SynchronousTestCase):
     """A decoder whose bytes begin at START."""
 
     def decoder(self, data: bytes) -> EntryDecoder:
-        """A decoder that holds ``data``, ready to be decoded."""
+        """Return a decoder that holds ``data``, ready to be decoded."""
         decoder = EntryDecoder("t", 0, ConsumerSettings())
         decoder.restart(START)
         decoder.held.add(data)
@@ -32,16 +32,16 @@ class EntryDecoderTests(SynchronousTestCase):
         decoder.advance(decoded)
         return [message.payload for message in decoded.messages]
 
-    def test_limit(self) -> None:
-        """At most so many messages are decoded; the next call goes on behind them."""
+    def test_at_most_limit_messages_are_decoded(self) -> None:
+        """The next call goes on behind them."""
         decoder = self.decoder(b"".join(PLAIN))
         self.assertEqual(self.payloads(decoder, 3), [b"message 0", b"message 1", b"message 2"])
         self.assertEqual((decoder.position, decoder.unfinished), (START + 3 * SIZE, False))
         self.assertEqual(self.payloads(decoder, 3), [b"message 3"])
         self.assertFalse(decoder.held)
 
-    def test_begin_inside_wrapper(self) -> None:
-        """Messages of a wrapper before the wanted position are left out, and it stays open until it is decoded."""
+    def test_decoding_may_begin_inside_a_wrapper(self) -> None:
+        """Messages before the wanted position are left out, and the wrapper stays open until it is decoded."""
         wrapper = wrap([Message(b"message %d" % number) for number in range(4)], "gzip")
         whole = self.decoder(wrapper).decode(100).messages
         decoder = self.decoder(wrapper)
@@ -51,15 +51,15 @@ class EntryDecoderTests(SynchronousTestCase):
         self.assertEqual((decoder.unfinished, decoder.held.position), (True, START))
         self.assertEqual(self.payloads(decoder, 1), [b"message 3"])
 
-    def test_take_forgets_place_inside_entry(self) -> None:
-        """Raw bytes begin with the entry at hand: the position inside it is forgotten."""
+    def test_raw_bytes_begin_with_the_entry_at_hand(self) -> None:
+        """The position inside it is forgotten."""
         decoder = self.decoder(PLAIN[0])
         decoder.begin_at(START + 5)
         self.assertEqual(decoder.take(), (START, PLAIN[0]))
         self.assertEqual((decoder.position, decoder.take()), (START + SIZE, None))
 
-    def test_entry_at(self) -> None:
-        """An undamaged entry is told from the middle of one."""
+    def test_an_entry_is_told_from_the_middle_of_one(self) -> None:
+        """A position found again must be the start of an undamaged entry."""
         decoder = self.decoder(b"".join(PLAIN))
         found = [position for position in range(START, START + 3 * SIZE) if decoder.is_entry_at(position)]
         self.assertEqual(found, [START, START + SIZE, START + 2 * SIZE])

@@ -18,16 +18,16 @@ from logd.errors import OffsetOutOfRange
 from logd.protocol.entry import encode_gap
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from tests.client.consumers import ConsumerCase
+from tests.client.consumers import ConsumerTestCase
 
-#: Bytes of one entry of ConsumerCase, and a gap in the place of one.
+#: Bytes of one entry of ConsumerTestCase, and a gap in the place of one.
 ENTRY = 19
 GAP = encode_gap(ENTRY).ljust(ENTRY, b"?")
 #: The position at which a lost log begins anew.
 ANEW = 1 << 40
 
 
-class LossStreamTests(ConsumerCase):
+class LossStreamTests(ConsumerTestCase):
     """Streams over a log with losses in it."""
 
     def setUp(self) -> None:
@@ -125,7 +125,7 @@ class LossStreamTests(ConsumerCase):
         self.run_for(1.0)
 
     def test_fetched_messages_come_before_the_loss(self) -> None:
-        """They are sound, though their log is gone."""
+        """The messages are sound, though their log is gone."""
         for size, count in ((0, 100), (7, 99)):
             self.begin_anew(size)
             batches = self.rest()
@@ -192,7 +192,7 @@ class HugeGapTests(SynchronousTestCase):
     """A gap of 2^30 bytes, as it stands in the place of a segment that was lost."""
 
     def test_a_huge_gap_is_fetched_at_its_beginning_alone(self) -> None:
-        """Its bytes mean nothing, so the reader goes on behind it once its length is known."""
+        """The bytes of a gap mean nothing, so the reader goes on behind it once its length is known."""
         size = 1 << 30
         behind = encode_set([Message(b"behind")])
         settings = ConsumerSettings()

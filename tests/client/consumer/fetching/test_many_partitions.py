@@ -126,7 +126,7 @@ class ScalingTests(SynchronousTestCase):
         self.assertEqual(sum(isinstance(each, DescribeLog) for each in again), 0)
 
     def test_queued_partitions_follow_their_leader(self) -> None:
-        """They waited in the queue of a broker that is gone, and are asked for at the broker that leads them now."""
+        """Partitions in the queue of a broker that is gone are asked for at the broker that leads them now."""
         self.patch(fetchplan, "MOST_REQUESTS", 2)
         counted = CountedConsumer(self, 300)
         broker = counted.broker

@@ -86,7 +86,7 @@ class PartitionFetchPropertyTests(SynchronousTestCase):
     @settings(deadline=None, max_examples=100)
     @given(st.lists(PIECES, min_size=1, max_size=8), st.integers(64, 200), st.data())
     def test_reading_may_begin_at_any_message(self, pieces: list[bytes], size: int, draw: st.DataObject) -> None:
-        """That message and all behind it are read, also from inside a wrapper."""
+        """The message and all behind it are read, also from inside a wrapper."""
         data = b"".join(pieces)
         whole = decode_set(data, START).messages
         if not whole:
@@ -138,7 +138,7 @@ class PartitionFetchTests(SynchronousTestCase):
         self.assertIsInstance(fetch.error, CorruptMessage)
 
     def test_an_answer_from_before_a_seek_is_void(self) -> None:
-        """Its bytes are of another place in the log."""
+        """The bytes are of another place in the log."""
         wanted = self.fetch.wanted(1000)
         assert wanted is not None
         self.fetch.seek(START + 29)

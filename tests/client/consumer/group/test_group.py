@@ -14,13 +14,13 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicPartition
-from tests.client.groups import Application, ClientGroupCase
+from tests.client.groups import Application, ClientGroupTestCase
 
 #: Bytes of one of the topic's entries: length, magic, crc and "t-0-0000".
 ENTRY = 4 + 1 + 4 + 8
 
 
-class SharingTests(ClientGroupCase):
+class SharingTests(ClientGroupTestCase):
     """Members of groups that share partitions."""
 
     def test_each_message_goes_to_one_member(self) -> None:
@@ -41,7 +41,7 @@ class SharingTests(ClientGroupCase):
             self.assertEqual(sorted(app.payloads()), self.everything())
 
     def test_streams_of_one_consumer_share_its_partitions(self) -> None:
-        """They share as several consumers do, for an application with several loops."""
+        """An application with several loops shares as several consumers do."""
         app = Application(self, n=3).read()
         self.run_for(2.0)
         self.assertEqual([len(stream.partitions()) for stream in app.streams], [2, 1, 1])
@@ -121,7 +121,7 @@ class SharingTests(ClientGroupCase):
         self.assertRaises(ConfigurationError, alone.create_message_streams, re.compile("t"), 1)
 
 
-class HandingOverTests(ClientGroupCase):
+class HandingOverTests(ClientGroupTestCase):
     """Partitions that pass from one member to another, and the messages that come twice by it."""
 
     def test_a_closed_member_hands_over_at_once(self) -> None:
@@ -139,7 +139,7 @@ class HandingOverTests(ClientGroupCase):
         self.failureResultOf(one.streams[0].get(), ClientClosed)
 
     def test_a_killed_member_repeats_uncommitted_messages_only(self) -> None:
-        """Its session has to end first, which takes its timeout."""
+        """The member's session has to end first, which takes its timeout."""
         one = Application(self, commit_interval=0.0).read(50)
         self.run_for(1.0)
         one.consumer.commit()
@@ -181,7 +181,7 @@ class HandingOverTests(ClientGroupCase):
         self.assertEqual(two.streams[0].partitions(), ())
 
     def test_a_process_that_stood_still_stops(self) -> None:
-        """Its session may have ended: no further batch is handed over, and nothing more of the one at hand."""
+        """The session may have ended: no further batch is handed over, and nothing more of the one at hand."""
         one = Application(self, decode_messages=5)
         self.run_for(0.5)
         getting = [one.streams[0].get() for _ in range(5)]
@@ -227,7 +227,7 @@ class HandingOverTests(ClientGroupCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
-class StartTests(ClientGroupCase):
+class StartTests(ClientGroupTestCase):
     """The position at which a group begins."""
 
     def test_a_group_stores_where_latest_was(self) -> None:
@@ -285,7 +285,7 @@ class StartTests(ClientGroupCase):
                 self.run_for(12.0)
 
 
-class HandledTests(ClientGroupCase):
+class HandledTests(ClientGroupTestCase):
     """Messages that count as handled, to the message."""
 
     def position(self, app: Application, partition: int = 0) -> int:

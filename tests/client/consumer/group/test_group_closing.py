@@ -5,10 +5,10 @@ from __future__ import annotations
 from twisted.internet.defer import CancelledError, Deferred
 
 from logd.errors import ClientClosed
-from tests.client.groups import Application, ClientGroupCase
+from tests.client.groups import Application, ClientGroupTestCase
 
 
-class ClosingTests(ClientGroupCase):
+class ClosingTests(ClientGroupTestCase):
     """``Consumer.close``."""
 
     def test_a_second_close_waits_for_the_first(self) -> None:

@@ -18,12 +18,12 @@ class RawProgressTests(SynchronousTestCase):
     """Three entries, cut in the middle of the second."""
 
     def setUp(self) -> None:
-        """Cut them."""
+        """Cut the entries."""
         data, cut = ENTRY * 3, SIZE + 5
         self.first = RawChunk("t", 0, START, data[:cut], START + len(data))
         self.second = RawChunk("t", 0, START + cut, data[cut:], START + len(data))
 
-    def test_last_chunk_is_not_handled(self) -> None:
+    def test_the_last_chunk_is_not_handled_yet(self) -> None:
         """A chunk counts as handled once the application asks for the next, and only its whole entries."""
         progress = RawProgress(START, START)
         progress.passed(self.first, reported=False)
@@ -32,23 +32,23 @@ class RawProgressTests(SynchronousTestCase):
         progress.passed(self.second, reported=False)
         self.assertEqual((progress.handled, progress.position), (START + SIZE, START + 3 * SIZE))
 
-    def test_begin_inside_wrapper(self) -> None:
-        """A position inside the first entry is not gone behind, though the chunk begins before it."""
+    def test_a_commit_never_goes_back_inside_an_entry(self) -> None:
+        """The chunk begins before it, since a chunk begins with a whole entry."""
         progress = RawProgress(START + SIZE + 2, START)
         progress.passed(self.first, reported=False)
         progress.asked()
         self.assertEqual(progress.handled, START + SIZE + 2)
 
-    def test_reported_chunks(self) -> None:
-        """A reported chunk gives the boundary behind it, once; a later one makes the earlier ones unknown."""
+    def test_a_reported_chunk_gives_its_boundary_once(self) -> None:
+        """A later one makes the earlier ones unknown."""
         progress = RawProgress(START, START)
         progress.passed(self.first, reported=True)
         progress.passed(self.second, reported=True)
         self.assertEqual([progress.behind(self.first) for _ in range(2)], [START + SIZE, -1])
         self.assertEqual(progress.behind(self.second), START + 3 * SIZE)
 
-    def test_later_chunk_reported_first(self) -> None:
-        """After a later chunk was reported, an earlier one is not known any more."""
+    def test_a_later_report_makes_earlier_chunks_unknown(self) -> None:
+        """Handling a later chunk includes the earlier ones."""
         progress = RawProgress(START, START)
         progress.passed(self.first, reported=True)
         progress.passed(self.second, reported=True)

@@ -1,0 +1,64 @@
+"""A stream of a consumer group for asyncio's tasks, and the group's listeners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from inspect import isawaitable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from logd.aio.loop_bond import LoopBond
+from logd.aio.stream import AsyncioStream
+from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
+from logd.client.consumer.group_stream import GroupStream
+from logd.protocol.message import Message
+from logd.topic import TopicPartition
+
+#: Called with the partitions that came or went; may be a coroutine function.
+Listener = Callable[[Sequence[TopicPartition]], Any]
+
+
+class AsyncioGroupStream(AsyncioStream):
+    """``logd.client.consumer.group_stream.GroupStream`` for the tasks of one event loop.
+
+    With ``commit="taken"`` a message counts as handled once the next one is asked for, as there.
+    """
+
+    def __init__(self, bond: LoopBond, stream: GroupStream) -> None:
+        super().__init__(bond, stream)
+        self._group_stream = stream
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Return the partitions that the stream has at this moment."""
+        return self._group_stream.partitions()
+
+    def handled(self, item: Message | MessageBatch | RawChunk) -> None:
+        """Mark an item, and all before it in its partition, as handled (``commit="handled"``).
+
+        Has no effect when the partition was taken away since, or with ``commit="taken"``.
+        """
+        self._bond.check()
+        self._group_stream.handled(item)
+
+
+def listener_of(loop: asyncio.AbstractEventLoop, listener: Listener | None) -> Listener | None:
+    """Return a listener for a Consumer that runs what ``listener`` returns, if that is to be awaited, as a task.
+
+    It runs in the context variables of the caller, which made the consumer.
+    """
+    if listener is None:
+        return None
+    context = copy_context()
+    return lambda partitions: context.copy().run(_tell, loop, listener, partitions)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, listener: Listener, partitions: Sequence[TopicPartition]) -> Any:
+    told = listener(partitions)
+    if not isawaitable(told):
+        return told
+    task: asyncio.Future[Any] = asyncio.ensure_future(told, loop=loop)
+    waiting = Deferred.fromFuture(task)
+    return waiting

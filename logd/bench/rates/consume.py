@@ -1,0 +1,98 @@
+"""Measures consumers reading from a broker: messages as objects, one by one or in batches, or the bytes of the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define
+
+from logd.bench.peers.disturbing_peers import raise_limit
+from logd.bench.rates.produce import SPARE_DESCRIPTORS
+from logd.bench.rates.result import Moved
+from logd.bench.rates.workload import Workload
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.stream import MessageStream
+from logd.deferreds.gathering import gather
+
+#: The ways to read: ``async for message in stream``, ``stream.batches()``, ``stream.raw()``.
+FORMS = ("messages", "batches", "raw")
+#: Bytes that the consumers hold ahead together when there are many; each has LEAST_AHEAD_BYTES at least.
+AHEAD_BYTES = 256 << 20
+LEAST_AHEAD_BYTES = 64 << 10
+#: As many connections as this have a user's defaults.
+FEW = 32
+
+
+@define(eq=False)
+class _PartitionReader:
+    """One consumer, which has one connection to the broker, and the ends up to which it reads."""
+
+    consumer: Consumer
+    stream: MessageStream
+    ends: Mapping[int, int]
+
+    @classmethod
+    async def open(cls, consumer: Consumer, topic: str, partitions: list[int]) -> _PartitionReader:
+        (stream,) = consumer.create_message_streams(topic, 1, partitions=partitions)
+        return cls(consumer, stream, await stream.end_positions())
+
+    async def read(self, form: str) -> int:
+        """Read from the beginning to the ends; return the number of messages, 0 for raw bytes."""
+        messages = 0
+        if form == "raw":
+            async for _ in self.stream.raw(until=self.ends):
+                pass
+        elif form == "batches":
+            async for batch in self.stream.batches(until=self.ends):
+                messages += len(batch.messages)
+        else:
+            left = sum(end > 0 for end in self.ends.values())
+            ends = {partition: end for partition, end in self.ends.items() if end}
+            single = next(iter(ends.values())) if len(ends) == 1 else None
+            if not left:
+                return 0
+            async for message in self.stream:
+                messages += 1
+                if message.next_position >= (single or ends[message.partition]):
+                    left -= 1
+                    if not left:
+                        break
+        return messages
+
+
+async def consume(reactor: Any, address: str, topic: str, workload: Workload, form: str, message_bytes: float) -> Moved:
+    """Read a topic from its beginning to its present end.
+
+    One connection reads all partitions. With several, each reads one partition, in turn, from beginning to end, so a
+    partition may be read many times. Messages are read as objects with every checksum verified; raw bytes are neither
+    verified nor counted: a message has ``message_bytes`` there.
+    """
+    many = workload.connections > 1
+    settings: dict[str, Any] = {}
+    if workload.connections > FEW:
+        ahead = max(LEAST_AHEAD_BYTES, AHEAD_BYTES // workload.connections)
+        settings = {"prefetch_bytes": ahead, "fetch_bytes": ahead}
+    raise_limit(workload.connections + SPARE_DESCRIPTORS)
+    parts = [
+        [number % workload.partitions] if many else list(range(workload.partitions))
+        for number in range(workload.connections)
+    ]
+    consumers = [Consumer(address, start="earliest", reactor=reactor, **settings) for _ in parts]
+    try:
+        readers = [
+            await _PartitionReader.open(each, topic, partitions)
+            for each, partitions in zip(consumers, parts, strict=True)
+        ]
+        begin = time.perf_counter()
+        counts = await gather([each.read(form) for each in readers])
+        seconds = time.perf_counter() - begin
+    finally:
+        await gather([_close(each) for each in consumers])
+    log_bytes = sum(sum(each.ends.values()) for each in readers)
+    return Moved(seconds, sum(counts) or round(log_bytes / message_bytes), log_bytes)
+
+
+async def _close(consumer: Consumer) -> None:
+    await consumer.close()

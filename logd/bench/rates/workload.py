@@ -1,0 +1,59 @@
+"""The workload of a bench: how many messages, of which shape, given to the producer in which way."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from logd.errors import ConfigurationError
+from logd.protocol.codecs import CODEC_NUMBERS
+
+#: Bytes of a plain message beside its payload.
+OVERHEAD_BYTES = 9
+#: The ways to give messages to a producer: ``send`` with a set of ``batch`` messages, ``send`` with one message and a
+#: Deferred for each, and ``publish`` with one message and no Deferred.
+CALLS = ("set", "send", "publish")
+#: A message of this many bytes may be refused under the default limits of broker and producer, 1,000,000.
+LARGE_BYTES = 990_000
+
+
+@frozen
+class Workload:
+    """``messages`` of ``size`` bytes of payload each, over ``partitions`` of one topic and ``connections`` to it.
+
+    ``call`` is one of CALLS; each call gets ``batch`` messages, which is 1 unless ``call`` is ``set``. With ``merge``,
+    the default of producers, waiting sets share a request; without it each set is a request of its own.
+
+    Raises ConfigurationError for a value that is not allowed.
+    """
+
+    messages: int
+    size: int = 200
+    batch: int = 50
+    acks: int = 1
+    merge: bool = True
+    call: str = "set"
+    compression: str = "none"
+    partitions: int = 1
+    connections: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("messages", "size", "batch", "partitions", "connections"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name} = {getattr(self, name)} is not allowed; allowed is 1 or more")
+        for name, allowed in (("call", CALLS), ("compression", tuple(CODEC_NUMBERS))):
+            if getattr(self, name) not in allowed:
+                raise ConfigurationError(
+                    f"{name} = {getattr(self, name)!r} is not allowed; allowed is one of {', '.join(allowed)}"
+                )
+        if self.call != "set" and self.batch != 1:
+            raise ConfigurationError(f"batch = {self.batch} is not allowed with call = {self.call!r}; allowed is 1")
+
+    @property
+    def entry_bytes(self) -> int:
+        """Bytes of one plain message on the wire and on disk."""
+        return self.size + OVERHEAD_BYTES
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all messages on the wire, were they plain."""
+        return self.messages * self.entry_bytes

@@ -1,0 +1,38 @@
+"""``logd bench retained``: the rates of produce and consume against the data that a log retains."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from logd.bench.rates.retained import Retained
+from logd.bench.rates.workload import Workload
+from logd.cli.bench.running import run_bench
+from logd.cli.bench.shapes import WHOLE, place_options
+from logd.cli.terminal.tables import show
+
+_COLUMNS = ("retained_megabytes", "produced_per_second", "consumed_megabytes_per_second")
+
+
+@click.command()
+@click.option("--mb", type=WHOLE, multiple=True, default=(10, 100, 1000), show_default=True, help="Data of one log.")
+@click.option("--messages", type=WHOLE, default=500_000, show_default=True, help="Messages produced in each round.")
+@click.option("--size", type=WHOLE, default=200, show_default=True, help="Bytes of one message's payload.")
+@place_options
+def retained(mb: tuple[int, ...], messages: int, size: int, **place: Any) -> None:
+    """Measure produce and consume with logs of different sizes, in turn in every round.
+
+    The broker has no index to grow with the log, so the rates should be the same (paper section 5).
+    """
+    workload = Workload(messages, size)
+
+    def printed(result: dict[str, Any]) -> None:
+        if place["as_json"]:
+            print(json.dumps(result))
+        else:
+            show(_COLUMNS, [[row[name] for name in _COLUMNS] for row in result["rates"]])
+
+    sys.exit(run_bench(place, lambda bench, reactor: Retained(bench, workload, mb).run(reactor), printed))

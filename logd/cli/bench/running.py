@@ -1,0 +1,28 @@
+"""Runs a bench on the reactor, with a line about its progress on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from rich.console import Console
+
+from logd.bench.rates.rounds import Bench, Where
+from logd.cli.reactor_command import run
+
+
+def run_bench(
+    place: Mapping[str, Any],
+    measure: Callable[[Bench, Any], Coroutine[Any, Any, Any]],
+    show: Callable[[Any], None],
+) -> int:
+    """Measure where ``place`` says (folder, broker, rounds), show the result, and return the exit status."""
+    console = Console(stderr=True)
+
+    async def work(reactor: Any) -> None:
+        with console.status("") as status:
+            tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
+            result = await measure(Bench(Where(place["folder"], place["broker"]), place["rounds"], tell), reactor)
+        show(result)
+
+    return run(work)

@@ -1,0 +1,122 @@
+"""The formats of a producer's batches: one batch with one checksum, or an entry for each message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from attrs import frozen
+
+from logd.client.settings import ProducerSettings
+from logd.protocol import loops
+from logd.protocol.batch_layout import BATCH_HEAD_BYTES, encode_batch_entry
+from logd.protocol.codecs import BATCH_CODEC_NUMBERS, compress
+from logd.protocol.message import Message
+from logd.protocol.message_set import DEFAULT_WRAPPER_BYTES, wrap
+from logd.protocol.message_size import HEADER_MARGIN, PLAIN_BYTES, RECORD_BYTES, RECORD_MARGIN, entry_bytes
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED_MESSAGES
+
+#: A message of a payload alone is kept as its payload: an object less for each.
+Record = bytes | Message
+
+
+class Format(Protocol):
+    """A format of batches."""
+
+    @property
+    def head_bytes(self) -> int:
+        """Bytes of a batch without messages."""
+        ...
+
+    @property
+    def payload_overhead(self) -> int:
+        """Bytes of a message beside its payload, if it has nothing else; at most."""
+        ...
+
+    @property
+    def most_messages(self) -> int:
+        """The most messages of a batch."""
+        ...
+
+    @property
+    def by_number(self) -> bool:
+        """Whether a batch is one entry, in which a message's place follows from its number."""
+        ...
+
+    def size(self, message: Message) -> int:
+        """Return the bytes of a message: exact unless ``by_number``, else at most."""
+        ...
+
+    def encode(self, records: Sequence[Record], codec: str) -> tuple[bytes, str]:
+        """Return the records encoded, and the codec used: "none" if compressing would gain nothing."""
+        ...
+
+
+@frozen
+class EntriesFormat:
+    """An entry for each message, or wrappers of compressed entries; readable by clients of 0.7 where it is magic 0."""
+
+    head_bytes: int = 0
+    payload_overhead: int = PLAIN_BYTES
+    most_messages: int = 1 << 30
+    by_number: bool = False
+    #: The largest wrapper: brokers count it as one message.
+    most_wrapper_bytes: int = DEFAULT_WRAPPER_BYTES
+
+    def size(self, message: Message) -> int:
+        """See Format."""
+        return entry_bytes(message)
+
+    def encode(self, records: Sequence[Record], codec: str) -> tuple[bytes, str]:
+        """See Format."""
+        payloads = _payloads(records)
+        data = loops.encode_set(_messages(records)) if payloads is None else loops.encode_payloads(payloads)
+        if codec != "none":
+            wrapped = wrap(_messages(records), codec, self.most_wrapper_bytes)
+            if len(wrapped) < len(data):
+                return wrapped, codec
+        return data, "none"
+
+
+@frozen
+class SingleEntryFormat:
+    """One batch, compressed or not, with one checksum for all its messages."""
+
+    head_bytes: int = BATCH_HEAD_BYTES
+    payload_overhead: int = RECORD_BYTES
+    most_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
+    by_number: bool = True
+
+    def size(self, message: Message) -> int:
+        """See Format."""
+        return entry_bytes(message) + RECORD_MARGIN + HEADER_MARGIN * len(message.headers)
+
+    def encode(self, records: Sequence[Record], codec: str) -> tuple[bytes, str]:
+        """See Format."""
+        payloads = _payloads(records)
+        data, base, newest = (
+            loops.encode_records(_messages(records)) if payloads is None else loops.encode_payload_records(payloads)
+        )
+        if codec != "none":
+            compressed = compress(codec, data)
+            if len(compressed) < len(data):
+                number = BATCH_CODEC_NUMBERS[codec]
+                return encode_batch_entry(compressed, len(records), base, newest, number), codec
+        return encode_batch_entry(data, len(records), base, newest), "none"
+
+
+def format_of(settings: ProducerSettings) -> Format:
+    """Return the format that a producer's settings name."""
+    return (
+        SingleEntryFormat() if settings.format == "batch" else EntriesFormat(most_wrapper_bytes=settings.message_bytes)
+    )
+
+
+def _payloads(records: Sequence[Record]) -> list[bytes] | None:
+    """Return the records if all are payloads alone, else None."""
+    kinds = set(map(type, records))
+    return list(records) if kinds == {bytes} else None  # type: ignore[arg-type]  # mypy does not see it by the types
+
+
+def _messages(records: Sequence[Record]) -> list[Message]:
+    return [each if isinstance(each, Message) else Message(each) for each in records]

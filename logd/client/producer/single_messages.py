@@ -1,0 +1,157 @@
+"""Messages that are sent or published one at a time: no object is made for each but its Deferred, if it has one."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred, fail, succeed
+
+from logd.client.producer.batch import ENTRY_HEAD_BYTES, RECORD_MEMORY, SET_BYTES, too_large
+from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
+from logd.client.producer.fast_path import FastPath
+from logd.client.producer.formats import Record
+from logd.client.producer.pending_send import HeldMessages, Published, Sent
+from logd.client.producer.router import Router
+from logd.client.producer.unfinished import Unfinished
+from logd.client.settings import ProducerSettings
+from logd.errors import ProducerBufferFull
+from logd.interfaces import Clock
+from logd.protocol.message_size import PLAIN_BYTES, entry_bytes
+
+#: ``publish`` takes messages until this many times ``buffer_bytes`` are held.
+MOST_BUFFERS = 2
+#: Memory held for a send of one message, beside its bytes.
+SEND_MEMORY = SET_BYTES + RECORD_MEMORY
+
+
+class SingleMessages:
+    """The messages of one producer that come one at a time and are not simply added to their topic's current batch."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        settings: ProducerSettings,
+        pool: BufferPool,
+        router: Router,
+        fast_path: FastPath | None,
+        unfinished: Unfinished,
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._pool = pool
+        self._router = router
+        self._fast_path = fast_path
+        self._unfinished = unfinished
+        self._behind: _Behind | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether there is room for a message."""
+        return self._pool.free and (self._fast_path is None or self._fast_path.full() is None)
+
+    def send(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent] | None:
+        """Send a message, whose partition ``key`` decides if none is given; return None if it has to wait."""
+        if self._fast_path is not None:
+            sent = self._fast_path.send(topic, record, partition, key)
+            if sent is not None:
+                return succeed(sent)
+        pool = self._pool
+        if not pool.free:
+            return None
+        try:
+            size = self._size(record)
+            found = self._router.batch_for(topic, key, partition, size)
+        except Exception as error:  # a partitioner may raise anything; the error belongs to the caller of send
+            return fail(error)
+        if found is None:
+            return None
+        batch, queue = found
+        deferred: Deferred[Sent] = Deferred(queue.canceller)
+        batch.singles[len(batch.records)] = deferred
+        batch.records.append(record)
+        batch.bytes += size
+        pool.take(size + SEND_MEMORY)
+        queue.accumulator.seal_full()
+        return deferred
+
+    def publish(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> bool:
+        """Publish a message; see Producer.publish. Raises ProducerBufferFull and MessageTooLarge."""
+        size = self._size(record)
+        if self._fast_path is not None and self._fast_path.send(topic, record, partition, key) is not None:
+            return self.has_room
+        pool = self._pool
+        if pool.used + pool.behind >= MOST_BUFFERS * pool.limit:
+            raise ProducerBufferFull(
+                f"{pool.used + pool.behind} bytes are held, {MOST_BUFFERS} times buffer_bytes = {pool.limit}: wait for "
+                "ready() once publish has returned False"
+            )
+        if pool.sends_wait:
+            self._put_behind(topic, Published(record, size, partition))
+            return False
+        had_room = pool.free
+        try:
+            found = self._router.batch_for(topic, key, partition, size)
+        except Exception as error:  # as in send
+            self._unfinished.failed(topic, 1, error)
+            return self.has_room
+        held = None
+        if found is None:
+            held = self._router.hold_published(topic, Published(record, size, partition))
+        else:
+            batch, queue = found
+            batch.records.append(record)
+            batch.bytes += size
+            pool.take(size + RECORD_MEMORY)
+            queue.accumulator.seal_full()
+        if self.has_room:
+            return True
+        # What lingers takes the room that the next message waits for.
+        if had_room:
+            self._router.flush()
+        elif found is not None:
+            found[1].flush()
+        elif held is not None:
+            held.hurry = True
+        return False
+
+    def _size(self, record: Record) -> int:
+        """Return the size of a message as the format counts it. Raises MessageTooLarge."""
+        form = self._router.form
+        if isinstance(record, bytes):
+            size = len(record) + form.payload_overhead
+            entry = len(record) + PLAIN_BYTES
+        else:
+            size = form.size(record)
+            entry = entry_bytes(record)
+        if entry - ENTRY_HEAD_BYTES > self._settings.message_bytes:
+            raise too_large(entry, self._settings.message_bytes)
+        return size
+
+    def _put_behind(self, topic: str, message: Published) -> None:
+        """Keep a published message behind the sends that wait for room, so that it does not overtake them."""
+        pool = self._pool
+        held = message.size + RECORD_MEMORY
+        last = self._behind
+        if last is None or last.messages.topic != topic or not pool.line or pool.line[-1] is not last.place:
+            deadline = self._clock.seconds() + self._settings.delivery_timeout
+            messages = HeldMessages(topic, self._unfinished, deadline)
+            last = self._behind = _Behind(messages, pool, self._router)
+            last.place = pool.wait_behind(last.admit)
+        last.messages.messages.append(message)
+        last.messages.held += held
+        pool.behind += held
+
+
+class _Behind:
+    """Published messages in the buffer pool's queue, behind sends; they hold bytes of ``pool.behind``."""
+
+    def __init__(self, messages: HeldMessages, pool: BufferPool, router: Router) -> None:
+        self.messages = messages
+        self._pool = pool
+        self._router = router
+        self.place: BufferWaiter | None = None
+
+    def admit(self) -> None:
+        messages = self.messages
+        self._pool.behind -= messages.held
+        if messages.messages:  # the producer was not closed meanwhile
+            self._pool.take(messages.held)
+            self._router.submit(messages)

@@ -1,0 +1,127 @@
+"""The work of a producer that has not ended: what its flushes wait for, and the failures of published messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.logger import Logger
+
+from logd.errors import PublishFailed
+from logd.plurals import counted
+
+#: Called with the topic, the number of messages that were not delivered, and the reason.
+OnError = Callable[[str, int, Exception], None]
+
+
+class UnfinishedItem(Protocol):
+    """A send that is in no batch yet, or a batch."""
+
+    def fail(self, error: Exception) -> None:
+        """Report that it will not be delivered, and end."""
+        ...
+
+
+@define(eq=False)
+class _Flush:
+    """One call of ``flush``, and what it still waits for."""
+
+    left: set[UnfinishedItem]
+    waiting: Deferred[None]
+
+
+@define(eq=False)
+class Unfinished:
+    """Sends that are in no batch yet, and batches. Each begins here and ends here once."""
+
+    _log = Logger()
+
+    #: The application's; None logs each failure.
+    on_error: OnError | None = None
+    #: In order.
+    items: dict[UnfinishedItem, None] = field(factory=dict, init=False)
+    _flushes: list[_Flush] = field(factory=list, init=False)
+    #: Published messages that failed since the last flush told of them, and the first reason.
+    _failed: int = field(default=0, init=False)
+    _reason: Exception | None = field(default=None, init=False)
+
+    def begin(self, item: UnfinishedItem) -> None:
+        """Count an item."""
+        self.items[item] = None
+
+    def end(self, item: UnfinishedItem) -> None:
+        """Count an item no longer, and fire the flushes that waited for it last."""
+        self.items.pop(item, None)
+        if self._flushes:
+            self._change(item, ())
+
+    def replace(self, item: UnfinishedItem, others: Iterable[UnfinishedItem]) -> None:
+        """Have flushes that wait for an item wait for others instead, some of which may be known."""
+        del self.items[item]
+        others = tuple(others)
+        self.items.update(dict.fromkeys(others))
+        self._change(item, others)
+
+    def flushed(self) -> Deferred[None]:
+        """Return a cancellable Deferred that fires when all present items have ended.
+
+        Fails with PublishFailed if published messages have failed since the last one that told so.
+        """
+        if not self.items:
+            error = self._failure()
+            return succeed(None) if error is None else fail(error)
+        waiting: Deferred[None] = Deferred(lambda _: None)
+        self._flushes.append(_Flush(set(self.items), waiting))
+        return waiting
+
+    def failed(self, topic: str, count: int, error: Exception) -> None:
+        """Report published messages that will not be delivered."""
+        self._failed += count
+        self._reason = self._reason or error
+        self._tell(topic, count, error)
+
+    def left_out(self, topic: str, error: Exception) -> None:
+        """Report a published message that was left out as too large, by the setting on_too_large."""
+        self._tell(topic, 1, error)
+
+    def _tell(self, topic: str, count: int, error: Exception) -> None:
+        if self.on_error is None:
+            self._log.error(
+                "{messages} published to topic {topic} will not be delivered: {error}",
+                messages=counted(count, "message"), topic=topic, error=str(error),
+            )  # fmt: skip
+            return
+        try:
+            self.on_error(topic, count, error)
+        except Exception:
+            self._log.failure("on_error of a producer failed")
+
+    def _change(self, item: UnfinishedItem, others: Iterable[UnfinishedItem]) -> None:
+        done: list[_Flush] = []
+        for flush in self._flushes:
+            if item in flush.left:
+                flush.left.discard(item)
+                flush.left.update(others)
+                if not flush.left:
+                    done.append(flush)
+        for flush in done:
+            self._flushes.remove(flush)
+            if not flush.waiting.called:
+                error = self._failure()
+                if error is None:
+                    flush.waiting.callback(None)
+                else:
+                    flush.waiting.errback(error)
+
+    def _failure(self) -> PublishFailed | None:
+        reason, self._reason = self._reason, None
+        if reason is None:
+            return None
+        count, self._failed = self._failed, 0
+        error = PublishFailed(
+            f"{counted(count, 'published message')} will not be delivered; the first reason: {reason}", count
+        )
+        error.__cause__ = reason
+        return error

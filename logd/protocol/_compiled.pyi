@@ -1,0 +1,55 @@
+"""The types of the extension in _compiled.c, which is there only where it could be built."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from logd.protocol.checksums import Checksums
+from logd.protocol.entry import Buffer
+from logd.protocol.loops.batches import Records
+from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
+from logd.protocol.message import Message
+
+#: ``instructions`` of the processor, or ``tables``.
+CHECKSUMS_BY: str
+
+def check_set(data: Buffer, max_message_bytes: int, max_batch_bytes: int = ..., legacy: bool = ...) -> Checked: ...
+def columns_of_set(
+    data: bytes, begin: int = 0, limit: int = sys.maxsize, limit_bytes: int = sys.maxsize
+) -> Columns: ...
+def decode_set(
+    data: bytes,
+    position: int = 0,
+    *,
+    begin: int = 0,
+    start_at: int = -1,
+    topic: str | None = None,
+    partition: int = -1,
+    limit: int = sys.maxsize,
+    limit_bytes: int = ...,
+    max_decompressed: int = ...,
+    max_decompressed_messages: int = ...,
+    opened: OpenEntry | None = None,
+) -> Decoded: ...
+def encode_payload_records(payloads: Sequence[bytes]) -> Records: ...
+def encode_payloads(payloads: Sequence[bytes]) -> bytes: ...
+def encode_records(messages: Sequence[Message]) -> Records: ...
+def encode_set(messages: Iterable[Message]) -> bytes: ...
+def ends_of_set(data: Buffer, begin: int = 0) -> list[int]: ...
+def heads_of_set(data: Buffer, begin: int = 0) -> list[tuple[int, int, int]]: ...
+def scan_set(
+    data: Buffer,
+    begin: int = 0,
+    until: int = sys.maxsize,
+    *,
+    newest: int = -1,
+    next_boundary: int = sys.maxsize,
+    boundary_bytes: int = sys.maxsize,
+    checksums: Checksums = ...,
+    readable: Callable[[Buffer, int, int], str] | None = None,
+) -> Scanned: ...
+def slice_end(data: Buffer, at: int, most_entries: int, most_bytes: int) -> int: ...
+def crc32(data: bytes | memoryview, crc: int = 0, /) -> int: ...
+def crc32c(data: bytes | memoryview, crc: int = 0, /) -> int: ...
+def crc32_by_tables(data: bytes | memoryview, crc: int = 0, /) -> int: ...
+def crc32c_by_tables(data: bytes | memoryview, crc: int = 0, /) -> int: ...
+def set_up(parts: Mapping[str, object], /) -> None: ...

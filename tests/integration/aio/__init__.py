@@ -1,0 +1,1 @@
+"""logd.aio against real brokers: event loops of asyncio and of uvloop, and a web application under uvicorn."""

@@ -1,0 +1,82 @@
+"""``logd bench`` with small counts: the shapes work, and the results have their figures; the values do not matter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.integration.peers import PATIENCE
+
+ROOT = Path(__file__).resolve().parents[3]
+LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
+
+
+class BenchTests(SynchronousTestCase):
+    """The commands, each in a process."""
+
+    def run_bench(self, *words: str) -> Any:
+        """Run ``logd bench`` and return its JSON; no file may be left."""
+        folder = Path(self.mktemp())
+        folder.mkdir()
+        done = subprocess.run(
+            [*LOGD, "bench", *words, "--json", "--folder", str(folder)],
+            capture_output=True,
+            timeout=2 * PATIENCE,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(list(folder.iterdir()), [])
+        return json.loads(done.stdout)
+
+    def test_produce_measures_every_combination_in_every_round(self) -> None:
+        """One message a call, over one and three partitions, one and four connections."""
+        words = "--rounds 2 --messages 400 --call send --acks -1 --partitions 1 --partitions 3 --connections 1"
+        results = self.run_bench("produce", *words.split(), "--connections", "4")
+        self.assertEqual(
+            [(each["partitions"], each["connections"]) for each in results], [(1, 1), (1, 4), (3, 1), (3, 4)]
+        )
+        for each in results:
+            self.assertEqual((each["messages"], each["call"], len(each["rounds"])), (400, "send", 2))
+            self.assertGreater(each["messages_per_second"], 0)
+            self.assertGreaterEqual(each["log_bytes_per_message"], 200)
+            self.assertGreater(each["broker_peak_megabytes"], 1)
+            self.assertIn("bytes from a socket", each["meaning"])
+
+    def test_acks_0_and_large_messages(self) -> None:
+        """A megabyte is more than the broker takes by default."""
+        result = self.run_bench(*["produce", "--rounds", "1", "--messages", "3", "--acks", "0", "--size", "1000000"])
+        self.assertEqual(result["batch"], 1)
+        self.assertEqual(result["log_bytes_per_message"] // 1000, 1000)
+
+    def test_consume_reads_what_is_there(self) -> None:
+        """Compressed, in batches, with more readers than partitions: each reads the whole of its partition.
+
+        Partition 0 also has the first call of the producer, which is not measured.
+        """
+        words = "--rounds 1 --messages 600 --batches --compression gzip --partitions 2 --connections 4"
+        result = self.run_bench("consume", *words.split())
+        self.assertEqual((result["bench"], result["messages"]), ("consume batches", 2 * 600 + 2 * 300))
+        self.assertLess(result["log_bytes_per_message"], 150)
+
+    def test_latency_against_rate_has_the_disk_beside_it(self) -> None:
+        """Each rate has its row, whether it was reached or not."""
+        result = self.run_bench(*["latency", "--rounds", "2", "--rate", "50", "--rate", "200", "--seconds", "0.2"])
+        self.assertEqual([each["rate"] for each in result["rates"]], [50, 200])
+        for each in result["rates"]:
+            self.assertLessEqual(each["delivered_ms_median"], each["delivered_ms_99_9"])
+            self.assertGreater(each["acknowledged_ms_median"], 0)
+        self.assertGreater(result["disk"]["sync_ms_99"], 0)
+
+    def test_retained_data_has_a_row_for_each_size(self) -> None:
+        """The smallest log first, as given."""
+        result = self.run_bench(*["retained", "--rounds", "1", "--mb", "1", "--mb", "2", "--messages", "500"])
+        self.assertEqual([each["retained_megabytes"] for each in result["rates"]], [1, 2])
+        for each in result["rates"]:
+            self.assertGreater(each["produced_per_second"], 0)
