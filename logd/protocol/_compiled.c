@@ -1789,14 +1789,13 @@ take_records(struct decoding *decoding, struct records *records, int64_t limit, 
     return NEXT;
 }
 
-/* Read an attribute that is an int within FAR; return false if it is not. */
+/* Read an attribute that is an int within FAR; return false if it is not, with an exception if there is none at all. */
 static bool
 int_attribute(PyObject *object, const char *name, int64_t *value)
 {
     PyObject *found = PyObject_GetAttrString(object, name);
     bool fits = found != NULL && int_argument(found, value) && *value <= FAR && *value >= -FAR;
     Py_XDECREF(found);
-    PyErr_Clear();
     return fits;
 }
 
@@ -1900,6 +1899,9 @@ take_by_twin(struct decoding *decoding, struct records *records, int64_t limit, 
             int_attribute(decoding->opened, "_at", &records->at) &&
             int_attribute(decoding->opened, "_delta", &records->delta)) {
             result = NEXT;
+        }
+        else if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_SystemError, "OpenBatch.take has left an impossible state");
         }
     }
     Py_DECREF(found);

@@ -10,7 +10,9 @@ from attrs import define, field
 
 from logd.clientcore import defaults
 from logd.clientcore.answers import is_final
+from logd.clientcore.message_format import check_codec, check_messages
 from logd.clientcore.metadata import described
+from logd.config.log import LEGACY_FORMAT
 from logd.errors import (
     DeliveryFailed,
     InvalidMessage,
@@ -71,12 +73,15 @@ class ExecutorProducer:
     #: The partition where messages without a key go until the next flush.
     _current: dict[str, int] = field(factory=dict, init=False)
     _partitions: dict[str, tuple[int, ...]] = field(factory=dict, init=False)
+    #: Topics with message.format = 0.7.
+    _legacy: set[str] = field(factory=set, init=False)
 
     def send(self, topic: str, message: Message, partition: int | None = None) -> None:
         """Add one message; when the buffer is full, wait until earlier messages are acknowledged.
 
         Without a ``partition`` the key decides, and without a key any partition is used. Raises as ``flush``,
-        InvalidMessage for a partition that the topic does not have, and the broker's error on creating the topic.
+        InvalidMessage for a partition that the topic does not have or a message that it does not take, and the broker's
+        error on creating the topic.
         """
         place = topic, self._place(topic, message, partition)
         batch = self._waiting.get(place)
@@ -177,6 +182,9 @@ class ExecutorProducer:
         known = self._partitions.get(topic)
         if known is None:
             known = self._partitions[topic] = self._read_partitions(topic)
+        if topic in self._legacy:
+            check_codec(topic, self.compression)
+            check_messages(topic, (message,))
         if partition is not None:
             if partition not in known:
                 raise InvalidMessage(f"a row names partition {partition} of topic {topic!r}, which has {list(known)}")
@@ -190,6 +198,8 @@ class ExecutorProducer:
     def _read_partitions(self, topic: str) -> tuple[int, ...]:
         def once() -> tuple[int, ...]:
             found = described(self.cluster.metadata([topic], create=True), topic, self.cluster.settings.brokers)
+            if found.message_format == LEGACY_FORMAT:
+                self._legacy.add(topic)
             return tuple(sorted(each.partition for each in found.partitions))
 
         return self.cluster.retry(once)

@@ -14,7 +14,15 @@ from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.loops import check_set
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
-from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.metadata import (
+    BrokerAddress,
+    Metadata,
+    MetadataResponse,
+    MetadataResponseV1,
+    MetadataV1,
+    PartitionMetadata,
+    TopicMetadata,
+)
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from tests.protocol.wire import joined
@@ -55,6 +63,7 @@ class FakeTopic:
 
     uuid: str = "uuid-1"
     logs: list[FakeLog] = field(factory=lambda: [FakeLog()])
+    message_format: str = "any"
 
 
 @define(eq=False)
@@ -98,7 +107,8 @@ class FakeBroker:
             return planned
         if isinstance(request, Metadata):
             names = tuple(self.topics) if request.topics is None else request.topics
-            return MetadataResponse((BrokerAddress(0, "fake", 1),), tuple(self._topic(name) for name in names))
+            kind = MetadataResponseV1 if isinstance(request, MetadataV1) else MetadataResponse
+            return kind((BrokerAddress(0, "fake", 1),), tuple(self._topic(name) for name in names))
         if isinstance(request, DescribeLog):
             log = self._log(request.topic, request.partition)
             if isinstance(log, int):
@@ -115,9 +125,8 @@ class FakeBroker:
         topic = self.topics.get(name)
         if topic is None:
             return TopicMetadata(name, UnknownTopic.code, "", ())
-        return TopicMetadata(
-            name, 0, topic.uuid, tuple(PartitionMetadata(n, 0, 0, 0, (0,), (0,)) for n in range(len(topic.logs)))
-        )
+        partitions = tuple(PartitionMetadata(n, 0, 0, 0, (0,), (0,)) for n in range(len(topic.logs)))
+        return TopicMetadata(name, 0, topic.uuid, partitions, topic.message_format)
 
     def _log(self, topic: str, partition: int) -> FakeLog | int:
         if topic not in self.topics:

@@ -126,3 +126,15 @@ class ExecutorProducerTests(SynchronousTestCase):
         failed = self.assertRaises(DeliveryFailed, self.producer.flush)
         self.assertIsInstance(failed.__cause__, StorageFull)
         self.assertLessEqual(sum(self.broker.slept), 10.0)
+
+    def test_a_topic_of_0_7_takes_plain_messages(self) -> None:
+        """A key, a time, a header or zstd is an error that names the setting, before anything is sent."""
+        self.broker.topics["t"].message_format = "0.7"
+        values = self.send(3)
+        self.assertEqual(self.values(1), values)
+        for message in (Message(b"x", key=b"k"), Message(b"x", timestamp=5), Message(b"x", headers=[("a", None)])):
+            with self.assertRaisesRegex(InvalidMessage, "cannot be sent to topic 't': it has message.format = 0.7"):
+                self.producer.send("t", message)
+        zstd = ExecutorProducer(self.broker.cluster(retry_timeout=10.0), compression="zstd")
+        with self.assertRaisesRegex(InvalidMessage, "compressed with zstd"):
+            zstd.send("t", Message(b"x"))

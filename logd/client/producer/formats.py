@@ -7,7 +7,9 @@ from typing import Protocol
 
 from attrs import frozen
 
+from logd.client.cluster.cluster import Cluster
 from logd.client.settings import ProducerSettings
+from logd.clientcore.message_format import check_codec, check_messages, takes_only_legacy
 from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH_HEAD_BYTES, encode_batch_entry
 from logd.protocol.codecs import BATCH_CODEC_NUMBERS, compress
@@ -103,6 +105,28 @@ class SingleEntryFormat:
                 number = BATCH_CODEC_NUMBERS[codec]
                 return encode_batch_entry(compressed, len(records), base, newest, number), codec
         return encode_batch_entry(data, len(records), base, newest), "none"
+
+
+@frozen
+class TopicFormats:
+    """What each topic takes from one producer, by its setting message.format as last read."""
+
+    _cluster: Cluster
+    _settings: ProducerSettings
+    #: The format that the producer's settings name.
+    chosen: Format
+
+    def of(self, topic: str) -> Format:
+        """Return the format of a topic's batches: entries where the topic takes only messages of 0.7."""
+        if self.chosen.by_number and takes_only_legacy(self._cluster.known(topic)):
+            return EntriesFormat(most_wrapper_bytes=self._settings.message_bytes)
+        return self.chosen
+
+    def check(self, topic: str, messages: Sequence[Record], codec: str = "none") -> None:
+        """Raise InvalidMessage for a message or a compression that the topic does not take."""
+        if takes_only_legacy(self._cluster.known(topic)):
+            check_messages(topic, messages)
+            check_codec(topic, codec)
 
 
 def format_of(settings: ProducerSettings) -> Format:

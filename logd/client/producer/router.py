@@ -11,7 +11,7 @@ from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch, encoded_pieces, pieces_of
 from logd.client.producer.buffer_pool import BufferPool
-from logd.client.producer.formats import Format
+from logd.client.producer.formats import Format, TopicFormats
 from logd.client.producer.partition_queue import CurrentBatch, PartitionQueue
 from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner
 from logd.client.producer.pending_send import HeldMessages, PendingSend, Published
@@ -47,7 +47,7 @@ class Router:
         self._settings = settings
         self._partitioner = partitioner
         self._pool = pool
-        self.form = form
+        self.forms = TopicFormats(cluster, settings, form)
         self._unfinished = unfinished
         #: By topic and partition, and by topic if the partitioner stays with a partition until its batch is complete.
         self.current: dict[str | tuple[str, int], CurrentBatch] = {}
@@ -105,9 +105,9 @@ class Router:
             self.current[topic if partition is None else (topic, partition)] = CurrentBatch(
                 batch,
                 queue,
-                self.form.payload_overhead,
+                batch.form.payload_overhead,
                 min(settings.batch_bytes, settings.message_bytes),
-                min(settings.batch_messages, self.form.most_messages),
+                min(settings.batch_messages, batch.form.most_messages),
             )
         return batch, queue
 
@@ -177,6 +177,7 @@ class Router:
         held, send.held = send.held, 0
         messages, send.messages = send.messages, ()
         try:
+            self.forms.check(send.topic, messages, send.codec)
             if send.partition is not None or view is None:
                 partition = self._given(send.partition, view)
             elif send.key is not None:
@@ -203,7 +204,7 @@ class Router:
         """
         settings = self._settings
         divided = {
-            partition: pieces_of(part, self.form, settings.batch_bytes, settings.message_bytes)
+            partition: pieces_of(part, self.forms.of(send.topic), settings.batch_bytes, settings.message_bytes)
             for partition, part in parts.items()
         }
         total = count = 0
@@ -224,7 +225,9 @@ class Router:
         """Put sets with a compression of their own into the queues; see ``_put``."""
         settings = self._settings
         encoded = {
-            partition: encoded_pieces(part, self.form, send.codec, settings.batch_bytes, settings.message_bytes)
+            partition: encoded_pieces(
+                part, self.forms.of(send.topic), send.codec, settings.batch_bytes, settings.message_bytes
+            )
             for partition, part in parts.items()
         }
         total = sum(len(data) + RECORD_MEMORY * n + SET_BYTES for pieces in encoded.values() for data, n in pieces)
@@ -243,6 +246,7 @@ class Router:
         queues: dict[PartitionQueue, None] = {}
         for message in messages:
             try:
+                self.forms.check(topic, (message.record,))
                 batch, queue = self._batch_for(topic, message.key, message.partition, message.size, view)
             except Exception as error:  # as in _dispatch
                 self._unfinished.failed(topic, 1, error)
@@ -294,6 +298,7 @@ class Router:
         queues = self.queues.setdefault(topic, {})
         queue = queues.get(partition)
         if queue is None:
+            self.forms.check(topic, (), self._settings.compression)
             queue = queues[partition] = PartitionQueue(
                 topic,
                 partition,
@@ -303,7 +308,7 @@ class Router:
                 self._partitioner,
                 self._cluster.backoff(),
                 self._reroute,
-                self.form,
+                self.forms.of(topic),
                 self._unfinished,
                 self._end_current,
             )

@@ -12,7 +12,7 @@ from logd.client.producer.pending_send import HeldMessages, Published, Sent
 from logd.client.producer.router import Router
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
-from logd.errors import ProducerBufferFull
+from logd.errors import InvalidMessage, ProducerBufferFull
 from logd.interfaces import Clock
 from logd.protocol.message_size import PLAIN_BYTES, entry_bytes
 
@@ -49,6 +49,11 @@ class SingleMessages:
 
     def send(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent] | None:
         """Send a message, whose partition ``key`` decides if none is given; return None if it has to wait."""
+        if not isinstance(record, bytes):
+            try:
+                self._router.forms.check(topic, (record,))
+            except InvalidMessage as error:
+                return fail(error)
         if self._fast_path is not None:
             sent = self._fast_path.send(topic, record, partition, key)
             if sent is not None:
@@ -57,7 +62,7 @@ class SingleMessages:
         if not pool.free:
             return None
         try:
-            size = self._size(record)
+            size = self._size(topic, record)
             found = self._router.batch_for(topic, key, partition, size)
         except Exception as error:  # a partitioner may raise anything; the error belongs to the caller of send
             return fail(error)
@@ -74,7 +79,13 @@ class SingleMessages:
 
     def publish(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> bool:
         """Publish a message; see Producer.publish. Raises ProducerBufferFull and MessageTooLarge."""
-        size = self._size(record)
+        if not isinstance(record, bytes):
+            try:
+                self._router.forms.check(topic, (record,))
+            except InvalidMessage as error:
+                self._unfinished.failed(topic, 1, error)
+                return self.has_room
+        size = self._size(topic, record)
         if self._fast_path is not None and self._fast_path.send(topic, record, partition, key) is not None:
             return self.has_room
         pool = self._pool
@@ -112,9 +123,9 @@ class SingleMessages:
             held.hurry = True
         return False
 
-    def _size(self, record: Record) -> int:
+    def _size(self, topic: str, record: Record) -> int:
         """Return the size of a message as the format counts it. Raises MessageTooLarge."""
-        form = self._router.form
+        form = self._router.forms.of(topic)
         if isinstance(record, bytes):
             size = len(record) + form.payload_overhead
             entry = len(record) + PLAIN_BYTES
