@@ -18,7 +18,7 @@ class Cost:
     broker_seconds: float
 
 
-class Stopwatch:
+class CostMeter:
     """Time since it was made: of the wall clock, of this process's processor and of another's."""
 
     def __init__(self, process: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import asdict, define, frozen
 from twisted.internet.threads import deferToThread
 
-from logd.bench.partitions.cost import Cost, Stopwatch
+from logd.bench.partitions.cost import Cost, CostMeter
 from logd.bench.scratch import scratch
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
@@ -76,10 +76,10 @@ class PartitionsBench:
     async def _one(self, reactor: Any, broker: BrokerProcess, topic: str, count: int) -> tuple[Cost, Cost]:
         admin = Admin(broker.address, reactor=reactor)
         await admin.create(topic, count)
-        watch = Stopwatch(broker.pid)
+        watch = CostMeter(broker.pid)
         await self._produce(reactor, broker.address, topic)
         produced = watch.stop()
-        watch = Stopwatch(broker.pid)
+        watch = CostMeter(broker.pid)
         await self._consume(reactor, broker.address, topic)
         consumed = watch.stop()
         await admin.delete(topic)
