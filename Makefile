@@ -10,12 +10,14 @@ STAMP := $(VENV)/.installed
 # How often make flakes runs each test, and how long make soak goes on.
 RUNS ?= 10
 HOURS ?= 8
+# Where make bench-peers finds, or fetches, the systems that it measures beside logd.
+SYSTEMS ?= build/systems
 
-.PHONY: help demo test coverage lint bench smoke sanitize flakes soak docs site wheel clean
+.PHONY: help demo test coverage lint bench bench-peers smoke sanitize flakes soak docs site wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */|/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */|/' | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 # Installed again only when the metadata or the compiled loops have changed. Wheels alone, so that a package that would need a compiler fails
 # here, early; but Spark has no wheel, and needs none: it is Python and jars. The pip of Debian 12 warns of what it will do
@@ -49,6 +51,10 @@ bench: $(STAMP)  ## Measure produce, consume and latency against the limits of t
 	$(BIN)/logd bench produce
 	$(BIN)/logd bench consume
 	$(BIN)/logd bench latency
+
+bench-peers: $(STAMP)  ## Measure logd and what is used instead of it, fetched into SYSTEMS=build/systems; figures into build/peers
+	mkdir -p build/peers
+	$(BIN)/logd bench peers --systems-in $(SYSTEMS) --fetch --folder build/peers --out build/peers
 
 smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it all still go
 	$(BIN)/python -m demo

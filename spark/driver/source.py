@@ -21,9 +21,9 @@ from logd.spark.worker.avro import AvroValues
 from logd.spark.worker.options import read_options, shape_options, sink_options
 
 #: Columns in order: those of Spark's Kafka source, with its meaning, then logd's; ``headers`` only with includeHeaders.
+_CONTENTS = "key:binary,value:{},"
 _COLUMNS = (
-    "key:binary,value:{},topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
-    "id:bigint,next_position:bigint"
+    "topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,id:bigint,next_position:bigint"
 )
 _HEADERS = ",headers:array<struct<key:string,value:binary>>"
 
@@ -38,7 +38,8 @@ class LogdDataSource(DataSource):
     def schema(self) -> str:
         shape = shape_options(self.options)
         value = "binary" if shape.avro_schema is None else AvroValues(shape.avro_schema).ddl
-        columns = _COLUMNS.format(value) + (_HEADERS if shape.include_headers else "")
+        contents = _CONTENTS.format(value) if shape.include_values else ""
+        columns = contents + _COLUMNS + (_HEADERS if shape.include_headers else "")
         if shape.corrupt_column is not None:
             name = shape.corrupt_column
             if name.lower() in {each.lower() for each in COLUMNS}:

@@ -109,9 +109,18 @@ class BatchMaker:
 
 
 def source_schema(
-    include_headers: bool = False, value_type: Any = None, corrupt_column: str | None = None
+    include_headers: bool = False,
+    value_type: Any = None,
+    corrupt_column: str | None = None,
+    include_values: bool = True,
 ) -> pa.Schema:
-    """Return the columns of the data source; ``value`` has ``value_type`` if that is given."""
-    names = [name for name in COLUMNS if include_headers or name != "headers"]
+    """Return the columns of the data source; ``value`` has ``value_type`` if that is given.
+
+    Without ``include_values`` there is neither ``key`` nor ``value``.
+    """
+    left_out = {"headers"} if not include_headers else set()
+    if not include_values:
+        left_out |= {"key", "value"}
+    names = [name for name in COLUMNS if name not in left_out]
     fields = [(name, value_type if name == "value" and value_type is not None else COLUMNS[name]) for name in names]
     return pa.schema(fields if corrupt_column is None else [*fields, (corrupt_column, pa.binary())])

@@ -42,6 +42,7 @@ _READ = (
     "startingOffsetsByTimestamp",
     "failOnDataLoss",
     "includeHeaders",
+    "includeValues",
     "avroSchema",
     "mode",
     "columnNameOfCorruptRecord",
@@ -91,6 +92,8 @@ class ColumnOptions:
     """The options that decide on the columns and their contents."""
 
     include_headers: bool = False
+    #: False: no columns key and value. Spark does not say which columns a query needs, so a reader has to be told.
+    include_values: bool = True
     avro_schema: str | None = None
     #: The mode for a value that does not decode, one of MODES.
     mode: str = FAILFAST
@@ -172,10 +175,13 @@ def _shape(given: _Given) -> ColumnOptions:
         )
     if column and mode != PERMISSIVE:
         raise ConfigurationError(f"option columnNameOfCorruptRecord needs mode={PERMISSIVE}")
+    headers, values = given.switch("includeHeaders", False), given.switch("includeValues", True)
+    if not values and (headers or avro is not None):
+        raise ConfigurationError("option includeValues=false excludes includeHeaders=true and avroSchema")
     if mode == PERMISSIVE:
         column = column or CORRUPT_RECORD
     return ColumnOptions(
-        include_headers=given.switch("includeHeaders", False), avro_schema=avro, mode=mode, corrupt_column=column
+        include_headers=headers, include_values=values, avro_schema=avro, mode=mode, corrupt_column=column
     )
 
 

@@ -28,7 +28,9 @@ def read_batches(options: ReadOptions, id_range: IdRange) -> Iterator[pa.RecordB
     avro = None if shape.avro_schema is None else AvroValues(shape.avro_schema)
     topic, partition = id_range.topic, id_range.partition
     decoding = None if avro is None else ValueDecoding(avro, shape.mode, topic, partition)
-    schema = source_schema(shape.include_headers, None if avro is None else avro.type, shape.corrupt_column)
+    schema = source_schema(
+        shape.include_headers, None if avro is None else avro.type, shape.corrupt_column, shape.include_values
+    )
     maker = BatchMaker(schema, topic, partition, decoding, shape.corrupt_column)
     with BlockingCluster(options.cluster) as cluster:
         reader = RangeReader(cluster, id_range, options.reading)

@@ -13,8 +13,8 @@ from logd.errors import ConfigurationError
 from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.spark.blocking.offsets import At, parse_time, resolve
 from logd.spark.blocking.subscription import SourceSubscription
-from logd.spark.worker.arrow import COLUMNS
-from logd.spark.worker.options import ALL_OPTIONS, CORRUPT_RECORD, read_options, sink_options
+from logd.spark.worker.arrow import COLUMNS, source_schema
+from logd.spark.worker.options import ALL_OPTIONS, CORRUPT_RECORD, read_options, shape_options, sink_options
 
 
 class OptionsTests(SynchronousTestCase):
@@ -111,6 +111,17 @@ class OptionsTests(SynchronousTestCase):
         shape = read_options({"subscribe": "t", "avroSchema": "{}", "mode": "permissive"}, False).shape
         self.assertEqual((shape.mode, shape.corrupt_column), ("PERMISSIVE", "_corrupt_record"))
         self.assertIsNone(read_options({"subscribe": "t", "avroSchema": "{}"}, False).shape.corrupt_column)
+
+    def test_a_reader_without_values_has_the_other_columns(self) -> None:
+        """Keys and values are left out of the schema, so none goes to Java; headers and Avro need them."""
+        shape = shape_options({"includeValues": "false"})
+        self.assertFalse(shape.include_values)
+        self.assertTrue(shape_options({}).include_values)
+        names = source_schema(include_values=False).names
+        self.assertEqual([name for name in source_schema().names if name not in names], ["key", "value"])
+        for other in ({"includeHeaders": "true"}, {"avroSchema": '"string"'}):
+            error = self.assertRaises(ConfigurationError, shape_options, {"includeValues": "false", **other})
+            self.assertIn("includeValues=false excludes", str(error))
 
     def test_a_time_without_a_zone_is_utc(self) -> None:
         """A cluster has machines in several zones."""

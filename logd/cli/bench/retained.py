@@ -17,7 +17,7 @@ from logd.cli.terminal.tables import show
 _COLUMNS = ("retained_megabytes", "produced_per_second", "consumed_megabytes_per_second")
 
 
-@click.command()
+@click.command(short_help="Measure rates against the data that a log retains.")
 @click.option("--mb", type=WHOLE, multiple=True, default=(10, 100, 1000), show_default=True, help="Data of one log.")
 @click.option("--messages", type=WHOLE, default=500_000, show_default=True, help="Messages produced in each round.")
 @click.option("--size", type=WHOLE, default=200, show_default=True, help="Bytes of one message's payload.")

@@ -80,3 +80,19 @@ class BenchTests(SynchronousTestCase):
         self.assertEqual([each["retained_megabytes"] for each in result["rates"]], [1, 2])
         for each in result["rates"]:
             self.assertGreater(each["produced_per_second"], 0)
+
+    def test_peers_with_logd_alone(self) -> None:
+        """The figures are written as JSON and Markdown, and drawn where matplotlib is installed."""
+        out = Path(self.mktemp())
+        out.mkdir()
+        words = "peers --system logd --rounds 1 --messages 500 --rate 100"
+        result = self.run_bench(*words.split(), "--out", str(out))
+        parts = [(each["part"], each.get("batch")) for each in result["figures"] if each["client"] == "logd"]
+        rates = [(part, batch) for batch in (1, 50, 0) for part in ("produce", "consume")]
+        self.assertEqual(parts, [*rates, ("latency", None)])
+        self.assertEqual(result["missing"], [])
+        for each in result["figures"]:
+            if each["part"] == "produce":
+                self.assertGreaterEqual(each["disk_bytes_per_message"], 200)
+        self.assertEqual(json.loads((out / "peers.json").read_text()), result)
+        self.assertIn("| logd | logd | produce | 50 |", (out / "peers.md").read_text())

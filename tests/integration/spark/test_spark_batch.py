@@ -53,6 +53,18 @@ class BatchTests(SparkTestCase):
         for include in (False, True):
             schema = self.read(topic, includeHeaders=str(include)).schema
             self.assertEqual(to_arrow_schema(schema, timezone="UTC"), source_schema(include))
+        schema = self.read(topic, includeValues="false").schema
+        self.assertEqual(to_arrow_schema(schema, timezone="UTC"), source_schema(include_values=False))
+
+    def test_messages_are_counted_without_their_values(self) -> None:
+        """The rows are those with values, batches and compressed sets included."""
+        topic = self.create()
+        self.fill(topic, numbered(range(500)))
+        self.fill(topic, numbered(range(500)), 0, "zstd")
+        frame = self.read(topic, includeValues="false")
+        self.assertEqual(frame.count(), 1000)
+        columns = ("id", "next_position", "offset", "partition", "topic")
+        self.assertEqual(frame.select(*columns).collect(), self.read(topic).select(*columns).collect())
 
     def test_small_ranges_give_each_message_once(self) -> None:
         """Several tasks read them; a range that ends inside a compressed set must neither repeat nor lose messages."""

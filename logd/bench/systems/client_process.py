@@ -1,0 +1,111 @@
+"""The process of a client: ``python -m MODULE produce|consume ADDRESS LOAD OPTION``.
+
+MODULE has ``produce(address, load, option, watch)`` and ``consume`` with the same arguments, and calls ``run_client``.
+Both connect, start the stopwatch, do the load (produce: until the last message is acknowledged), and stop it. LOAD is
+the JSON of a Load. The result is printed as JSON. So each client has an interpreter, an event loop and a peak of memory
+of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+
+from attrs import asdict, define, frozen
+
+from logd.bench.rates.percentiles import milliseconds
+from logd.bench.systems.load import Load, Stopwatch
+from logd.bench.systems.peer import Peer, PeerClient
+from logd.errors import LogdError
+
+#: ``produce`` or ``consume`` of a client's module.
+Work = Callable[[str, Load, str, Stopwatch], None]
+
+#: Seconds that one measurement may take.
+PATIENCE_SECONDS = 300.0
+
+
+@frozen
+class Measured:
+    """What a client's process has measured; latencies in milliseconds, None without a rate."""
+
+    messages: int
+    seconds: float
+    processor_seconds: float
+    peak_megabytes: float
+    latency_ms_median: float | None = None
+    latency_ms_99: float | None = None
+
+    @property
+    def per_second(self) -> float:
+        """Messages a second."""
+        return self.messages / self.seconds
+
+
+@define(eq=False)
+class ClientProcess:
+    """One client's process, started when this is made."""
+
+    client: PeerClient
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, client: PeerClient, part: str, peer: Peer, load: Load) -> ClientProcess:
+        """Start it; ``part`` is produce or consume."""
+        fetched = peer.places.python_folder()
+        folders = [*filter(None, sys.path), *([fetched] if fetched else [])]
+        words = [client.module, part, f"127.0.0.1:{peer.port}", json.dumps(asdict(load)), peer.option(client)]
+        return cls(
+            client,
+            subprocess.Popen(
+                [sys.executable, "-m", *words],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+            ),
+        )
+
+    def result(self) -> Measured:
+        """Wait for its end and return the result. Raises LogdError if it failed or took too long."""
+        try:
+            output, errors = self.process.communicate(timeout=PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise LogdError(f"{self.client.name} was not done after {PATIENCE_SECONDS:g} s") from None
+        if self.process.returncode:
+            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
+            raise LogdError(f"{self.client.name} failed: {last[0][:300]}")
+        return Measured(**json.loads(output.splitlines()[-1]))
+
+    def kill(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.communicate()
+
+
+def run_client(produce: Work, consume: Work) -> None:
+    """Do the part that the command line says, and print the result."""
+    part, address, load, option = sys.argv[1:]
+    work = {"produce": produce, "consume": consume}[part]
+    watch = Stopwatch()
+    work(address, Load(**json.loads(load)), option, watch)
+    latencies = watch.counted_latencies()
+    measured = Measured(
+        watch.messages,
+        round(watch.seconds, 6),
+        round(watch.processor_seconds, 3),
+        round(_peak_bytes() / 1e6, 1),
+        milliseconds(latencies, 0.5) if latencies else None,
+        milliseconds(latencies, 0.99) if latencies else None,
+    )
+    print(json.dumps(asdict(measured)))
+
+
+def _peak_bytes() -> int:
+    """Return the largest resident set of this process, or of a tool that it ran."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) * 1024

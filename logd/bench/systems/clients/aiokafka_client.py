@@ -1,0 +1,79 @@
+"""aiokafka, the asyncio client of Apache Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from logd.bench.systems.client_process import run_client
+from logd.bench.systems.load import NAP_SECONDS, Load, Stopwatch
+
+#: Futures of ``send`` held before they are awaited: memory stays bounded.
+HELD = 10_000
+
+
+def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
+    """See client_process: ``send`` for each message, acks=1; with 50 to a request, batches made by hand."""
+    asyncio.run(_produce(address, load, watch))
+
+
+def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
+    """See client_process: lists of messages by ``getmany``."""
+    asyncio.run(_consume(address, load, watch))
+
+
+async def _produce(address: str, load: Load, watch: Stopwatch) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    producer = AIOKafkaProducer(bootstrap_servers=address, acks=1)
+    await producer.start()
+    await producer.partitions_for(load.topic)
+    watch.start()
+    held: list[Any] = []
+    if load.batch:
+        payload = load.payload()
+        for _ in range(load.messages // load.batch):
+            batch = producer.create_batch()
+            for _ in range(load.batch):
+                batch.append(value=payload, key=None, timestamp=None)
+            batch.close()
+            held.append(await producer.send_batch(batch, load.topic, partition=0))
+            if len(held) >= HELD // load.batch:
+                await asyncio.gather(*held)
+                held.clear()
+    else:
+        for due in load.due_payloads():
+            if due is None:
+                await asyncio.sleep(NAP_SECONDS)
+                continue
+            held.append(await producer.send(load.topic, due, partition=0))
+            if len(held) >= HELD:
+                await asyncio.gather(*held)
+                held.clear()
+    await asyncio.gather(*held)
+    watch.stop(load.messages)
+    await producer.stop()
+
+
+async def _consume(address: str, load: Load, watch: Stopwatch) -> None:
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest", enable_auto_commit=False)
+    await consumer.start()
+    partition = TopicPartition(load.topic, 0)
+    consumer.assign([partition])
+    await consumer.seek_to_beginning(partition)
+    watch.start()
+    count = 0
+    while count < load.messages:
+        for messages in (await consumer.getmany(timeout_ms=1000)).values():
+            count += len(messages)
+            if load.rate:
+                for message in messages:
+                    watch.note(message.value)
+    watch.stop(count)
+    await consumer.stop()
+
+
+if __name__ == "__main__":
+    run_client(produce, consume)

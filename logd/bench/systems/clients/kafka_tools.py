@@ -1,0 +1,59 @@
+"""Apache Kafka's own performance tools: Java, no Python; ``option`` is the class path."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from logd.bench.systems.client_process import run_client
+from logd.bench.systems.load import Load, Stopwatch
+from logd.errors import LogdError
+
+_TOOLS = "org.apache.kafka.tools"
+#: Java's default would take a quarter of the machine's memory.
+_HEAP = "-Xmx512m"
+
+
+def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
+    """See client_process. The tool counts its own seconds, without the start of Java."""
+    settings = [f"bootstrap.servers={address}", "acks=1"]
+    if load.batch:  # a record of a batch has some ten bytes beside its payload
+        settings += ["linger.ms=0", f"batch.size={load.batch * (load.size + 10) + 100 if load.batch > 1 else 1}"]
+    words = ["--topic", load.topic, "--num-records", str(load.messages), "--record-size", str(load.size)]
+    watch.start()
+    text = _tool(option, "ProducerPerformance", *words, "--throughput", "-1", "--producer-props", *settings)
+    watch.stop(load.messages)
+    rates = re.findall(r"([\d.]+) records/sec", text)
+    if not rates:
+        raise LogdError(f"ProducerPerformance printed no rate: {text[-300:]}")
+    watch.seconds = load.messages / float(rates[-1])
+
+
+def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
+    """See client_process. The rate is that of fetching, without the wait for the group's rebalance."""
+    words = ["--topic", load.topic, "--messages", str(load.messages), "--bootstrap-server", address]
+    watch.start()
+    text = _tool(option, "ConsumerPerformance", *words, "--timeout", "60000")
+    watch.stop(load.messages)
+    lines = [line.split(", ") for line in text.splitlines() if line.count(", ") >= 9]
+    if len(lines) < 2:
+        raise LogdError(f"ConsumerPerformance printed no figures: {text[-300:]}")
+    figures = dict(zip(lines[-2], lines[-1], strict=False))
+    watch.messages = int(figures["data.consumed.in.nMsg"])
+    watch.seconds = watch.messages / float(figures["fetch.nMsg.sec"])
+
+
+def _tool(class_path: str, name: str, *words: str) -> str:
+    done = subprocess.run(
+        ["java", _HEAP, "-cp", class_path, f"{_TOOLS}.{name}", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise LogdError(f"{name} failed: {(done.stderr or done.stdout)[-300:]}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    run_client(produce, consume)

@@ -1,0 +1,52 @@
+"""logd itself as one of the measured systems."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import ClassVar
+
+from attrs import define
+
+from logd import __version__
+from logd.bench.systems.peer import Peer, PeerClient
+from logd.bench.systems.places import SystemPlaces
+from logd.client.producer.producer import Producer
+from logd.testing.processes.broker import BrokerProcess
+
+_MODULE = "logd.bench.systems.clients.logd_client"
+_SEND = PeerClient("logd", _MODULE, paced=True, option="send")
+_PUBLISH = PeerClient("logd publish", _MODULE, batches=(0,), consumes=False, option="publish")
+
+
+@define(eq=False)
+class LogdPeer(Peer):
+    """``twistd -n logd`` with its defaults."""
+
+    name: ClassVar[str] = "logd"
+    durability: ClassVar[str] = (
+        "acks 1: appended by the broker, flushed to the disk within moments; readers see flushed messages only"
+    )
+    clients: ClassVar[tuple[PeerClient, ...]] = (_SEND, _PUBLISH) if hasattr(Producer, "publish") else (_SEND,)
+
+    @classmethod
+    def missing(cls, places: SystemPlaces) -> str:
+        """See Peer."""
+        return ""
+
+    @property
+    def version(self) -> str:
+        """See Peer."""
+        return __version__
+
+    def launch(self) -> None:
+        """See Peer."""
+        broker = BrokerProcess(self.data, port=self.port, log_path=f"{self.folder}/log")
+        self.process = broker.start().process
+
+    def create(self, topic: str) -> None:
+        """See Peer."""
+        command = [sys.executable, "-c", "from logd.cli.main import main; main()", "topics", "create", topic]
+        self.call(
+            [*command, "--broker", f"127.0.0.1:{self.port}"], {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        )

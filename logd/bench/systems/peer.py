@@ -1,0 +1,198 @@
+"""A system that the bench starts, loads and stops, and the clients that load it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import ClassVar
+
+from attrs import define, field, frozen
+
+from logd.bench.systems.places import SystemPlaces
+from logd.errors import LogdError
+from logd.testing.processes.broker import free_port
+
+#: Seconds in which a system must answer after its start, and end after SIGTERM.
+START_SECONDS = 90.0
+STOP_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+
+
+@frozen
+class PeerClient:
+    """A way to load a system from Python: ``module`` has ``produce`` and ``consume``, see client_process.
+
+    ``package`` is what it imports, and ``distribution`` what pip calls that. ``batches`` are the values of Load.batch
+    that it can keep to: 1 and 50 messages to a request, 0 for its defaults. ``paced`` says that it can keep to a rate.
+    """
+
+    name: str
+    module: str
+    package: str = "logd"
+    distribution: str = "logd"
+    batches: tuple[int, ...] = (1, 50, 0)
+    paced: bool = False
+    consumes: bool = True
+    #: Words for the module, such as the kind of call.
+    option: str = ""
+
+    def missing(self, places: SystemPlaces) -> str:
+        """Return the reason why it cannot be used here; empty when it can."""
+        if find_spec(self.package) is not None or places.python_package(self.package):
+            return ""
+        return f"the Python package {self.distribution} is not installed (pip install {self.distribution}, or --fetch)"
+
+
+@define(eq=False)
+class Peer(ABC):
+    """One system, with its data in ``folder``; ``places`` says where its program is. All methods block."""
+
+    name: ClassVar[str]
+    #: What an acknowledged message has survived, in a sentence.
+    durability: ClassVar[str]
+    clients: ClassVar[tuple[PeerClient, ...]]
+
+    places: SystemPlaces
+    folder: str
+    port: int = field(factory=free_port)
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @classmethod
+    @abstractmethod
+    def missing(cls, places: SystemPlaces) -> str:
+        """Return the reason why it cannot be had on this machine; empty when it can."""
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Start its processes with ``run``, without waiting."""
+
+    def create(self, topic: str) -> None:
+        """Make what a client needs to use ``topic``: one log, queue or stream. By default clients do that."""
+        return
+
+    def option(self, client: PeerClient) -> str:
+        """Return the words for the module of a client."""
+        return client.option
+
+    @property
+    def version(self) -> str:
+        """Its version, once it runs; empty if it does not tell."""
+        return ""
+
+    @property
+    def data(self) -> str:
+        """The folder of its data."""
+        return os.path.join(self.folder, "data")
+
+    @property
+    def processes(self) -> list[int]:
+        """The ids of its processes: the first one and all below it."""
+        return [] if self.process is None else [self.process.pid, *_children(self.process.pid)]
+
+    def start(self) -> None:
+        """Start it, and wait until it accepts connections. Raises LogdError with the end of its log if it does not."""
+        os.makedirs(self.data, exist_ok=True)
+        self.launch()
+        deadline = time.monotonic() + START_SECONDS
+        while not self.serves():
+            if time.monotonic() > deadline or self.process is None or self.process.poll() is not None:
+                text = self.end_of_log()
+                self.stop()
+                raise LogdError(f"{self.name} did not start: {text}")
+            time.sleep(_POLL_SECONDS)
+
+    def serves(self) -> bool:
+        """Return whether it accepts connections now."""
+        return accepts(self.port)
+
+    def stop(self) -> None:
+        """Stop it. Every process that it started has ended then."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        below = _children(process.pid)
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for each in below:
+            _end(each)
+
+    def stored_bytes(self) -> int:
+        """Return the bytes of its files on the disk, without holes."""
+        total = 0
+        for where, _, names in os.walk(self.data):
+            for name in names:
+                try:
+                    total += os.lstat(os.path.join(where, name)).st_blocks * 512
+                except OSError:
+                    continue
+        return total
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Start ``command`` as the system's process, with its output in the log."""
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env={**os.environ, **(environment or {})},
+            )
+
+    def call(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+        """Run a command to its end and return its output. Raises LogdError with the output if it fails."""
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            cwd=self.folder,
+            env={**os.environ, **(environment or {})},
+        )
+        if done.returncode:
+            raise LogdError(f"{self.name}: {command[0]} failed: {done.stdout[-1000:]}")
+        return done.stdout
+
+    def end_of_log(self) -> str:
+        """Return the end of its log, or the reason why the log cannot be read."""
+        try:
+            with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
+                return log.read()[-1500:]
+        except OSError as error:
+            return str(error)
+
+
+def accepts(port: int) -> bool:
+    """Return whether something accepts connections at this port of loopback."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _children(process: int) -> list[int]:
+    """Return the ids of the processes that a process has started, and those that these have started."""
+    try:
+        with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
+            found = [int(each) for each in file.read().split()]
+    except OSError:
+        return []
+    return [each for child in found for each in (child, *_children(child))]
+
+
+def _end(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)

@@ -1,0 +1,84 @@
+"""The result of a comparison as Markdown: the table of rates, the systems, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_BATCHES = {0: "default"}
+
+
+def markdown(result: Mapping[str, Any]) -> str:
+    """Return the page: rates with their spread, latencies, durability, and a line for each thing that is missing."""
+    lines = [
+        f"{result['size']}-byte messages, {result['processors']} processors shared by both sides; medians of "
+        f"{result['rounds']} rounds, in brackets the least and the greatest. Batch: messages to a request; default: "
+        "one message a call, and the client's own batches.",
+        "",
+        *_rates(result["figures"]),
+        *_latencies(result["figures"]),
+        "What an acknowledged message has survived:",
+        "",
+        *(f"- {_named(each)}: {each['durability']}." for each in result["systems"]),
+    ]
+    if result["missing"]:
+        lines += [
+            "",
+            "Not measured:",
+            "",
+            *(f"- {each['name']}: {_line(each['reason'])}" for each in result["missing"]),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _rates(figures: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = [
+        "| system | client | | batch | messages/s | client us | server us | client MB | server MB | disk bytes |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for each in figures:
+        if each["part"] == "latency":
+            continue
+        low, high = each["spread"].get("messages_per_second", (each["messages_per_second"],) * 2)
+        cells = [
+            each["system"],
+            each["client"],
+            each["part"],
+            _BATCHES.get(each["batch"], each["batch"]),
+            f"{each['messages_per_second']:,.0f} ({low:,.0f} to {high:,.0f})",
+            _microseconds(each, "client_processor_seconds"),
+            _microseconds(each, "server_processor_seconds"),
+            f"{each['client_peak_megabytes']:,.0f}",
+            f"{each['server_peak_megabytes']:,.0f}",
+            f"{each['disk_bytes_per_message']:,.0f}" if "disk_bytes_per_message" in each else "",
+        ]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return [*lines, "", "us: microseconds of processor time for each message.", ""]
+
+
+def _latencies(figures: Sequence[Mapping[str, Any]]) -> list[str]:
+    rows = [each for each in figures if each["part"] == "latency"]
+    if not rows:
+        return []
+    lines = ["| system | client | rate | reached | median ms | 99 % ms |", "|---|---|---|---|---|---|"]
+    for each in rows:
+        cells = [
+            f"{each['rate']:,}",
+            f"{each['reached_per_second']:,.0f}",
+            each["latency_ms_median"],
+            each["latency_ms_99"],
+        ]
+        lines.append(f"| {each['system']} | {each['client']} | {' | '.join(map(str, cells))} |")
+    return [*lines, "", "From the moment at which a message was due to the consumer that has it.", ""]
+
+
+def _microseconds(figures: Mapping[str, Any], name: str) -> str:
+    return f"{figures[name] / figures['messages'] * 1e6:,.2f}"
+
+
+def _named(system: Mapping[str, str]) -> str:
+    return f"{system['system']} {system['version']}".strip()
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:300]

@@ -1,0 +1,111 @@
+"""``logd bench peers``: section 5 of the paper in one run, with the systems that people use instead of logd."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from logd.bench.systems.comparison import PeerComparison, PeerPlan
+from logd.bench.systems.fetch import fetch
+from logd.bench.systems.figures import draw
+from logd.bench.systems.known import SYSTEMS
+from logd.bench.systems.places import VARIABLE, SystemPlaces
+from logd.bench.systems.report import markdown
+from logd.cli.bench.shapes import WHOLE
+from logd.cli.options import json_option
+
+
+@click.command(short_help="Measure logd and the systems that are used instead of it.")
+@click.option(
+    "--system",
+    "systems",
+    type=click.Choice(list(SYSTEMS)),
+    multiple=True,
+    help="Measure this one. May be repeated.  [default: all]",
+)
+@click.option("--messages", type=WHOLE, default=200_000, show_default=True, help="Messages of one measurement.")
+@click.option("--size", type=click.IntRange(10, 100_000), default=200, show_default=True, help="Bytes of a payload.")
+@click.option(
+    "--rate",
+    "rates",
+    type=WHOLE,
+    multiple=True,
+    default=(100, 1_000, 5_000, 20_000),
+    show_default=True,
+    help="Latency at this many messages a second. May be repeated.",
+)
+@click.option("--no-latency", is_flag=True, help="Measure no latency.")
+@click.option("--rounds", type=WHOLE, default=3, show_default=True, help="Rounds; medians are the result.")
+@click.option(
+    "--systems-in",
+    "place",
+    type=click.Path(file_okay=False),
+    envvar=VARIABLE,
+    show_envvar=True,
+    help="A folder with the programs of the systems; besides, the PATH is searched.",
+)
+@click.option("--fetch", "wanted", is_flag=True, help="First bring what is missing into the folder of --systems-in.")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, writable=True),
+    default=".",
+    show_default=True,
+    help="A folder on the disk to measure; the files made in it are removed.",
+)
+@click.option(
+    "--out",
+    type=click.Path(exists=True, file_okay=False, writable=True),
+    help="Write peers.json, peers.md and the figures (SVG, by matplotlib) into this folder.",
+)
+@json_option
+def peers(
+    systems: tuple[str, ...],
+    rates: tuple[int, ...],
+    no_latency: bool,
+    place: str | None,
+    wanted: bool,
+    folder: str,
+    out: str | None,
+    as_json: bool,
+    **shape: Any,
+) -> None:
+    """Measure logd, and each other system that is here, by the fastest client that a Python user has.
+
+    In every round each system is started with its data in a new folder, loaded by each of its clients, and stopped: one
+    message to a request, 50, and one message a call with the client's own batches; reading them back; latency at given
+    rates. What cannot be measured is a line of the result, with the reason. Nothing is fetched without --fetch.
+    """
+    if wanted and not place:
+        raise click.UsageError("--fetch needs --systems-in, the folder to fetch into")
+    console = Console(stderr=True)
+    with console.status("") as status:
+        tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
+        for name, reason in (fetch(place, tell) if wanted and place else {}).items():
+            console.print(f"logd: {name} could not be fetched: {reason}", style="red", markup=False)
+        plan = PeerPlan(**shape, rates=() if no_latency else rates)
+        places = SystemPlaces(os.path.abspath(place) if place else "")
+        chosen = [SYSTEMS[name] for name in systems or SYSTEMS]
+        result = PeerComparison(os.path.abspath(folder), places, plan, chosen, tell).run()
+    if out:
+        _write(result, out, places, console)
+    click.echo(json.dumps(result) if as_json else markdown(result), nl=as_json)
+    sys.exit(0 if result["figures"] else 1)
+
+
+def _write(result: dict[str, Any], out: str, places: SystemPlaces, console: Console) -> None:
+    Path(out, "peers.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    Path(out, "peers.md").write_text(markdown(result), encoding="utf-8")
+    fetched = places.python_folder()
+    if fetched:
+        sys.path.append(fetched)  # matplotlib may be there
+    try:
+        draw(result, out)
+    except ImportError as error:
+        console.print(f"logd: no figures: {error} (pip install 'logd[bench]')", style="red", markup=False)
