@@ -20,7 +20,7 @@ from os.path import dirname
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, OpenFile, Seen
 from logd.collect.read_mark import HEAD_BYTES, beginning, fits, line_start, mark_at
-from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_that_fits, followed_copy, is_copy
+from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_as_long, first_that_fits, followed_copy, is_copy
 from logd.collect.rotation.losses import Losses
 from logd.collect.rotation.names import Stems, is_compressed, may_become, related, stem
 from logd.collect.rotation.siblings import RotatedFiles, Sibling
@@ -269,8 +269,8 @@ class FileTracker:
         if packed:
             copy = None
         elif copy is not None and source.known.head_bytes < MIN_BYTES:
-            known = source.broken and source.known.head_bytes
-            if known and copy.size >= source.sound_size:
+            copy = copy if source.known.head_bytes else first_as_long(source, candidates)
+            if source.broken and copy is not None and copy.size >= source.sound_size:
                 found[copy.identity] = copy
                 self._report(f"{source.path} was {what}; {copy.path} may be its copy, and is read from its start")
                 self.forget(source)

@@ -117,6 +117,35 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
         self.assertEqual(self.follower.tracker.losses, 0)
 
+    def test_a_file_emptied_before_its_first_reading_may_have_a_copy(self) -> None:
+        """Nothing of it is known but its size: a new file beside it that is as long is taken for the copy."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        self.disk.denied.add("/l/a.log")
+        self.follower.step(read=False)
+        self.notices.clear()
+        self.disk.denied.clear()
+        self.again()
+        self.disk.copy("/l/a.log", "/l/a.log.1")
+        self.disk.truncate("/l/a.log")
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
+        self.noticed("/l/a.log was truncated; /l/a.log.1 may be its copy, and is read from its start")
+        self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_a_file_emptied_before_its_first_reading_is_lost_without_a_copy(self) -> None:
+        """A shorter file beside it cannot hold its lines."""
+        self.begin(patterns=["/l/*"])
+        self.disk.append("/l/a.log", LONG * 30)
+        self.disk.denied.add("/l/a.log")
+        self.follower.step(read=False)
+        self.disk.denied.clear()
+        self.again()
+        self.disk.truncate("/l/a.log")
+        self.disk.append("/l/a.log.1", LONG * 29)
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 29)
+        self.assertEqual(self.follower.tracker.lost, len(LONG) * 30)
+
     def test_new_files_are_opened_before_they_are_read(self) -> None:
         """An open file is not lost when it is removed while the producer is full."""
         self.disk.append("/l/a.log", b"one\n")

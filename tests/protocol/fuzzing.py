@@ -14,8 +14,10 @@ from logd.protocol import loops
 from logd.protocol.conversation.client import ClientConversation
 from logd.protocol.conversation.framing import FrameBuffer
 from logd.protocol.conversation.server import ServerConversation
+from logd.protocol.requests.alter_topic import AlterTopic
+from logd.protocol.requests.create_delete_topic import CreateTopicV1
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, Offsets
-from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.requests import encode_request
 
@@ -26,6 +28,9 @@ ASKED = (
     MultiFetch((Fetch("t", 0, 0, 100),)),
     Offsets("t", 0, -1, 1),
     Metadata(("t",)),
+    MetadataV1(("t",)),
+    CreateTopicV1("t", 1, {"message.format": "0.7"}),
+    AlterTopic("t", "uuid", 2, {"retention.ms": "5"}),
     ProduceAck(1, 0, (ProducePart("t", 0, 0, False, b""),)),
 )
 

@@ -13,7 +13,7 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
-from logd.protocol.requests.metadata import Metadata, MetadataResponse
+from logd.protocol.requests.metadata import Metadata, MetadataResponseV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.protocol.requests.responses import ErrorResponse
 from logd.spark.blocking.producing import ExecutorProducer
@@ -90,5 +90,5 @@ class AnswerTests(SynchronousTestCase):
 
     def test_metadata_without_the_topic_is_an_error(self) -> None:
         """The topic is taken for one that does not exist."""
-        self.answer(Metadata, lambda _: MetadataResponse((), ()))
+        self.answer(Metadata, lambda _: MetadataResponseV1((), ()))
         self.assertIn("said nothing about topic 't'", str(self.assertRaises(UnknownTopic, self.cluster.topic, "t")))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable, Sequence
 from glob import glob
 from pathlib import Path
@@ -17,7 +16,6 @@ from logd.bench.scratch import scratch
 from logd.errors import LogdError
 
 KAFKA_VERSION = "4.1.0"
-ACTIVEMQ_VERSION = "5.18.3"
 #: What a Python user has for these systems, and what draws the figures.
 PYTHON_PACKAGES = (
     "aiokafka",
@@ -28,10 +26,8 @@ PYTHON_PACKAGES = (
     "pika",
     "redis",
     "rstream",
-    "stomp.py",
 )
 DEBIAN_PACKAGES = ("redis-server", "nats-server", "rabbitmq-server")
-_DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin"
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>logd</groupId><artifactId>bench</artifactId><version>1</version>
@@ -50,7 +46,6 @@ def fetch(folder: str, tell: Callable[[str], None] = lambda _: None) -> dict[str
     failures = {}
     for name, there, bring in (
         ("kafka", "kafka/libs/*.jar", _kafka),
-        ("activemq", "activemq/bin/activemq.jar", _activemq),
         ("debian", "debian/usr/*", _debian),
         ("python", "python/*", _python),
     ):
@@ -59,7 +54,7 @@ def fetch(folder: str, tell: Callable[[str], None] = lambda _: None) -> dict[str
         tell(f"fetching {name}")
         try:
             bring(os.path.abspath(folder))
-        except (LogdError, OSError, tarfile.TarError) as error:
+        except (LogdError, OSError) as error:
             failures[name] = str(error)
     return failures
 
@@ -73,16 +68,6 @@ def _kafka(folder: str) -> None:
         Path(where, "pom.xml").write_text(_POM.format(dependencies), encoding="ascii")
         libraries = f"-DoutputDirectory={folder}/kafka/libs"
         _call(["mvn", "-q", "-B", "dependency:copy-dependencies", libraries], where)
-
-
-def _activemq(folder: str) -> None:
-    with scratch(folder) as where:
-        artifact = f"-Dartifact=org.apache.activemq:apache-activemq:{ACTIVEMQ_VERSION}:tar.gz:bin"
-        _call(["mvn", "-q", "-B", f"{_DEPENDENCY_PLUGIN}:2.10:copy", artifact, f"-DoutputDirectory={where}"], where)
-        (archive,) = glob(f"{where}/*.tar.gz")
-        with tarfile.open(archive) as file:
-            file.extractall(where, filter="data")
-        os.rename(f"{where}/apache-activemq-{ACTIVEMQ_VERSION}", f"{folder}/activemq")
 
 
 def _debian(folder: str) -> None:

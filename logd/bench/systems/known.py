@@ -8,6 +8,7 @@ from logd.bench.systems.kafka import KafkaPeer
 from logd.bench.systems.logd_peer import LogdPeer
 from logd.bench.systems.nats_server import NatsPeer
 from logd.bench.systems.peer import Peer
+from logd.bench.systems.rabbitmq import RabbitPeer
 from logd.bench.systems.redis_streams import RedisPeer
 
 SYSTEMS: Mapping[str, type[Peer]] = {
@@ -15,4 +16,5 @@ SYSTEMS: Mapping[str, type[Peer]] = {
     "kafka": KafkaPeer,
     "redis": RedisPeer,
     "nats": NatsPeer,
+    "rabbitmq": RabbitPeer,
 }

@@ -165,11 +165,6 @@ class Peer(ABC):
             raise LogdError(f"{self.name}: {command[0]} failed: {done.stdout[-1000:]}")
         return done.stdout
 
-    def attempt(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Run a command that may fail, such as stopping what has gone already."""
-        with suppress(LogdError, OSError):
-            self.call(command, environment)
-
     def end_of_log(self) -> str:
         """Return the end of its log, or the reason why the log cannot be read."""
         try:

@@ -16,7 +16,7 @@ _PROGRAM_FOLDERS = ("debian/usr/bin", "debian/usr/sbin", "bin")
 
 @frozen
 class SystemPlaces:
-    """A folder with ``kafka/libs/*.jar``, ``activemq/``, ``debian/usr/...`` and ``python/``; any may be absent."""
+    """A folder with ``kafka/libs/*.jar``, ``debian/usr/...`` and ``python/``; any may be absent."""
 
     folder: str = ""
 

@@ -29,6 +29,11 @@ def first_that_fits(files: Files, mark: ReadMark, candidates: Iterable[Seen]) ->
     return None
 
 
+def first_as_long(source: SourceFile, candidates: Iterable[Seen]) -> Seen | None:
+    """Return the first file that may be the copy of a source of which nothing is known but its size."""
+    return next((seen for seen in candidates if seen.size >= source.sound_size > 0), None)
+
+
 def followed_copy(descriptors: Descriptors, source: SourceFile, others: Iterable[SourceFile]) -> SourceFile | None:
     """Return the followed file that holds all of a broken source, and so its unread lines too; None if none does.
 
