@@ -10,7 +10,6 @@ import re
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.client.blocking.group_stream import BlockingGroupStream
+from logd.client.blocking.publish_queue import PublishedRun, PublishQueue
 from logd.client.blocking.reactor_thread import call_there, running_reactor, wait_there
 from logd.client.blocking.stream import BlockingStream
 from logd.client.consumer import consumer as _consumer
@@ -27,7 +27,9 @@ from logd.client.producer import producer as _producer
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Messages
 from logd.client.starting_positions import Starts
-from logd.errors import ClientClosed
+from logd.errors import ClientClosed, PublishFailed
+from logd.protocol.message import Message
+from logd.protocol.message_size import entry_bytes
 
 #: Seconds to deliver the sets under way when a producer is left by KeyboardInterrupt.
 INTERRUPTED_SECONDS = 0.5
@@ -79,7 +81,7 @@ class SendResult:
 
 
 #: The arguments of a send, and its result. A topic of None asks for a flush.
-_Item = tuple[str | None, Messages, int | None, bytes | None, SendResult]
+_Send = tuple[str | None, Messages, int | None, bytes | None, SendResult]
 
 
 class BlockingProducer:
@@ -95,7 +97,10 @@ class BlockingProducer:
         self._producer: _producer.Producer = call_there(
             self._reactor, lambda: _producer.Producer(brokers, reactor=self._reactor, **settings)
         )
-        self._outbox: queue.Queue[_Item] = queue.Queue(SENDS_BETWEEN)
+        #: Sends, flushes, and runs of published messages, in the order of the calls.
+        self._outbox: queue.SimpleQueue[_Send | PublishedRun] = queue.SimpleQueue()
+        self._places = threading.Semaphore(SENDS_BETWEEN)
+        self._published = PublishQueue(self._producer.settings.buffer_bytes)
         self._wanted = threading.Lock()
         self._closed = False
 
@@ -110,12 +115,62 @@ class BlockingProducer:
         if self._closed:
             raise ClientClosed("the producer is closed")
         result = SendResult()
+        self._places.acquire()
+        self._published.end_run()
         self._put((topic, messages, partition, key, result))
         return result
 
+    def publish(
+        self,
+        topic: str,
+        payload: bytes | None,
+        key: bytes | None = None,
+        timestamp: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+    ) -> bool:
+        """Publish one message, without a result for it and without blocking; see Producer.publish.
+
+        True means that there is room for another one, False that ``buffer_bytes`` wait between the threads now: call
+        ``ready`` before the next. Messages and sends from one thread stay in order. Messages that cannot be delivered
+        are reported to ``on_error``, which is called on the reactor's thread, and by the next ``flush``.
+
+        Raises ProducerBufferFull once twice ``buffer_bytes`` wait, ClientClosed, InvalidTopic, and TypeError or
+        ValueError for what is no message; the message is not taken then.
+        """
+        if self._closed:
+            raise ClientClosed("the producer is closed")
+        if type(payload) is bytes and key is None and timestamp is None and not headers:
+            size = len(payload)
+        else:
+            message = Message(payload, key=key, timestamp=timestamp, headers=headers)
+            payload, key, headers, size = message.payload, message.key, message.headers, entry_bytes(message)
+        begun, room = self._published.add((topic, payload, key, timestamp, headers, partition), size)
+        if begun is not None:
+            self._put(begun)
+        return room
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether ``ready`` would return at once."""
+        return self._published.has_room
+
+    def ready(self, timeout: float | None = None) -> None:
+        """Wait until there is room for another published message, at most ``timeout`` seconds.
+
+        Raises TimeoutError, and ClientClosed.
+        """
+        if self._closed:
+            raise ClientClosed("the producer is closed")
+        self._published.wait(timeout)
+
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all earlier sends have ended, at most ``timeout`` seconds. Raises TimeoutError."""
+        """Wait until all earlier messages are delivered or have failed, at most ``timeout`` seconds.
+
+        Raises TimeoutError, and PublishFailed if published messages were not delivered; see Producer.flush.
+        """
         flushed = SendResult()
+        self._published.end_run()
         self._put((None, (), None, None, flushed))
         flushed.wait(timeout)
 
@@ -124,7 +179,7 @@ class BlockingProducer:
         if not self._closed:
             self._closed = True
             try:
-                with suppress(TimeoutError):
+                with suppress(TimeoutError, PublishFailed):  # told by on_error, or in the log
                     self.flush(timeout)
             except KeyboardInterrupt:
                 call_there(self._reactor, lambda: self._producer.close(0.0))
@@ -140,7 +195,7 @@ class BlockingProducer:
         # Ctrl-C must not wait for a broker that is away.
         self.close(INTERRUPTED_SECONDS if isinstance(error, KeyboardInterrupt) else None)
 
-    def _put(self, item: _Item) -> None:
+    def _put(self, item: _Send | PublishedRun) -> None:
         self._outbox.put(item)
         if self._wanted.acquire(blocking=False):  # no coroutine empties the outbox at the moment
             self._reactor.callFromThread(self._empty)
@@ -152,30 +207,36 @@ class BlockingProducer:
 
     async def _carry(self) -> None:
         """Send the items in the outbox, waiting for room each time."""
-        producer = self._producer
         outbox = self._outbox
         while True:
             try:
-                topic, messages, partition, key, result = outbox.get_nowait()
+                item = outbox.get_nowait()
             except queue.Empty:
                 self._wanted.release()
                 if outbox.empty() or not self._wanted.acquire(blocking=False):
                     return
                 continue
-            try:
-                if topic is None:
-                    producer.flush().addCallback(partial(_flushed, result))
-                    continue
-                await producer.ready()
-                producer.send(topic, messages, partition=partition, key=key).addBoth(result._finish)
-            except Exception:
-                result._finish(Failure())
-            finally:
-                del result  # a failure's traceback holds this frame, which would keep the result alive for a while
+            if isinstance(item, PublishedRun):
+                await self._published.carry(item, self._producer)
+            else:
+                await self._carry_send(*item)
+            del item  # a failure's traceback holds this frame, which would keep the result alive for a while
 
-
-def _flushed(result: SendResult, _: None) -> None:
-    result._finish(Sent("", -1))
+    async def _carry_send(
+        self, topic: str | None, messages: Messages, partition: int | None, key: bytes | None, result: SendResult
+    ) -> None:
+        producer = self._producer
+        try:
+            if topic is None:
+                producer.flush().addCallback(lambda _: Sent("", -1)).addBoth(result._finish)
+                return
+            self._places.release()
+            await producer.ready()
+            producer.send(topic, messages, partition=partition, key=key).addBoth(result._finish)
+        except Exception:
+            result._finish(Failure())
+        finally:
+            del result
 
 
 class BlockingConsumer:

@@ -283,6 +283,10 @@ class Producer:
             self._tick = None
         await self._cluster.close()
 
+    def not_published(self, topic: str, count: int, error: Exception) -> None:
+        """Report messages that another thread could not publish, like those that cannot be delivered."""
+        self._unfinished.failed(topic, count, error)
+
     def admitted(self, send: PendingSend) -> None:
         """Submit a send that has waited for room."""
         if not self._ended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections.abc import Callable
 from itertools import islice
@@ -15,10 +16,20 @@ from twisted.trial.unittest import TestCase
 from logd.client.blocking import clients as blocking
 from logd.client.blocking.clients import Consumer, Producer
 from logd.client.blocking.reactor_thread import call_there
-from logd.errors import ClientClosed, ConfigurationError, CorruptMessage, InvalidTopic, WrongPartition
+from logd.errors import (
+    ClientClosed,
+    ConfigurationError,
+    CorruptMessage,
+    InvalidTopic,
+    MessageTooLarge,
+    ProducerBufferFull,
+    PublishFailed,
+    WrongPartition,
+)
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker
 
 T = TypeVar("T")
@@ -105,6 +116,71 @@ class BlockingProducerTests(BlockingTestCase):
 
         await self.on_thread(work)
         self.assertEqual(len(self.flushLoggedErrors(InvalidTopic)), 1)
+
+    async def test_published_messages_arrive_in_order(self) -> None:
+        """Sends and flushes in between keep their places."""
+
+        def work() -> None:
+            with self.producer(linger=0.001) as producer:
+                for number in range(3000):
+                    if number % 700 == 5:
+                        producer.send("topic1", b"%d" % number, partition=0)
+                    elif not producer.publish("topic1", b"%d" % number, partition=0):
+                        producer.ready(20)
+                    if number % 1000 == 7:
+                        producer.flush(20)
+                        self.assertEqual(len(self.logs[0].payloads()), number + 1)
+
+        await self.on_thread(work)
+        self.assertEqual(self.logs[0].payloads(), [b"%d" % n for n in range(3000)])
+
+    async def test_publishing_is_bounded_between_the_threads(self) -> None:
+        """It says when it is full, ``ready`` waits, and beyond twice the bound nothing is taken."""
+        self.broker.silent = (ProduceAck,)
+
+        def work() -> None:
+            producer = self.producer(buffer_bytes=20_000, request_timeout=0.2, retry_delay=0.01)
+            taken = refused = 0
+            while refused < 3:  # the reactor's thread takes messages meanwhile, until the producer itself is full
+                try:
+                    producer.publish("topic1", b"%d" % taken, partition=0)
+                    taken += 1
+                except ProducerBufferFull:
+                    with contextlib.suppress(TimeoutError):
+                        producer.ready(0.01)
+                        continue
+                    refused += 1
+            self.assertFalse(producer.has_room)
+            self.assertLess(taken, 2000)
+            self.broker.silent = ()
+            producer.ready(20)
+            self.assertTrue(producer.has_room)
+            producer.close(20)
+            self.assertEqual(list(dict.fromkeys(self.logs[0].payloads())), [b"%d" % n for n in range(taken)])
+            self.assertRaises(ClientClosed, producer.ready)
+            self.assertRaises(ClientClosed, producer.publish, "topic1", b"")
+
+        await self.on_thread(work)
+
+    async def test_failures_of_published_messages_are_reported(self) -> None:
+        """By the function and by flush; what is no message, or no topic, is refused at once."""
+        told: list[tuple[str, int, Exception]] = []
+
+        def work() -> None:
+            with self.producer(on_error=lambda *report: told.append(report), message_bytes=100) as producer:
+                self.assertRaises(InvalidTopic, producer.publish, "a/b", b"")
+                self.assertRaises(TypeError, producer.publish, "topic1", "text")
+                producer.publish("topic1", bytes(101))
+                producer.publish("topic1", b"1", partition=9)
+                producer.publish("topic1", b"2", b"k", 5, [("h", b"w")], 0)
+                with self.assertRaises(PublishFailed) as caught:
+                    producer.flush(20)
+                self.assertEqual(caught.exception.count, 2)
+                producer.flush(20)
+
+        await self.on_thread(work)
+        self.assertEqual([type(error) for _, _, error in told], [MessageTooLarge, WrongPartition])
+        self.assertEqual(self.logs[0].payloads(), [b"2"])
 
     async def test_leaving_the_context_delivers_first(self) -> None:
         """All that was sent is delivered, without lingering."""

@@ -1,0 +1,109 @@
+"""Published messages on their way from the application's thread to the producer on the reactor's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from attrs import define, field
+
+from logd.client.producer.producer import Producer
+from logd.errors import LogdError, ProducerBufferFull
+from logd.topic import check_topic_name
+
+#: The arguments of Producer.publish, checked.
+Arguments = tuple[str, bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]], int | None]
+
+#: Memory held for a message beside its bytes: the tuple of its arguments, and its place in a list.
+MESSAGE_MEMORY = 160
+#: Messages are taken until this many times the limit are held.
+MOST_LIMITS = 2
+#: Messages after which waiting threads are told of room.
+TOLD_AFTER = 500
+
+
+@define(eq=False)
+class PublishedRun:
+    """Messages published one behind the other, with nothing sent in between, and the memory that each holds."""
+
+    messages: list[tuple[Arguments, int]] = field(factory=list)
+
+
+class PublishQueue:
+    """The published messages that the reactor's thread has not taken yet: at most ``limit`` bytes, then it is full."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._change = threading.Condition()
+        #: The run that takes further messages, until something else is sent or the reactor's thread takes it.
+        self._open: PublishedRun | None = None
+        self._topics: set[str] = set()
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether less than the limit is held."""
+        return self._held < self._limit
+
+    def add(self, arguments: Arguments, size: int) -> tuple[PublishedRun | None, bool]:
+        """Take a message of ``size`` bytes; return the run that it began, if it did, and whether there is room now.
+
+        Raises ProducerBufferFull and InvalidTopic.
+        """
+        if arguments[0] not in self._topics:
+            check_topic_name(arguments[0])
+            self._topics.add(arguments[0])
+        size += MESSAGE_MEMORY
+        with self._change:
+            if self._held >= MOST_LIMITS * self._limit:
+                raise ProducerBufferFull(
+                    f"{self._held} bytes wait for the reactor's thread, {MOST_LIMITS} times buffer_bytes = "
+                    f"{self._limit}: wait for ready() once publish has returned False"
+                )
+            self._held += size
+            room = self._held < self._limit
+            begun = None
+            run = self._open
+            if run is None:
+                run = begun = self._open = PublishedRun()
+            run.messages.append((arguments, size))
+        return begun, room
+
+    def end_run(self) -> None:
+        """Let the next message begin a run, since something else is sent before it."""
+        with self._change:
+            self._open = None
+
+    def wait(self, timeout: float | None) -> None:
+        """Wait for room, at most ``timeout`` seconds. Raises TimeoutError."""
+        with self._change:
+            if not self._change.wait_for(lambda: self._held < self._limit, timeout):
+                raise TimeoutError(f"no room for published messages within {timeout:g} seconds")
+
+    async def carry(self, run: PublishedRun, producer: Producer) -> None:
+        """Publish the messages of a run, on the reactor's thread, waiting for room each time."""
+        with self._change:
+            if self._open is run:
+                self._open = None
+        taken = 0
+        for number, (arguments, size) in enumerate(run.messages, 1):
+            try:
+                room = producer.publish(*arguments)
+            except LogdError as error:
+                producer.not_published(arguments[0], 1, error)
+                room = True
+            taken += size
+            if not room or number % TOLD_AFTER == 0:
+                self._give(taken)
+                taken = 0
+            if not room:
+                try:
+                    await producer.ready()
+                except LogdError:  # the producer was closed: it refuses each of the others, which reports them
+                    continue
+        self._give(taken)
+
+    def _give(self, count: int) -> None:
+        with self._change:
+            self._held -= count
+            self._change.notify_all()
