@@ -51,6 +51,7 @@ class IFile(Interface):
     """One open file. Every method may raise OSError."""
 
     path: str = Attribute("The path at which the file was opened.")
+    device: int = Attribute("The number of the file system that holds the file, as in IFileSystem.")
 
     def append(buffers: Sequence[bytes]) -> int:
         """Write all buffers at the end in as few system calls as possible; return the number of bytes written.
@@ -82,6 +83,12 @@ class IFile(Interface):
     def sync_data() -> None:
         """Call fdatasync: afterwards the bytes and the file's length survive a loss of power."""
 
+    def check_written() -> None:
+        """Raise OSError if the kernel failed to write bytes of this file since the last call or ``sync_data``.
+
+        Waits for writes under way, begins none, and makes nothing durable: for use after ``IFileSystem.sync``.
+        """
+
     def drop_cache() -> None:
         """Ask the kernel to drop cached pages, so that the next reads come from the disk."""
 
@@ -93,6 +100,25 @@ class IFile(Interface):
 
     def close() -> None:
         """Close the file. Further calls do nothing."""
+
+
+class IFileSystem(Interface):
+    """A whole file system, to sync many files of it at once. ``sync`` may be called on any thread, one at a time."""
+
+    device: int = Attribute("The number of the file system, as stat(2) gives it in st_dev.")
+
+    def sync() -> None:
+        """Call syncfs: write what all programs have changed on this file system, and wait until it is durable.
+
+        Raises OSError for a failed write of any file since the last call; that is reported once. Success does not vouch
+        for a single file: see ``logd.log.flush_task.GroupTask``.
+        """
+
+    def dirty_bytes() -> int:
+        """Return about how many bytes of all programs wait to be written, to any disk; 0 if that is not known."""
+
+    def close() -> None:
+        """Close the descriptor. Further calls do nothing."""
 
 
 class IFileOperations(Interface):
@@ -148,6 +174,12 @@ class IFileOperations(Interface):
 
     def free_bytes(path: str) -> int:
         """Return the free bytes of the file system that holds ``path``."""
+
+    def device(path: str) -> int:
+        """Return the number of the file system that holds ``path``."""
+
+    def file_system(path: str) -> IFileSystem | None:
+        """Return the file system that holds the directory ``path``, to be closed; None if a sync of it is no proof."""
 
 
 class IFileRange(Interface):

@@ -22,7 +22,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.client.consumer.stream_state.StreamState": (16, "one stream; its partitions have states of their own"),
     "logd.collect.collector.Collector": (17, "one process, all parts of which end together"),
     "logd.collect.source.SourceFile": (21, "one row of what is known of a file; no behaviour but sums of fields"),
-    "logd.config.broker.BrokerSettings": (34, "one field for each setting"),
+    "logd.config.broker.BrokerSettings": (35, "one field for each setting"),
     "logd.coord.server.connection.ServerConnection": (17, "one connection, from the handshake to the end"),
     "logd.coord.server.server.CoordinationServer": (16, "the parts of a server, wired together"),
     "logd.coord.server.storage.journal.Journal": (18, "one queue and its worker; the files are ChangeWriter's"),
@@ -30,7 +30,8 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.log.partition.PartitionLog": (23, "the ends of a log move together; files, waiters and flushes are parts"),
     "logd.net.server.Connection": (19, "one connection; backlog, output, pauses and limits are parts"),
     "logd.testing.memory.broker.MemoryBroker": (16, "the parts of a machine with a broker, for tests to reach"),
-    "logd.testing.memory.files.MemoryFiles": (17, "a disk, and the switches by which a test breaks it"),
+    "logd.log.store.log_store.LogStore": (16, "the parts of a data directory, and the logs in it"),
+    "logd.testing.memory.files.MemoryFiles": (20, "a disk, and the switches by which a test breaks it"),
     "logd.testing.memory.transport.MemoryTransport": (21, "a TCP connection's two directions, in Twisted's names"),
 }
 

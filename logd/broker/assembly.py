@@ -63,6 +63,7 @@ class BrokerAssembly:
             settings.log_settings({}),
             broker_id=settings.id,
             flush_workers=settings.flush_threads,
+            flush_together=settings.flush_together,
             unflushed_limit=settings.unflushed_bytes,
             on_pressure=gate.set,
             open_files_limit=resources.open_readers,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
 from attrs import define, field
 
-from logd.interfaces import Clock, IFileOperations, IThreads, Timer
-from logd.log.disk.open_files import SharedFile
-from logd.log.recovery.flush_mark import write_mark
+from logd.interfaces import Clock, IThreads, Timer
+from logd.log.flush_task import FlushTask, GroupTask
+from logd.log.group_sync import MOST_GROUP, GroupSyncs
 
 #: A partition that has waited this many seconds for a thread gets every second free thread, even while others are due.
 OVERDUE_SECONDS = 1.0
@@ -25,33 +25,6 @@ class Place(Enum):
     GATHERING = "waits for more messages, or for its time, by flush.messages and flush.ms"
     WAITING = "waits for a thread"
     SYNCING = "a thread syncs it; later appends wait for the next sync"
-
-
-@define(eq=False)
-class FlushTask:
-    """One sync of one partition: the files and folders to sync, and the log's flushed end after it."""
-
-    operations: IFileOperations
-    #: Segment files, ascending; the last one may still grow. Each is held until the owner thread releases it.
-    files: list[SharedFile]
-    #: Folders with new names, which must be durable before anything in the files becomes visible.
-    folders: list[str]
-    #: The log's end when the sync began.
-    end: int
-    #: The partition's folder.
-    folder: str
-
-    def run(self) -> None:
-        """Sync all of it and write the flush mark. Any thread; blocks.
-
-        Raises OSError; FileNotFoundError if a file was removed meanwhile.
-        """
-        for shared in self.files:
-            shared.file.sync_data()
-            shared.file.require(0)  # a removed file would be missing at the next start
-        for folder in self.folders:
-            self.operations.sync_directory(folder)
-        write_mark(self.operations, self.folder, self.end)
 
 
 @define(eq=False)
@@ -114,7 +87,8 @@ class Flusher:
     While fewer than ``workers`` syncs are under way, a ready partition is flushed at once. Otherwise ready partitions
     wait: those that are due (an acknowledgement waits) alternate with those that have waited longer than
     OVERDUE_SECONDS; then come the rest, oldest first. So neither kind starves the other, and appends that arrive during
-    a sync share the next one. Owner thread only.
+    a sync share the next one. Where many wait, one thread syncs them together, if ``groups`` allows that. Owner thread
+    only.
     """
 
     _threads: IThreads
@@ -125,6 +99,8 @@ class Flusher:
     _on_pressure: Callable[[bool], None] = lambda on: None
     #: Called with each partition after a sync of it.
     _on_synced: Callable[[Flushable], None] = lambda log: None
+    #: Decides about syncs of the whole file system; None: each partition is synced by itself.
+    groups: GroupSyncs | None = None
     unflushed_bytes: int = 0
     pressed: bool = False
     _running: int = 0
@@ -251,7 +227,10 @@ class Flusher:
     def _start(self) -> None:
         """Begin syncs of waiting partitions on all free threads."""
         while self._running < self._workers and self._waiting:
-            self._sync(self._next())
+            if self.groups is not None and self.groups.allows(len(self._waiting), self.unflushed_bytes):
+                self._sync_group(self.groups)
+            else:
+                self._sync(self._next())
 
     def _next(self) -> Flushable:
         oldest = next(iter(self._waiting))
@@ -263,20 +242,56 @@ class Flusher:
         self._due_turn = True
         return oldest
 
-    def _sync(self, log: Flushable) -> None:
+    def _begin(self, log: Flushable) -> FlushTask:
+        """Take a partition from those that wait, and return the sync of all that was appended to it."""
         state = log.flush_state
         self._waiting.pop(log, None)
         self._due.pop(log, None)
         state.place = Place.SYNCING
         state.due = False
         state.syncing_bytes, state.unflushed_bytes, state.unflushed_messages = state.unflushed_bytes, 0, 0
-        sync = log.begin_sync()
-        self._running += 1
-        self._threads.run(sync.run, lambda _, error: self._synced(log, sync, error))
+        return log.begin_sync()
 
-    def _synced(self, log: Flushable, sync: FlushTask, error: BaseException | None) -> None:
-        state = log.flush_state
+    def _sync(self, log: Flushable) -> None:
+        sync = self._begin(log)
+        began = self._clock.seconds()
+        self._running += 1
+
+        def done(_: None, error: BaseException | None) -> None:
+            if self.groups is not None:
+                self.groups.one_took(self._clock.seconds() - began)
+            self._synced([(log, sync, error)])
+
+        self._threads.run(sync.run, done)
+
+    def _sync_group(self, groups: GroupSyncs) -> None:
+        logs: list[Flushable] = []
+        syncs: list[FlushTask] = []
+        while self._waiting and len(logs) < MOST_GROUP:
+            logs.append(self._next())
+            syncs.append(self._begin(logs[-1]))
+        began = self._clock.seconds()
+        self._running += 1
+        groups.begun()
+
+        def done(errors: Sequence[BaseException | None] | None, error: BaseException | None) -> None:
+            groups.ended(len(syncs), self._clock.seconds() - began)
+            outcomes = [error] * len(syncs) if errors is None else errors
+            self._synced(list(zip(logs, syncs, outcomes, strict=True)))
+
+        self._threads.run(GroupTask(groups.file_system, syncs).run, done)
+
+    def _synced(self, outcomes: list[tuple[Flushable, FlushTask, BaseException | None]]) -> None:
         self._running -= 1
+        for log, sync, error in outcomes:
+            self._ended(log, sync, error)
+        self._start()  # before the listeners are called: the disk should not wait for them
+        for log, _, _ in outcomes:
+            log.announce()
+        self._check_idle()
+
+    def _ended(self, log: Flushable, sync: FlushTask, error: BaseException | None) -> None:
+        state = log.flush_state
         self._settle(state.syncing_bytes)
         state.syncing_bytes = 0
         state.place = Place.CLEAN
@@ -286,9 +301,6 @@ class Flusher:
             self._place(log, state)
         else:
             state.due = False
-        self._start()  # before the listeners are called: the disk should not wait for them
-        log.announce()
-        self._check_idle()
 
     def _settle(self, count: int) -> None:
         self.unflushed_bytes -= count

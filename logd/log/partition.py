@@ -24,7 +24,8 @@ from logd.leadership import PartitionLeadership
 from logd.log.disk.errors import PASSING, append_refusal
 from logd.log.disk.names import join, segment_name
 from logd.log.disk.open_files import FileRange
-from logd.log.flusher import FlushState, FlushTask
+from logd.log.flush_task import FlushTask
+from logd.log.flusher import FlushState
 from logd.log.index import lookup
 from logd.log.legacy_offsets import offsets_before
 from logd.log.offline_errors import not_appended, not_flushed
@@ -276,12 +277,11 @@ class PartitionLog:
         if self.offline is None:
             if error is not None:
                 self.go_offline(not_flushed(self.folder, error))
-            else:
-                if sync.end > self.flushed_end:
-                    self.flushed_end = sync.end
-                    self.refused_full = None
-                    self._move_visible_end()
-                    self._context.flushed(self)
+            elif sync.end > self.flushed_end:
+                self.flushed_end = sync.end
+                self.refused_full = None
+                self._move_visible_end()
+                self._context.flushed(self)
         self._unsynced.over()
 
     @property

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from logd.interfaces import IFileOperations
 from logd.log.disk.open_files import SharedFile
-from logd.log.flusher import FlushTask
+from logd.log.flush_task import FlushTask
 
 
 @define(eq=False)

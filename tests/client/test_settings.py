@@ -24,7 +24,7 @@ class SettingsTests(SynchronousTestCase):
         for cls, name, value, allowed in (
             (ProducerSettings, "acks", -2, "a whole number from -1 to 32767"),
             (ProducerSettings, "acks", True, "a whole number"),
-            (ProducerSettings, "compression", "lz4", "'none', 'gzip', 'snappy', 'zstd'"),
+            (ProducerSettings, "compression", "lzma", "'none', 'gzip', 'snappy', 'lz4', 'zstd'"),
             (ProducerSettings, "linger", "1", "a number of seconds from 0"),
             (LinkSettings, "discover", 1, "True or False"),
             (ConsumerSettings, "on_corrupt", "ignore", "'fail', 'skip'"),

@@ -13,7 +13,7 @@ from logd.log.checkpoints_and_expiry import LOOKED_AT_ONCE
 from logd.log.partition import PartitionLog
 from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint
 from logd.log.recovery.flush_mark import read_mark
-from logd.testing.memory.files import PowerLoss
+from logd.testing.memory.disk import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
 

@@ -8,7 +8,7 @@ import time
 import traceback
 from contextlib import nullcontext
 
-from logd.testing.memory.files import PowerLoss
+from logd.testing.memory.disk import PowerLoss
 from tests.simulation.mutations.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
 

@@ -213,6 +213,10 @@ class SimulatedCluster:
             random=world.random(f"broker {number}"),
         )
         broker.files.now = broker.wall
+        mounts = world.random(f"file systems {number}")
+        broker.files.syncs_whole = mounts.random() < 0.6
+        if mounts.random() < 0.3:
+            broker.files.mounts = {f"{settings.data}/{mounts.choice(TOPICS)}-0": 2}
         pages = world.random(f"pages {number}")
         if pages.random() < 0.5:
             broker.open_readers = 1

@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
+from logd.interfaces import Clock, IFileOperations
+from logd.log.flush_task import FlushTask
 from logd.log.flusher import Flushable, Flusher
+from logd.log.group_sync import GroupSyncs, open_groups
 from logd.log.partition import PartitionLog
+from logd.log.store import log_store
 from tests.simulation.violation import check
 
 #: Seconds by which two sums of times may differ by rounding.
@@ -16,10 +20,10 @@ _ROUNDING = 0.001
 
 @contextmanager
 def flushes_watched() -> Iterator[None]:
-    """Raise Violation at a flush that is not due."""
-    sync = Flusher._sync
+    """Raise Violation at a flush that is not due. Groups of partitions begin with two."""
+    begin = Flusher._begin
 
-    def watched(flusher: Flusher, log: Flushable) -> None:
+    def watched(flusher: Flusher, log: Flushable) -> FlushTask:
         assert isinstance(log, PartitionLog)
         settings, state = log.settings, log.flush_state
         if settings.flush_messages != -1 and settings.flush_ms != -1 and not (state.due or flusher._hurried):
@@ -33,7 +37,15 @@ def flushes_watched() -> Iterator[None]:
                 state.unflushed_messages,
                 waited,
             )
-        sync(flusher, log)
+        return begin(flusher, log)
 
-    with mock.patch.object(Flusher, "_sync", watched):
+    with mock.patch.object(Flusher, "_begin", watched), mock.patch.object(log_store, "open_groups", _small_groups):
         yield
+
+
+def _small_groups(files: IFileOperations, path: str, clock: Clock, workers: int) -> GroupSyncs | None:
+    """Let two partitions share a sync, as a simulated broker has few."""
+    groups = open_groups(files, path, clock, workers)
+    if groups is not None:
+        groups.least = 2
+    return groups

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from logd.broker.service import BrokerService
 from logd.config import Source, broker_settings, parse_assignments
-from logd.interfaces import IFile, IFileOperations
+from logd.interfaces import IFile, IFileOperations, IFileSystem
 from logd.log.disk.local_files import LocalFile, LocalFiles
 from logd.net.monotonic import use_monotonic_time
 from logd.testing.processes.broker import BrokerProcess
@@ -51,6 +51,10 @@ class SlowFiles(LocalFiles):
         file = SlowFile(path, os.open(path, flags, 0o644))
         file.flag, file.seconds = self._flag, self._seconds
         return file
+
+    def file_system(self, path: str) -> IFileSystem | None:
+        """Return None: a sync of the whole file system would not be slow."""
+        return None
 
 
 @define(eq=False)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from attrs import asdict, define, frozen
 
 from logd.bench.rates.percentiles import milliseconds
+from logd.bench.rates.process_usage import memory_bytes
 from logd.bench.systems.load import Load, Stopwatch
 from logd.bench.systems.peer import Peer, PeerClient
 from logd.errors import LogdError
@@ -106,6 +107,8 @@ def run_client(produce: Work, consume: Work) -> None:
 
 
 def _peak_bytes() -> int:
-    """Return the largest resident set of this process, or of a tool that it ran."""
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) * 1024
+    """Return the largest resident set of this process, or of a tool that it ran.
+
+    Its own is read from /proc, since ru_maxrss begins with the memory of the process that started this one.
+    """
+    return max(memory_bytes(os.getpid(), "VmHWM"), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)

@@ -6,12 +6,13 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Sequence
 
 from zope.interface import implementer
 
-from logd.interfaces import IFile, IFileOperations
+from logd.interfaces import IFile, IFileOperations, IFileSystem
 
 #: Linux takes at most this many buffers in one call (IOV_MAX).
 _BUFFERS_PER_CALL = 1024
@@ -20,6 +21,14 @@ _PUNCH_HOLE = 0x01 | 0x02
 #: Errors of preadv on file systems without RWF_NOWAIT (tmpfs, older kernels).
 _NO_NOWAIT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+#: SYNC_FILE_RANGE_WAIT_BEFORE, from linux/fs.h.
+_WAIT_BEFORE = 1
+#: The first Linux whose syncfs(2) returns both a failed write of a file (5.8) and the file system's own failure (5.17).
+_SYNCFS_REPORTS = (5, 17)
+#: The file systems on which syncfs is known to make everything durable and to report failed writes. Others do not: FUSE
+#: does not tell its server, overlayfs does not pass on the errors of the file system below, tmpfs has no disk.
+_SYNCFS_FIT = frozenset({"ext4", "xfs"})
+_C_LIBRARY = ctypes.CDLL(None, use_errno=True)
 #: Messages may be read by their owner and by the files' group, not by every user of the machine.
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 
@@ -37,12 +46,13 @@ def _check_owner(directory: str) -> None:
 class LocalFile:
     """One open file of a local disk. Appends go to the end that this object remembers: one writer at a time."""
 
-    __slots__ = ("_descriptor", "_end", "path")
+    __slots__ = ("_descriptor", "_end", "device", "path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._end = os.fstat(descriptor).st_size
+        found = os.fstat(descriptor)
+        self._end, self.device = found.st_size, found.st_dev
 
     def append(self, buffers: Sequence[bytes]) -> int:
         """Write all buffers at the end; see IFile."""
@@ -171,6 +181,13 @@ class LocalFile:
         except OSError as error:
             raise self._named(error) from None
 
+    def check_written(self) -> None:
+        """Call sync_file_range(2) to wait for all writes under way; see IFile."""
+        whole_file = ctypes.c_int64(0)
+        if _C_LIBRARY.sync_file_range(ctypes.c_int(self._descriptor), whole_file, whole_file, _WAIT_BEFORE):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), self.path)
+
     def drop_cache(self) -> None:
         """Call posix_fadvise(DONTNEED) for the whole file."""
         if hasattr(os, "posix_fadvise"):
@@ -179,8 +196,8 @@ class LocalFile:
     def punch_hole(self, position: int, count: int) -> None:
         """Call fallocate(PUNCH_HOLE); see IFile."""
         try:
-            fallocate = ctypes.CDLL(None, use_errno=True).fallocate
-        except (OSError, AttributeError):
+            fallocate = _C_LIBRARY.fallocate
+        except AttributeError:
             return  # the C library has no such function: the blocks stay allocated
         offset = ctypes.c_int64
         if fallocate(ctypes.c_int(self._descriptor), ctypes.c_int(_PUNCH_HOLE), offset(position), offset(count)):
@@ -202,6 +219,54 @@ class LocalFile:
         """Return the error with the file's path, which calls on a descriptor leave out."""
         error.filename = self.path
         return error
+
+
+@implementer(IFileSystem)
+class LocalFileSystem:
+    """The file system of one directory. Its descriptor stays open, as errors are reported to it from its opening on."""
+
+    __slots__ = ("_descriptor", "_path", "device")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.device = os.fstat(self._descriptor).st_dev
+
+    def sync(self) -> None:
+        """Call syncfs(2); see IFileSystem."""
+        if _C_LIBRARY.syncfs(ctypes.c_int(self._descriptor)):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), self._path)
+
+    def dirty_bytes(self) -> int:
+        """Read /proc/meminfo, about 50 microseconds; see IFileSystem."""
+        try:
+            with open("/proc/meminfo", encoding="ascii") as file:
+                amounts = [line.split() for line in file if line.startswith(("Dirty:", "Writeback:"))]
+        except OSError:
+            return 0
+        return sum(int(amount[1]) for amount in amounts) * 1024
+
+    def close(self) -> None:
+        """Close; more than once is harmless."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def is_syncfs_fit(device: int, system: str, release: str, mounts: str = "/proc/self/mountinfo") -> bool:
+    """Return whether syncfs(2) of the file system ``device`` makes all durable and reports what it could not write."""
+    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    if system != "Linux" or version < _SYNCFS_REPORTS or not hasattr(_C_LIBRARY, "syncfs"):
+        return False
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as file:
+            # The number is the third word; the type comes after a dash that follows the optional words.
+            kinds = {line.partition(" - ")[2].split()[0] for line in file if line.split()[2] == number}
+    except (OSError, IndexError):
+        return False
+    return bool(kinds) and kinds <= _SYNCFS_FIT
 
 
 @implementer(IFileOperations)
@@ -292,3 +357,12 @@ class LocalFiles:
         """Bytes available to an ordinary user on that file system."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+    def device(self, path: str) -> int:
+        """The number that stat(2) gives."""
+        return os.stat(path).st_dev
+
+    def file_system(self, path: str) -> IFileSystem | None:
+        """The file system for syncfs(2), on ext4 and xfs of Linux 5.17 and later; see IFileOperations."""
+        machine = os.uname()
+        return LocalFileSystem(path) if is_syncfs_fit(self.device(path), machine.sysname, machine.release) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import cast
 
 from logd.config import LogSettings
@@ -19,6 +20,7 @@ from logd.log.disk.names import (
 )
 from logd.log.disk.open_files import OpenFiles
 from logd.log.flusher import Flusher
+from logd.log.group_sync import open_groups
 from logd.log.open_writers import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext
@@ -51,6 +53,7 @@ class LogStore:
         *,
         broker_id: int | None = None,
         flush_workers: int = 2,
+        flush_together: bool = True,
         unflushed_limit: int = 256 << 20,
         on_pressure: Callable[[bool], None] = lambda on: None,
         open_files_limit: int = 512,
@@ -65,6 +68,7 @@ class LogStore:
         - ``settings``: for topics without settings of their own in ``open`` or ``create``;
         - ``broker_id`` None: the directory's own id, 0 for a new directory;
         - ``flush_workers``: syncs at a time; ``threads`` needs one more thread, for upkeep;
+        - ``flush_together``: whether many waiting partitions may share one sync of the directory's file system;
         - ``unflushed_limit``: above this many unflushed bytes ``on_pressure(True)`` is called, at half of it
           ``on_pressure(False)``;
         - ``open_files_limit``: idle files that are kept open for reading; ``open_writers_limit``: last segments that
@@ -77,6 +81,7 @@ class LogStore:
         self.on_flushed: Callable[[PartitionLog], None] = lambda log: None
         self._threads = threads
         self._settings = settings
+        self._new_groups = partial(open_groups, files, path, clock, flush_workers) if flush_together else lambda: None
         self.upkeep = upkeep = Upkeep(files, threads, clock, report, flush_workers + 1)
         self.flusher = Flusher(
             threads,
@@ -143,6 +148,7 @@ class LogStore:
         try:
             self._directory.lock()
             self.batch_format.opened()
+            self.flusher.groups = self._new_groups()  # before anything is appended
             self._opener.leadership = PartitionLeadership.alone(self.broker_id)
             for topic, partition, folder in self._directory.partitions():
                 self._open_found(topic, partition, folder, settings_for(topic), known_end(topic, partition))
@@ -326,6 +332,9 @@ class LogStore:
         self.upkeep.close(self.logs())
         self._logs.clear()
         self._context.open_files.close()
+        groups, self.flusher.groups = self.flusher.groups, None
+        if groups is not None:
+            groups.close()
         self._directory.unlock()
 
     def _folder(self, topic: str, partition: int) -> str:

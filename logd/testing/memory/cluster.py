@@ -131,7 +131,7 @@ class MemoryCluster:
         return True
 
     def _broker(self, number: int, settings: dict[str, Any]) -> MemoryBroker:
-        files = MemoryFiles(Random(self.random.random()), self.clock.seconds)
+        files = MemoryFiles(Random(self.random.random()), self.clock.seconds, syncs_whole=True)
         return MemoryBroker(
             self.network,
             self.tree,

@@ -9,6 +9,12 @@ from attrs import define, field
 
 #: The size of the pieces that a crash tears a write into; small, as the logs in these tests are.
 PIECE = 16
+#: The largest file: a disk in memory keeps no holes.
+LARGEST_FILE = 1 << 33
+
+
+class PowerLoss(BaseException):
+    """The process is gone in the middle of an operation. No ``except Exception`` may stop it."""
 
 
 @define(eq=False)
@@ -22,6 +28,8 @@ class Inode:
     modified: float = 0.0
     #: A sync failed: the cache has clean pages that the disk never got.
     sync_failed: bool = False
+    #: The number of failed writes so far; each open file is told once of those since it was opened.
+    failures: int = 0
     locked: bool = False
 
     def write(self, position: int, data: bytes) -> None:
@@ -44,6 +52,13 @@ class Inode:
         else:
             self.disk = bytes(self.data)
         self.pending.clear()
+
+    def fail(self, random: Random) -> None:
+        """Let the kernel fail to write the changes: the cache's pages become clean, and the disk has any part."""
+        self.disk = bytes(survivors(self.disk, self.pending, random))
+        self.pending.clear()
+        self.sync_failed = True
+        self.failures += 1
 
     def lose(self, random: Random) -> None:
         """Set the disk's content to what a loss of power may leave of it."""

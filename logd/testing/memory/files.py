@@ -12,15 +12,9 @@ from typing import Any
 from attrs import define, field
 from zope.interface import implementer
 
-from logd.interfaces import IFile, IFileOperations
-from logd.testing.memory.disk import Directory, Inode, apply_change, survivors
-
-#: The largest file: a disk in memory keeps no holes.
-LARGEST_FILE = 1 << 33
-
-
-class PowerLoss(BaseException):
-    """The process is gone in the middle of an operation. No ``except Exception`` may stop it."""
+from logd.interfaces import IFile, IFileOperations, IFileSystem
+from logd.testing.memory.disk import LARGEST_FILE, Directory, Inode, PowerLoss, apply_change
+from logd.testing.memory.file_system import MemoryFileSystem
 
 
 @implementer(IFile)
@@ -34,6 +28,8 @@ class MemoryFile:
         self._life = files.life
         self._writable = writable
         self.closed = False
+        self._failures = inode.failures
+        self.device = files.device(path)
         files.open_handles += 1
 
     def append(self, buffers: Sequence[bytes]) -> int:
@@ -104,11 +100,21 @@ class MemoryFile:
         if self._files.sync_site("data", self.path):
             if self._files.fail_syncs and (".log" in self.path or "/changes." in self.path):
                 self._files.fail_syncs -= 1
-                self.inode.disk = bytes(survivors(self.inode.disk, self.inode.pending, self._files.random))
-                self.inode.pending.clear()
-                self.inode.sync_failed = True
-                raise OSError(errno.EIO, "input/output error")
+                self.inode.fail(self._files.random)
+            self._report_failures()
             self.inode.sync()
+
+    def check_written(self) -> None:
+        """See IFile."""
+        self._check()
+        self._files.maybe_fail("check_written", self.path)
+        self._report_failures()
+
+    def _report_failures(self) -> None:
+        """Raise the failure of a write, once for each open file, as Linux does."""
+        if self._failures != self.inode.failures:
+            self._failures = self.inode.failures
+            raise OSError(errno.EIO, "input/output error", self.path)
 
     def drop_cache(self) -> None:
         """See IFile: clean pages are dropped, dirty ones stay."""
@@ -179,6 +185,12 @@ class MemoryFiles:
     fail_at: int = 0
     fail_with: Callable[[str, str], OSError | None] = lambda call, path: None
     calls: int = 0
+    #: Whether a sync of the whole file system is offered.
+    syncs_whole: bool = False
+    #: The folders that are file systems of their own; the rest is one, of number 1.
+    mounts: dict[str, int] = field(factory=dict)
+    #: The bytes that all programs have to write, as the kernel tells.
+    dirty_bytes: int = 0
     locks: dict[MemoryFile, bool] = field(factory=dict)
     open_handles: int = 0
     bytes_read: int = 0
@@ -209,14 +221,14 @@ class MemoryFiles:
         self.step()
         frame: Any = sys._getframe(2)
         site = f"{kind} in {frame.f_globals['__name__'].removeprefix('logd.log.')}.{frame.f_code.co_name}"
-        if site == "data in flusher.run":
+        if site == "data in flush_task.run":
             folder, _, name = path.rpartition("/")
             site += " of the " + (
                 "last"
                 if name == max((n for n in self._directory(folder).names if n[-4:] == ".log"), default="")
                 else "rolled"
             )
-        elif site == "directory in flusher.run":
+        elif site == "directory in flush_task.run":
             site += " of the " + ("partition" if path.count("/") > 1 else "data directory")
         elif site.endswith("atomic.replace_file"):
             site += " of topics.json" if kind == "data" and "topics" in path else ""
@@ -337,6 +349,14 @@ class MemoryFiles:
     def free_bytes(self, path: str) -> int:
         """See IFileOperations."""
         return 1 << 40 if self.room is None else self.room
+
+    def device(self, path: str) -> int:
+        """See IFileOperations."""
+        return next((number for mount, number in self.mounts.items() if f"{path}/".startswith(f"{mount}/")), 1)
+
+    def file_system(self, path: str) -> IFileSystem | None:
+        """See IFileOperations."""
+        return MemoryFileSystem(self, path) if self.syncs_whole else None
 
     def maybe_fail(self, call: str, path: str) -> None:
         """Raise the error that is due for ``call``."""

@@ -12,7 +12,8 @@ from twisted.internet.task import Clock
 
 from logd.errors import WireError
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from logd.testing.memory.files import MemoryFiles, PowerLoss
+from logd.testing.memory.disk import PowerLoss
+from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicEntry
 from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain

@@ -22,7 +22,8 @@ from logd.coord.tree.sessions import TreeSession
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.errors import DataDirectoryError
-from logd.testing.memory.files import MemoryFiles, PowerLoss
+from logd.testing.memory.disk import PowerLoss
+from logd.testing.memory.files import MemoryFiles
 from tests.log.threads import Threads
 
 FOLDER = "/coordination"

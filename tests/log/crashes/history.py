@@ -16,7 +16,8 @@ from logd.log.disk.names import folder_name, join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
-from logd.testing.memory.files import MemoryFiles, PowerLoss
+from logd.testing.memory.disk import PowerLoss
+from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicEntry
 from tests.log.crashes.drawing import draw_sets
 from tests.log.crashes.shadow import Broken, Shadow, check, check_format
@@ -56,7 +57,8 @@ class History:
     def __attrs_post_init__(self) -> None:
         self.random = Random(self.seed)
         self.clock.advance(1_000_000.0)
-        self.files = MemoryFiles(self.random, self.clock.seconds, skipped=set(self.skipped))
+        self.files = MemoryFiles(self.random, self.clock.seconds, syncs_whole=self.seed % 2 > 0)
+        self.files.skipped |= self.skipped
         self.settings = LogSettings(
             segment_bytes=self.random.choice([50, 100, 300]),
             segment_ms=self.random.choice([2_000, 1 << 30]),
@@ -66,6 +68,7 @@ class History:
             flush_ms=self.random.choice([-1, 0, 1000]),
             flush_messages=self.random.choice([-1, 1, 5, 1000]),
         )
+        self.files.mounts = {join(ROOT, folder_name("a", 1)): 2} if self.seed % 4 == 1 else {}
 
     def run(self, steps: int) -> None:
         """Live through ``steps``; raise Broken with the seed when an invariant does not hold."""
@@ -278,6 +281,8 @@ class History:
             ROOT, self.files, self.clock, self.threads, self.settings, report=self._report, open_files_limit=2
         )
         self._open()
+        if (groups := self.store.flusher.groups) is not None:
+            groups.least = 2  # there are three partitions
         self._check_identity()
         self._check_topics()
         found = {(log.topic, log.partition): log for log in self.store.logs()}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import LogdError
+from logd.log.flush_task import FlushTask
+from logd.testing.memory.file_system import MemoryFileSystem
+from logd.testing.memory.files import MemoryFile
 from tests.log.crashes.history import History
 from tests.log.crashes.shadow import Broken
 
@@ -52,6 +57,23 @@ class HistoryTests(SynchronousTestCase):
         self.assertGreater(len(sites), 12)
         survived = sorted(site for site in sites - RARE if not self._goes_wrong(site))
         self.assertEqual(survived, [])
+
+    def test_each_rule_of_a_sync_of_many_partitions_is_needed(self) -> None:
+        """Its success promises what each partition's own sync does."""
+
+        with mock.patch.object(FlushTask, "is_on", lambda task, file_system: True):
+            self.assertTrue(self._goes_wrong(""), "partitions on other file systems")
+        sync = MemoryFileSystem.sync
+
+        def believe(file_system: MemoryFileSystem) -> None:
+            with contextlib.suppress(OSError):
+                sync(file_system)
+
+        with (
+            mock.patch.object(MemoryFileSystem, "sync", believe),
+            mock.patch.object(MemoryFile, "check_written", lambda file: None),
+        ):
+            self.assertTrue(self._goes_wrong(""), "failed writes")
 
     def _goes_wrong(self, site: str) -> bool:
         for seed in range(800):

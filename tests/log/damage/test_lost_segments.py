@@ -11,7 +11,7 @@ from logd.log.damage.folder_repair import repair_folder
 from logd.log.damage.inspection import read_places
 from logd.log.damage.kinds import DamageKind
 from logd.protocol import loops
-from logd.testing.memory.files import PowerLoss
+from logd.testing.memory.disk import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
 

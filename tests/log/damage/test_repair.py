@@ -13,7 +13,7 @@ from logd.log.damage.inspection import SegmentPlace, read_places
 from logd.log.damage.kinds import Damage, DamageKind
 from logd.log.damage.repair import HOLE_BYTES
 from logd.protocol import loops
-from logd.testing.memory.files import PowerLoss
+from logd.testing.memory.disk import PowerLoss
 from tests.log.damaged_segments import FOLDER, DamagedSegment, is_gap
 from tests.log.entries import gap, plain, timed, wrapped
 

@@ -9,7 +9,8 @@ import stat
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from logd.interfaces import IFile, IFileOperations, IThreads
+from logd.interfaces import IFile, IFileOperations, IFileSystem, IThreads
+from logd.log.disk import local_files
 from logd.log.disk.local_files import LocalFiles
 from logd.testing.memory.files import MemoryFiles
 from tests.log.threads import Threads
@@ -164,3 +165,59 @@ class LocalFilesTests(SynchronousTestCase):
         self.files.remove_directory(self.folder + "/sub")
         self.assertEqual(self.files.list(self.folder), [])
         self.assertGreater(self.files.free_bytes(self.folder), 0)
+
+
+class FileSystemTests(SynchronousTestCase):
+    """The sync of a whole file system, and the choice of those for which it is a proof."""
+
+    def setUp(self) -> None:
+        """Make an empty folder."""
+        self.folder = os.path.abspath(self.mktemp())
+        self.files = LocalFiles()
+        self.files.make_directory(self.folder)
+
+    def test_a_sync_covers_the_files_of_its_device(self) -> None:
+        """It is not offered on every machine, but where it is, it works."""
+        file = self.files.open(self.folder + "/file", create=True)
+        self.addCleanup(file.close)
+        file.append([b"some bytes"])
+        file_system = local_files.LocalFileSystem(self.folder)
+        self.addCleanup(file_system.close)
+        verifyObject(IFileSystem, file_system)
+        file_system.sync()
+        file.check_written()
+        self.assertEqual(file.device, file_system.device)
+        self.assertEqual(self.files.device(self.folder), file_system.device)
+        self.assertGreaterEqual(file_system.dirty_bytes(), 0)
+        file_system.close()
+        file_system.close()
+        self.assertRaises(OSError, file_system.sync)
+
+    def test_an_error_of_a_closed_file_is_not_overlooked(self) -> None:
+        """The functions of the C library say by their result alone that they failed."""
+        file = self.files.open(self.folder + "/file", create=True)
+        file.close()
+        self.assertRaises(OSError, file.check_written)
+
+    def test_only_known_file_systems_of_new_kernels_are_fit(self) -> None:
+        """tmpfs has no disk, and older kernels keep errors of the file system to themselves."""
+        if not os.path.isdir("/dev/shm") or not os.path.exists("/proc/self/mountinfo"):
+            raise SkipTest("this machine has no tmpfs")
+        self.assertIs(self.files.file_system("/dev/shm"), None)
+        mounts = self.folder + "/mountinfo"
+        device = os.stat(self.folder).st_dev
+        for release, kind, fit in (
+            ("5.17.0", "ext4", True),
+            ("6.1.0-18-amd64", "xfs", True),
+            ("5.16.20", "ext4", False),
+            ("4.19", "ext4", False),
+            ("6.18", "overlay", False),
+            ("6.18", "fuse.s3fs", False),
+        ):
+            with open(mounts, "w") as file:
+                file.write("21 1 0:99 / /proc rw shared:5 - proc proc rw\n")
+                file.write(f"30 1 {os.major(device)}:{os.minor(device)} / / rw,noatime shared:1 - {kind} /dev/x rw\n")
+            self.assertEqual(local_files.is_syncfs_fit(device, "Linux", release, mounts), fit, (release, kind))
+        self.assertFalse(local_files.is_syncfs_fit(device, "Darwin", "23.1.0", mounts))
+        self.assertFalse(local_files.is_syncfs_fit(device + 1, "Linux", "6.18", mounts))
+        self.assertFalse(local_files.is_syncfs_fit(device, "Linux", "6.18", self.folder + "/none"))

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import StorageFull, UnknownError, WireError
 from logd.log.disk.names import META, META_COPY, join
-from logd.testing.memory.files import PowerLoss
+from logd.testing.memory.disk import PowerLoss
 from tests.log.rig import ROOT, Rig
 
 

@@ -17,7 +17,8 @@ from logd.errors import DataDirectoryError, PartitionOffline, StorageFull, Unkno
 from logd.log.disk.local_files import LocalFiles
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
-from logd.testing.memory.files import MemoryFiles, PowerLoss
+from logd.testing.memory.disk import PowerLoss
+from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicEntry
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Listener, Rig

@@ -11,7 +11,7 @@ from logd.log.disk.names import is_beginning_name, is_lost_name
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_log_replacement import JUMP, LEAST_JUMP, beginning_after
 from logd.log.recovery.lost_segments import BytesLost
-from logd.testing.memory.files import PowerLoss
+from logd.testing.memory.disk import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
 

@@ -16,7 +16,7 @@ from logd.log.partition import PartitionLog
 from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint
 from logd.log.recovery.flush_mark import read_mark, write_mark
 from logd.log.store.truncation import TruncationRefused
-from logd.testing.memory.files import PowerLoss
+from logd.testing.memory.disk import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import Listener, Rig
 

@@ -17,7 +17,8 @@ from logd.log.disk.names import join, segment_name
 from logd.log.index import lookup
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
-from logd.testing.memory.files import MemoryFiles, PowerLoss
+from logd.testing.memory.disk import PowerLoss
+from logd.testing.memory.files import MemoryFiles
 from tests.log.crashes.shadow import Broken, check
 from tests.log.entries import plain
 from tests.log.threads import Threads

@@ -166,6 +166,13 @@ TAILS = (
     b"\0\0\0\5\0",
     plain(b"behind")[:-1],
     encode_gap(50)[:8],
+    wrapped(b"behind")[:9],
+    keyed()[:13],
+    keyed()[:21],
+    keyed()[:-1],
+    TWO[:35],
+    TWO[:60],
+    TWO[:-1],
 )
 
 

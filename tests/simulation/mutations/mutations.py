@@ -212,7 +212,8 @@ def skip_silently() -> AbstractContextManager[Any]:
 
 def answer_before_the_flush() -> AbstractContextManager[Any]:
     """A broker's syncs of segments do nothing."""
-    return _skipping("data in flusher.run of the last", "data in flusher.run of the rolled")
+    of_one = ("data in flush_task.run of the last", "data in flush_task.run of the rolled")
+    return _skipping(*of_one, "file system in flush_task.run")
 
 
 def tree_answers_before_the_flush() -> AbstractContextManager[Any]:

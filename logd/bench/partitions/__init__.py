@@ -1,0 +1,1 @@
+"""The same messages over few and over many partitions."""

@@ -1,0 +1,92 @@
+"""``logd bench partitions``: measures the same messages over few and over many partitions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from logd.bench.partitions.run import PartitionsBench, PartitionsResult
+from logd.cli.options import json_option
+from logd.cli.reactor_command import run
+
+_WHOLE = click.IntRange(min=1)
+_COUNTS = (50, 500, 2_000)
+
+
+@click.command(short_help="Measure many partitions beside few.")
+@click.option(
+    "--partitions",
+    type=_WHOLE,
+    multiple=True,
+    help="Numbers of partitions; the first is compared with.  [default: 50 500 2000]",
+)
+@click.option("--messages", type=_WHOLE, default=60_000, show_default=True)
+@click.option("--size", type=_WHOLE, default=200, show_default=True, help="Bytes of one message's payload.")
+@click.option("--acks", type=click.Choice(["1", "-1"]), default="-1", show_default=True)
+@click.option("--rounds", type=_WHOLE, default=3, show_default=True, help="Rounds; the medians are the result.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the broker that is started.")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, writable=True),
+    default=".",
+    show_default=True,
+    help="A folder on the disk to measure; the files made in it are removed.",
+)
+@json_option
+def partitions(
+    partitions: tuple[int, ...],
+    messages: int,
+    size: int,
+    acks: str,
+    rounds: int,
+    settings: tuple[str, ...],
+    folder: str,
+    as_json: bool,
+) -> None:
+    """Measure the same messages over few and over many partitions.
+
+    In each round a new topic of each number of partitions takes all messages, one send each, with keys that spread
+    them, and one stream then reads them back. A ratio compares a rate with that over the first number of partitions in
+    the same round: 1 is as fast, 0.5 half as fast.
+    """
+    console = Console(stderr=True)
+
+    async def work(reactor: Any) -> None:
+        with console.status("") as status:
+            tell = status.update if console.is_terminal else lambda _: None
+            bench = PartitionsBench(folder, partitions or _COUNTS, messages, size, int(acks), rounds, settings, tell)
+            results = await bench.run(reactor)
+        if as_json:
+            print(json.dumps([result.to_json() for result in results]))
+        else:
+            _show(results)
+
+    sys.exit(run(work))
+
+
+def _show(results: list[PartitionsResult]) -> None:
+    one = results[0]
+    table = Table(
+        "partitions",
+        "produce s",
+        "client s",
+        "broker s",
+        "ratio",
+        "consume s",
+        "client s",
+        "broker s",
+        "ratio",
+        title=f"{one.messages:,} messages of {one.size} bytes, acks {one.acks}, medians of {one.rounds}",
+        caption="client s, broker s: processor seconds; ratio: the rate beside that of the first line",
+    )
+    for each in results:
+        row = [f"{each.partitions:,}"]
+        for cost, ratio in ((each.produce, each.produce_ratio), (each.consume, each.consume_ratio)):
+            row += [f"{cost.seconds:.2f}", f"{cost.client_seconds:.2f}", f"{cost.broker_seconds:.2f}", f"{ratio:.2f}"]
+        table.add_row(*row)
+    Console().print(table)

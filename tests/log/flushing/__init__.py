@@ -1,0 +1,1 @@
+"""Tests of syncs of many partitions at once."""

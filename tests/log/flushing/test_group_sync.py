@@ -1,0 +1,120 @@
+"""Tests of logd.log.group_sync: when partitions share a sync, and when each has its own."""
+
+from __future__ import annotations
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.log import group_sync
+from logd.log.group_sync import GroupSyncs, open_groups
+from logd.testing.memory.files import MemoryFiles
+from tests.log.entries import plain
+from tests.log.rig import Listener, Rig
+
+
+class GroupSyncsTests(SynchronousTestCase):
+    """The choice, by measured seconds on a clock."""
+
+    def setUp(self) -> None:
+        """Make the choice for two threads; a partition's own sync takes 10 ms."""
+        self.clock = Clock()
+        self.files = MemoryFiles(syncs_whole=True)
+        groups = open_groups(self.files, "/", self.clock, 2)
+        assert groups is not None
+        self.groups: GroupSyncs = groups
+        self.groups.one_took(0.01)
+
+    def test_few_partitions_have_a_sync_each(self) -> None:
+        """Each is answered sooner that way."""
+        least = group_sync.LEAST_GROUP
+        self.assertEqual([self.groups.allows(count, 0) for count in (least - 1, least)], [False, True])
+
+    def test_one_group_is_under_way_at_a_time(self) -> None:
+        """Meanwhile another thread may sync single partitions."""
+        self.groups.begun()
+        self.assertFalse(self.groups.allows(100, 0))
+        self.groups.ended(100, 0.02)
+        self.assertTrue(self.groups.allows(100, 0))
+
+    def test_a_group_that_was_slower_than_the_sum_is_followed_by_a_pause(self) -> None:
+        """100 partitions take 0.5 s on two threads; 0.6 s is slower, and 12 s pass before the next attempt."""
+        self.groups.begun()
+        self.groups.ended(100, 0.6)
+        self.clock.advance(11.9)
+        self.assertFalse(self.groups.allows(100, 0))
+        self.clock.advance(0.2)
+        self.assertTrue(self.groups.allows(100, 0))
+
+    def test_the_pause_is_bounded(self) -> None:
+        """A sync of minutes, for a program that copied a disk, does not end the groups of the day."""
+        self.groups.begun()
+        self.groups.ended(100, 500.0)
+        self.clock.advance(group_sync.LONGEST_PAUSE_SECONDS)
+        self.assertTrue(self.groups.allows(100, 0))
+
+    def test_what_others_have_to_write_is_not_waited_for(self) -> None:
+        """The broker's own bytes do not count as others'."""
+        self.files.dirty_bytes = group_sync.OTHERS_BYTES + 1001
+        self.assertFalse(self.groups.allows(100, 1000))
+        self.clock.advance(group_sync.BUSY_PAUSE_SECONDS)
+        self.assertTrue(self.groups.allows(100, 1001))
+
+    def test_a_file_system_whose_sync_proves_nothing_is_not_used(self) -> None:
+        """Each partition is synced by itself there."""
+        self.assertIs(open_groups(MemoryFiles(), "/", self.clock, 2), None)
+
+    def test_the_file_system_is_closed_after_the_sync_under_way(self) -> None:
+        """Its descriptor's number could be given to a file elsewhere, while a thread is about to use it."""
+        self.groups.begun()
+        self.groups.close()
+        self.assertEqual(self.files.open_handles, 1)
+        self.groups.ended(100, 0.1)
+        self.assertEqual(self.files.open_handles, 0)
+
+
+class FlusherTests(SynchronousTestCase):
+    """A store over a disk in memory that offers syncs of the whole."""
+
+    def rig(self) -> Rig:
+        """Return a store with twenty partitions that were appended to while its only thread was busy."""
+        rig = Rig(limits={"flush_workers": 1}, syncs_whole=True)
+        for number in range(20):
+            rig.log(partition=number).append([plain(b"eleven more")], 1, -1)
+        return rig
+
+    def test_waiting_partitions_share_the_next_sync(self) -> None:
+        """The first is under way already; the other nineteen follow in one work of the thread, and become visible."""
+        rig = self.rig()
+        listener = Listener()
+        rig.log(partition=7).wait_visible(20, listener)
+        for _ in range(2):
+            self.assertEqual(len(rig.threads.works), 1)
+            rig.threads.work()
+            rig.threads.deliver()
+        self.assertEqual([log.visible_end for log in rig.store.logs()], [20] * 20)
+        self.assertEqual((listener.calls, rig.threads.works, rig.store.unflushed_bytes), ([20], [], 0))
+
+    def test_a_failed_write_takes_its_partition_offline_and_no_other(self) -> None:
+        """The promise of a sync by itself is kept in a group."""
+        rig = self.rig()
+        log = rig.log(partition=7)
+        rig.files._inode(f"{log.folder}/{0:020d}.log").fail(rig.files.random)
+        rig.threads.settle()
+        offline = [each.partition for each in rig.store.logs() if each.offline is not None]
+        self.assertEqual((offline, log.visible_end), ([7], 0))
+        self.assertEqual({each.visible_end for each in rig.store.logs() if each is not log}, {20})
+
+    def test_an_error_of_the_group_itself_fails_every_partition(self) -> None:
+        """A bug must not look like a flush."""
+        rig = self.rig()
+        rig.threads.work()
+        rig.threads.deliver()
+        _, done = rig.threads.works.pop()
+        done(None, RuntimeError("a bug"))
+        self.assertEqual(len([log for log in rig.store.logs() if log.offline is not None]), 19)
+        self.assertEqual(rig.store.unflushed_bytes, 0)
+
+    def test_a_store_without_groups_syncs_one_by_one(self) -> None:
+        """``flush.together`` is false."""
+        rig = Rig(limits={"flush_workers": 1, "flush_together": False}, syncs_whole=True)
+        self.assertIs(rig.store.flusher.groups, None)
