@@ -356,7 +356,9 @@ class History:
                 shadow.durable = log.visible_end
         check_format(self.files, ROOT, self.batches)
         check(self.store.unflushed_bytes >= 0, "unflushed bytes are miscounted", self.store.unflushed_bytes)
-        wrong = [text for text in self.reports if "damaged" in text or "lost:" in text or "bytes are lost" in text]
+        # The format is raised in place, since meta holds the lock: a crash can tear it, and its copy heals it.
+        reports = [text for text in self.reports if not text.endswith("it is rewritten from meta.copy")]
+        wrong = [text for text in reports if "damaged" in text or "lost:" in text or "bytes are lost" in text]
         check(not wrong, "harm is reported", wrong)
 
     def _check_durable(self, log: PartitionLog, low: int, high: int, shadow: Shadow) -> None:
