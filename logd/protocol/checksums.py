@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Protocol, cast
 from zlib import crc32 as _crc32_of_zlib
-
-from google_crc32c import extend
 
 from logd.protocol.implementation import compiled
 from logd.protocol.optional_packages import needing
@@ -37,8 +35,16 @@ class Checksum(Protocol):
 
 
 def _crc32c_of_google(data: bytes | memoryview, crc: int = 0, /) -> int:
-    """Return the CRC-32C, by the processor's own instruction where it has one."""
-    return int(extend(crc, data if type(data) is bytes else bytes(data)))  # it takes bytes alone
+    """Return the CRC-32C, by the processor's own instruction where it has one. Raises MissingPackage."""
+    return int(_extend()(crc, data if type(data) is bytes else bytes(data)))  # it takes bytes alone
+
+
+@cache
+def _extend() -> Callable[[int, bytes], int]:
+    # Imported where it is used: Spark's executors have logd without its packages, and may never meet a batch.
+    with needing("google-crc32c", "a batch of messages"):
+        from google_crc32c import extend
+    return cast("Callable[[int, bytes], int]", extend)
 
 
 #: The compiled ones are by the processor's instructions, which many builds of zlib do not use.

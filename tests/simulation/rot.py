@@ -42,6 +42,8 @@ class RotFaults:
     random: Random = field(init=False)
     _over: bool = field(default=False, init=False)
     _kinds: list[Callable[[], None]] = field(factory=list, init=False)
+    #: Files of the tree with a flipped bit: while one is there, another flip could take the second copy.
+    _flipped: set[str] = field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.random = self.world.random("rot")
@@ -101,6 +103,8 @@ class RotFaults:
         tree = self.cluster.tree
         if tree.clock is None or tree.files.room is not None:
             return
+        if any(tree.files.exists(path) for path in self._flipped):
+            return
         kinds = [self._flip_snapshot, self._flip_change]
         self.random.shuffle(kinds)
         for kind in kinds:
@@ -117,6 +121,7 @@ class RotFaults:
         if not path:
             return None
         self.note("snapshot flipped", "tree")
+        self._flipped.add(path)
         return lambda: self._flip(files, path, self.random.randrange(files.size(path)))
 
     def _flip_change(self, files: MemoryFiles) -> Callable[[], None] | None:
@@ -132,6 +137,7 @@ class RotFaults:
         if not records:
             return None
         self.note("change flipped", "tree")
+        self._flipped.add(path)
         record = self.random.choice(records)
         return lambda: self._flip(files, path, self.random.randrange(record.at, record.end))
 
