@@ -33,18 +33,18 @@ MOST_TRIES = 200
 BEGINNINGS = {
     "commit_without_version": 2,
     "claim_without_fence": 12,
-    "claim_without_waiting": 1,
-    "keep_half_a_claim": 4,
+    "claim_without_waiting": 16,
+    "keep_half_a_claim": 21,
     "deaf_to_members": 1,
     "stay_removed": 4,
-    "skip_what_is_left": 2,
+    "skip_what_is_left": 8,
     "skip_silently": 2,
-    "answer_before_the_flush": 1,
-    "tree_answers_before_the_flush": 13,
+    "answer_before_the_flush": 4,
+    "tree_answers_before_the_flush": 3,
     "begin_a_lost_log_again": 2,
     "end_at_a_lost_segment": 2,
     "time_by_the_time_of_day": 3,
-    "end_the_tree_on_a_full_disk": 12,
+    "end_the_tree_on_a_full_disk": 16,
     "stop_without_a_deadline": 3,
     "stop_while_producers_send": 30,
     "refuse_what_a_snapshot_has": 5,
@@ -69,6 +69,8 @@ BEGINNINGS = {
     "believe_positions_in_the_tree": 2,
     "stop_a_group_for_a_bad_position": 2,
     "tell_listeners_until_one_raises": 7,
+    "no_own_timer": 22,
+    "take_anothers_claim_for_ours": 2,
 }
 
 #: Errors other than Violation by which a mutation is found: what it lets through ends the simulation.
