@@ -43,6 +43,7 @@ from logd.protocol.requests.metadata import (
     TopicMetadata,
 )
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
+from logd.protocol.requests.repair import Repair, RepairResponse
 from logd.protocol.requests.requests import decode_request
 from logd.protocol.requests.responses import ErrorResponse
 
@@ -147,7 +148,10 @@ class ModelBroker:
         if isinstance(request, FetchWait):
             return self._fetch(request, connection)
         if isinstance(request, DescribeLog):
-            return self._describe(request)
+            return self._describe(request, connection)
+        if isinstance(request, Repair):
+            log = self._led(request.topic, request.partition, connection)
+            return RepairResponse(WrongPartition.code) if log is None else RepairResponse(0, log.end, log.end)
         if isinstance(request, CreateTopic):
             self.add(request.topic, request.partitions)
             return CreateTopicResponse(0, "uuid")
@@ -241,10 +245,12 @@ class ModelBroker:
         data = bytes(log.data[at : at + max(0, min(part.max_bytes, left))])
         return FetchedPart(part.topic, part.partition, 0, log.start, log.end, first, data)
 
-    def _describe(self, request: DescribeLog) -> DescribeLogResponse:
-        log = self.logs.get(request.topic, {}).get(request.partition)
-        if log is None:
+    def _describe(self, request: DescribeLog, connection: ModelConnection) -> DescribeLogResponse:
+        if request.partition not in self.logs.get(request.topic, {}):
             return DescribeLogResponse(UnknownTopic.code, text="no such log")
+        log = self._led(request.topic, request.partition, connection)
+        if log is None:
+            return DescribeLogResponse(WrongPartition.code, text="led by another broker")
         known = log.boundaries()
         time = request.time if log.start <= request.time < log.end else -1
         return DescribeLogResponse(

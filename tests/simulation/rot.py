@@ -24,6 +24,9 @@ from tests.simulation.world import World
 
 #: The share of seeds in which bytes change.
 LIKELY = 0.4
+#: The bytes for a fault of the tree are there for a moment only: it is waited for so long, looking this often.
+CHANCE_SECONDS = 10.0
+LOOK_SECONDS = 0.1
 _UUID = re.compile(rb'"uuid": "([-0-9a-f]{36})"')
 
 
@@ -44,6 +47,8 @@ class RotFaults:
     _kinds: list[Callable[[], None]] = field(factory=list, init=False)
     #: Files of the tree with a flipped bit: while one is there, another flip could take the second copy.
     _flipped: set[str] = field(factory=set, init=False)
+    #: The snapshot right behind which the tree was last made to end.
+    _ended_at: int = field(default=-1, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.random = self.world.random("rot")
@@ -100,20 +105,25 @@ class RotFaults:
 
     def _flip_tree(self) -> None:
         """Flip a bit of the tree's newest snapshot, or of a change that a snapshot has, too, and start the tree."""
+        if self.random.random() < 0.5:
+            self._try_tree(self._flip_snapshot, 0.0)
+        else:
+            self._try_tree(self._flip_change, CHANCE_SECONDS)
+
+    def _try_tree(self, kind: Callable[[MemoryFiles], Callable[[], None] | None], wait: float) -> None:
+        """Do this with the tree's files as soon as they have the bytes for it, within ``wait`` seconds."""
         tree = self.cluster.tree
-        if tree.clock is None or tree.files.room is not None:
+        if self._over:
             return
-        if any(tree.files.exists(path) for path in self._flipped):
-            return
-        kinds = [self._flip_snapshot, self._flip_change]
-        self.random.shuffle(kinds)
-        for kind in kinds:
-            change = kind(tree.files)
+        if tree.clock is not None and tree.files.room is None:
+            sound = not any(tree.files.exists(path) for path in self._flipped)
+            change = kind(tree.files) if sound else None
             if change is not None:
                 tree.kill()
                 change()
                 self.world.clock.callLater(0.5, self._start_tree)
-                return
+        if wait > 0:
+            self.world.clock.callLater(LOOK_SECONDS, lambda: self._try_tree(kind, wait - LOOK_SECONDS))
 
     def _flip_snapshot(self, files: MemoryFiles) -> Callable[[], None] | None:
         zxids = numbers_of("snapshot", files.list(FOLDER))
@@ -125,6 +135,10 @@ class RotFaults:
         return lambda: self._flip(files, path, self.random.randrange(files.size(path)))
 
     def _flip_change(self, files: MemoryFiles) -> Callable[[], None] | None:
+        """Flip a bit of a change that the newest snapshot has, and that changes follow which it does not have.
+
+        A tree goes on in a file whose changes a snapshot has if it ended right after that snapshot: so it ends then.
+        """
         names = files.list(FOLDER)
         zxids = numbers_of("snapshot", names)
         bases = [base for base in numbers_of("changes", names) if zxids and base <= zxids[-1]]
@@ -133,12 +147,19 @@ class RotFaults:
         path = f"{FOLDER}/{changes_name(bases[-1])}"
         data = bytes(files._inode(path).data)
         head = decode_head(data)
-        records = [] if head is None else [each for each in find_records(data, head) if each.zxid <= zxids[-1]]
-        if not records:
+        records = [] if head is None else list(find_records(data, head))
+        covered = [each for each in records if each.zxid <= zxids[-1]]
+        if not covered:
             return None
+        if len(covered) == len(records):
+            if zxids[-1] == self._ended_at:
+                return None
+            self._ended_at = zxids[-1]
+            self.note("killed behind a snapshot", "tree")
+            return lambda: None
         self.note("change flipped", "tree")
         self._flipped.add(path)
-        record = self.random.choice(records)
+        record = self.random.choice(covered)
         return lambda: self._flip(files, path, self.random.randrange(record.at, record.end))
 
     def _start_tree(self) -> None:

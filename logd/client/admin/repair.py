@@ -20,19 +20,18 @@ async def repair_log(
     With ``accept_at`` a lost log begins again at that position. Raises BrokerUnavailable, UnknownTopic, WrongPartition,
     or another error that the leader answers.
     """
-    if cluster.known(topic) is None and cluster.settings.discover:
-        await cluster.read(topic)
-    link = cluster.keeper(topic, partition)
-    connection = await link.get()
     position = -1 if accept_at is None else accept_at
     end: int | None = None
-    while end is None or position < end:
-        request = Repair(topic, partition, dry_run, cut, position, accept_at is not None)
-        response: RepairResponse = await link.ask(connection, request, ANSWER_SECONDS)
-        if response.error:
-            raise error_for_code(response.error, response.text)
-        yield response
-        end = response.end if end is None else end
-        if response.checked_to <= position:
-            return
-        position = response.checked_to
+    with cluster.doubting(topic):
+        link = await cluster.find_keeper(topic, partition)
+        connection = await link.get()
+        while end is None or position < end:
+            request = Repair(topic, partition, dry_run, cut, position, accept_at is not None)
+            response: RepairResponse = await link.ask(connection, request, ANSWER_SECONDS)
+            if response.error:
+                raise error_for_code(response.error, response.text)
+            yield response
+            end = response.end if end is None else end
+            if response.checked_to <= position:
+                return
+            position = response.checked_to

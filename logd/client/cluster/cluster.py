@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random as _random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults, succeed
@@ -15,7 +16,7 @@ from logd.client.settings import LinkSettings
 from logd.clientcore.addresses import Address, discovered, parse_brokers
 from logd.clientcore.metadata import ClusterView, TopicView, described
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import BrokerUnavailable, UnsupportedVersion
+from logd.errors import BrokerUnavailable, LogdError, UnsupportedVersion, WrongPartition
 from logd.net.connection import BrokerConnection
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataV1
 
@@ -59,6 +60,8 @@ class Cluster:
         self._links: dict[Address, BrokerLink] = {}
         self._view: ClusterView[Address] = ClusterView(lambda host, port: discovered(host, port, self._bootstrap[0]))
         self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
+        #: Topics about which a request has failed since their metadata was read.
+        self._doubtful: set[str] = set()
 
     def begin_at(self, addresses: Sequence[Address]) -> None:
         """Ask these brokers first from now on, while there is no connection."""
@@ -90,6 +93,30 @@ class Cluster:
         if not self.settings.discover:
             return self.link(self._bootstrap[0])
         return self.link(self._view.keeper(topic, partition))
+
+    async def find_keeper(self, topic: str, partition: int) -> BrokerLink:
+        """Return what ``keeper`` does, reading metadata first if none is known, it names no broker, or it is doubtful.
+
+        Raises WrongPartition, UnknownTopic, BrokerUnavailable, or another error that the broker answers.
+        """
+        if self.settings.discover and (self._view.known(topic) is None or topic in self._doubtful):
+            self._doubtful.discard(topic)
+            await self.read(topic)
+        try:
+            return self.keeper(topic, partition)
+        except WrongPartition:
+            if self.settings.discover:
+                await self.read(topic)
+            return self.keeper(topic, partition)
+
+    @contextmanager
+    def doubting(self, topic: str) -> Iterator[None]:
+        """If this fails, ``find_keeper`` reads the topic's metadata again the next time."""
+        try:
+            yield
+        except LogdError:
+            self._doubtful.add(topic)
+            raise
 
     def backoff(self) -> Backoff:
         """Return new retry delays as the settings have them."""

@@ -20,15 +20,14 @@ async def describe_log(
 
     Raises BrokerUnavailable when the leader cannot be reached, UnknownTopic, WrongPartition, or what it answers.
     """
-    if cluster.known(topic) is None and cluster.settings.discover:
-        await cluster.read(topic)
-    link = cluster.keeper(topic, partition)
-    connection = await link.get()
-    response: DescribeLogResponse = await link.ask(
-        connection, DescribeLog(topic, partition, positions, time), cluster.settings.request_timeout
-    )
-    if response.error:
-        raise error_for_code(response.error, response.text)
+    with cluster.doubting(topic):
+        link = await cluster.find_keeper(topic, partition)
+        connection = await link.get()
+        response: DescribeLogResponse = await link.ask(
+            connection, DescribeLog(topic, partition, positions, time), cluster.settings.request_timeout
+        )
+        if response.error:
+            raise error_for_code(response.error, response.text)
     return response
 
 

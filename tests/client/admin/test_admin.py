@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -9,7 +10,14 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.admin.admin import Admin
-from logd.errors import BrokerUnavailable, ConfigurationError, InvalidTopic, UnknownTopic, UnsupportedVersion
+from logd.errors import (
+    BrokerUnavailable,
+    ConfigurationError,
+    InvalidTopic,
+    UnknownTopic,
+    UnsupportedVersion,
+    WrongPartition,
+)
 from tests.client.doubles import ModelBroker, run
 
 
@@ -55,6 +63,41 @@ class AdminTests(SynchronousTestCase):
         run(self.clock, 0.1)
         described = self.successResultOf(describing)
         self.assertEqual((described.log_start, described.visible_end, described.boundaries), (0, 5, (0,)))
+
+    def test_a_partition_without_a_leader_is_looked_up_again_by_the_next_call(self) -> None:
+        """A client that was told once that a partition has no leader must not say so for as long as it lives."""
+        asks: tuple[Callable[[str, int], Deferred[Any]], ...] = (self.admin.describe_log, self.repair)
+        for ask in asks:
+            self.broker.partition_errors["t", 1] = WrongPartition.code
+            self.admin.describe("t")
+            run(self.clock, 0.1)
+            self.broker.partition_errors.clear()
+            asking = ask("t", 1)
+            run(self.clock, 0.1)
+            self.successResultOf(asking)
+
+    def test_a_partition_whose_leader_changed_is_looked_up_again_by_the_next_call(self) -> None:
+        """The broker that led it refuses the first call; the second goes to the new one."""
+        asks: tuple[Callable[[str, int], Deferred[Any]], ...] = (self.admin.describe_log, self.repair)
+        for ask in asks:
+            self.broker.leaders.pop(("t", 1), None)
+            self.admin.describe("t")
+            run(self.clock, 0.1)
+            self.broker.leaders["t", 1] = 8
+            refused = ask("t", 1)
+            run(self.clock, 0.1)
+            self.failureResultOf(refused, WrongPartition)
+            asking = ask("t", 1)
+            run(self.clock, 0.1)
+            self.successResultOf(asking)
+
+    def repair(self, topic: str, partition: int) -> Deferred[list[Any]]:
+        """Gather all answers of a repair."""
+
+        async def gather() -> list[Any]:
+            return [each async for each in self.admin.repair_log(topic, partition)]
+
+        return Deferred.fromCoroutine(gather())
 
     def test_a_call_without_a_broker_fails_soon(self) -> None:
         """A command for administration must not hang while the cluster is down."""
