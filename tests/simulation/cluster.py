@@ -177,8 +177,12 @@ class SimulatedCluster:
     def _disk_delay(self, host: str) -> float:
         """Return the seconds that a wait for a broker's disk takes."""
         now = self.world.clock.seconds()
-        least = SLOW_SECONDS if self.slow.get(host, 0.0) > now else 0.0
+        least = SLOW_SECONDS if self._is_slow(host) else 0.0
         return max(self.world.disk_delay(), self.hung.get(host, 0.0) - now, least)
+
+    def _is_slow(self, host: str) -> bool:
+        """Return whether each wait for that broker's disk takes long at the moment; then no page is in memory."""
+        return self.slow.get(host, 0.0) > self.world.clock.seconds()
 
     def _add_broker(self, number: int, random: Random) -> None:
         world = self.world
@@ -220,5 +224,5 @@ class SimulatedCluster:
         pages = world.random(f"pages {number}")
         if pages.random() < 0.5:
             broker.open_readers = 1
-            broker.files.cold = lambda: pages.random() < 0.3
+            broker.files.cold = lambda: self._is_slow(host) or pages.random() < 0.3
         self.brokers.append(broker)

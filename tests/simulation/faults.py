@@ -77,6 +77,8 @@ class Faults:
     producers: list[Process] = field(init=False)
     consumers: list[Process] = field(init=False)
     made: dict[str, int] = field(factory=dict, init=False)
+    #: Producers that are being closed, or do not run after that: the cluster is not settled before they do.
+    closing: int = field(default=0, init=False)
     _silent: list[InProcessCoordination] = field(factory=list, init=False)
     _over: bool = field(default=False, init=False)
     machines: MachineFaults = field(init=False)
@@ -319,12 +321,14 @@ class Faults:
             producer = self.random.choice(producers)
             self._note("closed", producer.host)
             producer.close()
+            self.closing += 1
             self.world.clock.callLater(3.0, producer.kill)
 
-            def start_later() -> None:
-                self.world.clock.callLater(3.0, lambda: self._start(producer))
+            def start() -> None:
+                self._start(producer)
+                self.closing -= 1
 
-            self._later(5.0, start_later)
+            self._later(5.0, lambda: self.world.clock.callLater(3.0, start))
 
     def _some_places(self) -> tuple[str, list[TopicPartition]]:
         """Return a group, and some partitions that it has read."""

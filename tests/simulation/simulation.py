@@ -148,7 +148,7 @@ class Simulation:
     def _rests(self) -> bool:
         groups = [member.consumer.group for member in self.cluster.members if member.consumer is not None]
         resting = all(group is not None and group._membership._sleep.can_be_woken for group in groups)
-        return resting and self._is_well()
+        return resting and not self.faults.closing and self._is_well()
 
     def _is_well(self) -> bool:
         """Return True when each process, group and message is where it must be in the end."""

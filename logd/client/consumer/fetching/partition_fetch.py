@@ -300,7 +300,9 @@ class PartitionFetch:
         remedy = self._damage_policy.remedy(position)
         if remedy is Remedy.FETCH_AGAIN:
             self.identity.doubted = True
-            self._restart(position, exact=True)
+            # Not exactly from here: a repair may have put a gap around this position since it was a boundary.
+            self._restart(position, exact=False)
+            self._decoder.begin_at(max(position, self._decoder.position))
         elif remedy is Remedy.FAIL:
             self.error = CorruptMessage(f"topic {self.topic!r}, partition {self.partition}: {error.reason}", position)
         elif end > 0 and self._follows(end):

@@ -163,6 +163,17 @@ class PartitionFetchTests(SynchronousTestCase):
         messages += read_all(self.fetch, self.data, 1000, 100)
         self.assertEqual([m.id for m in messages], list(range(START, START + len(self.data), 29)))
 
+    def test_a_boundary_that_has_become_the_inside_of_a_gap_is_passed(self) -> None:
+        """A repair has put one gap in the place of a segment that was being read; what follows it comes."""
+        serve(self.fetch, self.data, 1000)
+        read = self.fetch.next_batch(100)
+        assert read is not None
+        repaired = gap(len(self.data)) + encode_set([Message(b"behind")])
+        behind = read_all(self.fetch, repaired, 1000, 100)
+        self.assertIsNone(self.fetch.error)
+        self.assertEqual([(m.id, m.payload) for m in behind], [(START + len(self.data), b"behind")])
+        self.assertGreater(self.fetch.losses.gaps, 0)
+
     def test_lasting_damage_is_an_error_with_its_place(self) -> None:
         """After the retries it names topic, partition and position; all messages before it were delivered."""
         spoilt = bytearray(self.data)
