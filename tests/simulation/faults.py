@@ -328,7 +328,7 @@ class Faults:
                 self._start(producer)
                 self.closing -= 1
 
-            self._later(5.0, lambda: self.world.clock.callLater(3.0, start))
+            self.world.clock.callLater(3.0 + 5.0 * self.random.random(), start)
 
     def _some_places(self) -> tuple[str, list[TopicPartition]]:
         """Return a group, and some partitions that it has read."""
