@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from logd.client.producer.batch import BatchPiece, ProducerBatch
-from logd.client.producer.formats import Format
+from logd.client.producer.formats import Format, entries_codec
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
@@ -20,7 +20,18 @@ class BatchAccumulator:
     """
 
     __slots__ = (
-        *("_clock", "_linger", "_lingered", "_most", "_opened", "_sealed", "_settings", "_unfinished", "_where"),
+        *(
+            "_clock",
+            "_codec",
+            "_linger",
+            "_lingered",
+            "_most",
+            "_opened",
+            "_sealed",
+            "_settings",
+            "_unfinished",
+            "_where",
+        ),
         *("due", "form", "open"),
     )
 
@@ -50,6 +61,7 @@ class BatchAccumulator:
         self._lingered = lingered
         self._linger: Timer | None = None
         self._most = settings.batch_messages
+        self._codec = settings.compression
 
     @property
     def ready(self) -> bool:
@@ -66,7 +78,13 @@ class BatchAccumulator:
         ):
             self.seal()
             batch = None
-        return self._begin(self._settings.compression) if batch is None else batch
+        return self._begin(self._codec) if batch is None else batch
+
+    def fall_back(self, form: Format) -> None:
+        """Begin the next batch in the format of entries."""
+        self.seal()
+        self.form = form
+        self._codec = entries_codec(self._codec)
 
     def seal_full(self) -> None:
         """Complete the open batch if it is full."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from attrs import frozen
+from attrs import field, frozen
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.settings import ProducerSettings
-from logd.clientcore.message_format import check_codec, check_messages, takes_only_legacy
+from logd.clientcore.message_format import LEGACY_CODECS, check_codec, check_messages, takes_only_legacy
 from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH_HEAD_BYTES, encode_batch_entry
 from logd.protocol.codecs import BATCH_CODEC_NUMBERS, compress
@@ -109,18 +109,43 @@ class SingleEntryFormat:
 
 @frozen
 class TopicFormats:
-    """What each topic takes from one producer, by its setting message.format as last read."""
+    """The format of each topic's batches: the producer's own, unless the topic or its brokers do not take that.
+
+    A topic's format is decided when its first queue is made, since what is counted by one format is of no use to the
+    other. It changes once at most, from batches to entries.
+    """
 
     _cluster: Cluster
     _settings: ProducerSettings
     #: The format that the producer's settings name.
     chosen: Format
+    _decided: dict[str, Format] = field(factory=dict, init=False)
 
     def of(self, topic: str) -> Format:
         """Return the format of a topic's batches: entries where the topic takes only messages of 0.7."""
+        decided = self._decided.get(topic)
+        if decided is not None:
+            return decided
         if self.chosen.by_number and takes_only_legacy(self._cluster.known(topic)):
-            return EntriesFormat(most_wrapper_bytes=self._settings.message_bytes)
+            return self._entries
         return self.chosen
+
+    def decide(self, topic: str) -> Format:
+        """Return the format of a topic's batches, and keep to it from now on."""
+        return self._decided.setdefault(topic, self.of(topic))
+
+    def outdated(self, topic: str) -> bool:
+        """Return whether batches are sent to a topic that takes them no longer, by the metadata last read."""
+        return self.of(topic).by_number and takes_only_legacy(self._cluster.known(topic))
+
+    def fall_back(self, topic: str) -> Format:
+        """Return entries, the format of the topic's batches from now on."""
+        form = self._decided[topic] = self._entries
+        return form
+
+    @property
+    def _entries(self) -> Format:
+        return EntriesFormat(most_wrapper_bytes=self._settings.message_bytes)
 
     def check(self, topic: str, messages: Sequence[Record], codec: str = "none") -> None:
         """Raise InvalidMessage for a message or a compression that the topic does not take."""
@@ -134,6 +159,16 @@ def format_of(settings: ProducerSettings) -> Format:
     return (
         SingleEntryFormat() if settings.format == "batch" else EntriesFormat(most_wrapper_bytes=settings.message_bytes)
     )
+
+
+def size_of(record: Record, form: Format) -> int:
+    """Return the bytes of a record, as a format counts them."""
+    return len(record) + form.payload_overhead if isinstance(record, bytes) else form.size(record)
+
+
+def entries_codec(codec: str) -> str:
+    """Return the codec in place of ``codec`` for batches whose format fell back to entries: none, if 0.7 has it not."""
+    return codec if codec in LEGACY_CODECS else "none"
 
 
 def _payloads(records: Sequence[Record]) -> list[bytes] | None:

@@ -21,7 +21,7 @@ from logd.client.producer.pending_send import PendingSend, Sent
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
-from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken
+from logd.errors import ClientClosed, DeliveryFailed, InvalidMessage, LogdError, MessageTooLarge, PipelineBroken
 from logd.interfaces import Clock
 
 
@@ -54,6 +54,7 @@ class PartitionQueue:
         form: Format,
         unfinished: Unfinished,
         ended: Callable[[ProducerBatch], None],
+        batches_refused: Callable[[str, Exception], None],
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -63,6 +64,10 @@ class PartitionQueue:
         self.wake: Callable[[PartitionQueue], None] | None = None
         #: Called with each batch that takes no further messages without being looked for.
         self._ended = ended
+        #: Called with the topic and the error when the broker does not take the format of batches.
+        self._batches_refused = batches_refused
+        #: True once the format has changed from batches to entries.
+        self._fell_back = False
         self._settings = settings
         self._clock = clock
         self._pool = pool
@@ -134,8 +139,16 @@ class PartitionQueue:
 
     def refused(self, batch: ProducerBatch, error: LogdError) -> None:
         """Send a batch again, or give it up: the broker answered with an error, or the connection was lost."""
-        if isinstance(error, PipelineBroken):
-            self._window.refused(batch)
+        if isinstance(error, InvalidMessage) and batch.form.by_number:
+            self._batches_refused(self.topic, error)
+            self._window.divided(batch, (self._as_entries(batch),))
+        elif isinstance(error, PipelineBroken):
+            if self._fell_back and batch.form.by_number:
+                self._window.divided(batch, (self._as_entries(batch),))
+            else:
+                self._window.refused(batch)
+        elif isinstance(error, InvalidMessage) and self._fell_back:
+            self._divide(batch, error)  # what 0.7 cannot read, a key for instance, fails alone
         elif isinstance(error, MessageTooLarge) and (batch.form.by_number or self._settings.on_too_large == "skip"):
             self._divide(batch, error)
         elif is_final(error):
@@ -146,7 +159,22 @@ class PartitionQueue:
             self._window.refused(batch)
         self._go_on()
 
-    def _divide(self, batch: ProducerBatch, error: MessageTooLarge) -> None:
+    def fall_back(self, form: Format) -> None:
+        """Send entries in place of batches from now on; what is in flight is encoded anew when it is refused."""
+        if not self._fell_back and self.accumulator.form.by_number:
+            self._fell_back = True
+            self.accumulator.fall_back(form)
+            self._window.exchange(self._as_entries)
+
+    def _as_entries(self, batch: ProducerBatch) -> ProducerBatch:
+        if not batch.form.by_number:
+            return batch
+        held = batch.held
+        entries = batch.as_entries(self.accumulator.form)
+        self._pool.give(held - entries.held)
+        return entries
+
+    def _divide(self, batch: ProducerBatch, error: LogdError) -> None:
         """Send the halves of a batch, and theirs, until each message that the broker refuses is alone."""
         held = batch.held
         halves = batch.divide()
@@ -155,7 +183,7 @@ class PartitionQueue:
             self._window.divided(batch, halves)
             return
         self._window.refused_for_good(batch)
-        if self._settings.on_too_large == "skip" and batch.left_out(error):
+        if isinstance(error, MessageTooLarge) and self._settings.on_too_large == "skip" and batch.left_out(error):
             self._pool.give(held)
         else:
             self._give_up(batch, error)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch, encoded_pieces, pieces_of
 from logd.client.producer.buffer_pool import BufferPool
-from logd.client.producer.formats import Format, TopicFormats
+from logd.client.producer.formats import Format, TopicFormats, size_of
 from logd.client.producer.partition_queue import CurrentBatch, PartitionQueue
 from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner
 from logd.client.producer.pending_send import HeldMessages, PendingSend, Published
@@ -32,6 +33,8 @@ BROKER_CHOOSES = -1
 
 class Router:
     """The queues of one producer, by topic and partition, and the sends whose topic is not known yet."""
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -247,13 +250,14 @@ class Router:
         for message in messages:
             try:
                 self.forms.check(topic, (message.record,))
-                batch, queue = self._batch_for(topic, message.key, message.partition, message.size, view)
+                size = size_of(message.record, self.forms.of(topic))  # the format may have been another one before
+                batch, queue = self._batch_for(topic, message.key, message.partition, size, view)
             except Exception as error:  # as in _dispatch
                 self._unfinished.failed(topic, 1, error)
                 continue
             batch.records.append(message.record)
-            batch.bytes += message.size
-            self._pool.take(message.size + RECORD_MEMORY)
+            batch.bytes += size
+            self._pool.take(size + RECORD_MEMORY)
             batches[batch] = queues[queue] = None
             queue.accumulator.seal_full()
         self._unfinished.replace(held, batches)
@@ -308,9 +312,10 @@ class Router:
                 self._partitioner,
                 self._cluster.backoff(),
                 self._reroute,
-                self.forms.of(topic),
+                self.forms.decide(topic),
                 self._unfinished,
                 self._end_current,
+                self._batches_refused,
             )
             self._find(queue)
         return queue
@@ -337,12 +342,42 @@ class Router:
             self._find(queue)
             return
         reading = self._cluster.read(queue.topic, create=True)
-        reading.addCallbacks(lambda _: self._find(queue), lambda failure: queue.unreachable(failure.value))
+        reading.addCallbacks(lambda _: self._rerouted(queue), lambda failure: queue.unreachable(failure.value))
+
+    def _rerouted(self, queue: PartitionQueue) -> None:
+        self._adapt(queue.topic)
+        self._find(queue)
 
     def _rerouted_all(self, view: TopicView) -> None:
+        self._adapt(view.name)
         for queue in self.queues[view.name].values():
             if queue.idle and not queue.held_up:
                 self._find(queue)
+
+    def _adapt(self, topic: str) -> None:
+        """Send entries to a topic that takes only messages of 0.7 by now."""
+        if self.forms.outdated(topic):
+            self._fall_back(topic, "its message.format is 0.7 now")
+
+    def _batches_refused(self, topic: str, error: Exception) -> None:
+        """Send entries to a topic whose broker refused a batch: it is of an earlier release, or message.format is 0.7.
+
+        The metadata is read again for errors that name the setting.
+        """
+        if self.forms.of(topic).by_number:
+            self._fall_back(topic, f"a broker refused a batch ({error})")
+            if self._cluster.settings.discover:
+                self._cluster.read(topic).addErrback(lambda _: None)
+
+    def _fall_back(self, topic: str, reason: str) -> None:
+        self._log.warn(
+            "topic {topic} does not take batches: {reason}. Its messages are sent in the plain format from now on, "
+            "until this producer is started again.",
+            topic=topic, reason=reason,
+        )  # fmt: skip
+        form = self.forms.fall_back(topic)
+        for queue in self.queues[topic].values():
+            queue.fall_back(form)
 
     def _hold(self, send: PendingSend | HeldMessages) -> None:
         """Keep a send until its topic is known."""
