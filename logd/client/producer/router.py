@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import CancelledError
 
@@ -25,6 +26,9 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, DeliveryFailed, WireError, WrongPartition
 from logd.protocol.message import Message
+
+if TYPE_CHECKING:  # the fast path uses this module
+    from logd.client.producer.fast_path import OpenWays
 
 #: The partition number that leaves the choice to the broker (docs/protocol.md, Produce).
 BROKER_CHOOSES = -1
@@ -51,6 +55,8 @@ class Router:
         self._unfinished = unfinished
         #: By topic and partition, and by topic if the partitioner stays with a partition until its batch is complete.
         self.current: dict[str | tuple[str, int], CurrentBatch] = {}
+        #: The open ways of acks=0 (see FastPath): closed by each message that takes the ordinary path.
+        self.open_ways: OpenWays = {}
         self._stays = type(partitioner) in (KeyedPartitioner, RandomPartitioner)
         #: topic -> partition -> queue
         self.queues: dict[str, dict[int, PartitionQueue]] = {}
@@ -89,6 +95,7 @@ class Router:
     def _batch_for(
         self, topic: str, key: bytes | None, partition: int | None, size: int, view: TopicView | None
     ) -> tuple[ProducerBatch, PartitionQueue]:
+        self.open_ways.clear()
         if partition is not None or view is None:
             chosen = self._given(partition, view)
         else:
@@ -170,6 +177,7 @@ class Router:
 
     def _dispatch(self, send: PendingSend | HeldMessages, view: TopicView | None) -> None:
         """Put a send into the queues of its destinations."""
+        self.open_ways.clear()
         if isinstance(send, HeldMessages):
             self._dispatch_published(send, view)
             return
