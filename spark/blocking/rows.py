@@ -73,17 +73,19 @@ class Rows:
     def lie_within(self, start: int, end: int) -> bool:
         """Return whether all messages, at least one, belong to the range [start, end)."""
         first, last = self.parts[0], self.parts[-1]
-        return (
-            first_number(first.ids) >= start and first_number(first.nexts) > start and last_number(last.nexts) <= end
-        )
+        return first_number(first.ids) >= start and first_number(first.nexts) > start and last_number(last.nexts) <= end
 
     def keep(self, start: int, end: int) -> None:
         """Remove messages outside the range [start, end)."""
         parts = self.parts
         self.parts, self._count = [], 0
         for part in parts:
-            self.append(columns_of_messages([each for each in messages_of(part) if _belongs(each, start, end)],
-                                            include_values=part.values is not None))
+            self.append(
+                columns_of_messages(
+                    [each for each in messages_of(part) if _belongs(each, start, end)],
+                    include_values=part.values is not None,
+                )
+            )
 
 
 def messages_of(part: loops.Columns) -> list[Message]:

@@ -55,7 +55,7 @@ class _Run(NamedTuple):
 
 
 @define(eq=False)
-class _Gathered:
+class _ColumnLists:
     """Messages of any entries, column by column; ``keys``, ``times`` and ``headers`` may be shorter than ``values``."""
 
     values: list[bytes | None] = field(factory=list)
@@ -135,7 +135,7 @@ def columns_of_set(
     is damaged or cut off, a batch above a bound, or a wrong record. Where the result has no messages, decode_set
     continues at ``consumed`` with ``opened``.
     """
-    gathered = _Gathered()
+    gathered = _ColumnLists()
     count = size = 0
     at, base = begin, position - begin
     limit_bytes = min(limit_bytes, _MOST_BYTES)
@@ -182,7 +182,7 @@ def columns_of_set(
 
 def columns_of_messages(messages: Sequence[Message], include_values: bool = True) -> Columns:
     """Return decoded messages as columns. ``consumed``, ``size`` and ``opened`` are empty."""
-    gathered = _Gathered()
+    gathered = _ColumnLists()
     if messages:
         values, keys, times, headers, ids, nexts, _, _ = zip(*messages, strict=True)
         gathered.add(
