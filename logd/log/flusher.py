@@ -12,7 +12,7 @@ from attrs import define, field
 
 from logd.interfaces import Clock, IThreads, Timer
 from logd.log.flush_task import FlushTask, GroupTask
-from logd.log.group_sync import MOST_GROUP, GroupSyncs
+from logd.log.group_sync_choice import MOST_GROUP, GroupSyncs
 
 #: A partition that has waited this many seconds for a thread gets every second free thread, even while others are due.
 OVERDUE_SECONDS = 1.0

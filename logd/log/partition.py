@@ -28,10 +28,10 @@ from logd.log.flush_task import FlushTask
 from logd.log.flusher import FlushState
 from logd.log.index import lookup
 from logd.log.legacy_offsets import offsets_before
-from logd.log.offline_errors import not_appended, not_flushed
+from logd.log.offline_text import not_appended, not_flushed
 from logd.log.partition_context import PartitionContext
 from logd.log.recovery.checkpoint import Checkpoint
-from logd.log.retention import count_expired, last_is_expired
+from logd.log.retention_rule import count_expired, last_is_expired
 from logd.log.segments import SegmentList
 from logd.log.unreadable import UnreadablePlaces
 from logd.log.unsynced import Unsynced

@@ -56,29 +56,14 @@ class OutputQueue:
         if self._closed:
             close_pieces(pieces)
             return
+        self._queue.extend(pieces)
         if self.congested:
-            self._queue.extend(pieces)
             return
-        together: list[bytes] = []
-        rest = iter(pieces)
-        for piece in rest:
-            if isinstance(piece, bytes):
-                together.append(piece)
-                self._unsent += len(piece)
-                continue
-            data = _read_small(piece)
-            if data is not None:
-                piece.close()
-                together.append(data)
-                self._unsent += len(data)
-                continue
-            self._queue.append(piece)
-            self._queue.extend(rest)
-        if together:
-            self._transport.write(together[0] if len(together) == 1 else b"".join(together))
+        while not self.congested and self._write_small():  # under TLS the transport may pause the queue
+            pass
         if self._queue:
             self._work()
-        elif self._unsent > UNSENT_BYTES and self._paced is None:
+        elif self._is_full():
             self._watch()
 
     def finish(self) -> None:
@@ -99,21 +84,51 @@ class OutputQueue:
         self._working = True
         paced = self._paced
         while self._queue and self._sending is None and not (paced is not None and paced.paused):
+            if self._write_small():
+                continue
+            if self._is_full():
+                break
             piece = self._queue.popleft()
-            if isinstance(piece, bytes):
-                self._unsent += len(piece)
-                self._transport.write(piece)
-            else:
-                self._sending = piece
-                done = self._sender.begin_file_transfer(piece, self._transport if paced is None else paced)
-                done.addCallbacks(self._sent, self._failed)
+            assert not isinstance(piece, bytes)  # else it would have been written
+            self._sending = piece
+            done = self._sender.begin_file_transfer(piece, self._transport if paced is None else paced)
+            done.addCallbacks(self._sent, self._failed)
         self._working = False
         if self._sending is not None or self._closed or (paced is not None and paced.paused):
             return
-        if self._unsent > UNSENT_BYTES and paced is None:
+        if self._is_full():
             self._watch()
         else:
             self._emptied()
+
+    def _write_small(self) -> bool:
+        """Write bytes and small ranges from the front of the queue, in one call; return whether there were any.
+
+        A transfer for each small range would cost a turn of the reactor and a packet each: an answer for thousands of
+        partitions has thousands of them.
+        """
+        queue = self._queue
+        room = UNSENT_BYTES - (self._unsent if self._paced is None else 0)
+        together: list[bytes] = []
+        while queue and room >= 0:
+            piece = queue[0]
+            data = piece if isinstance(piece, bytes) else _read_small(piece)
+            if data is None:
+                break
+            queue.popleft()
+            if not isinstance(piece, bytes):
+                piece.close()
+            together.append(data)
+            room -= len(data)
+            self._unsent += len(data)
+        if not together:
+            return False
+        self._transport.write(together[0] if len(together) == 1 else b"".join(together))
+        return True
+
+    def _is_full(self) -> bool:
+        """Return whether nothing may be written before the transport's buffer is empty; it paces itself under TLS."""
+        return self._paced is None and self._unsent > UNSENT_BYTES
 
     def _sent(self, _: None) -> None:
         self._let_go()

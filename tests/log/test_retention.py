@@ -1,4 +1,4 @@
-"""Tests of logd.log.retention and logd.log.checkpoints_and_expiry: expired segments, checkpoints, order of removal."""
+"""Tests of logd.log.retention_rule and checkpoints_and_expiry: expired segments, checkpoints, order of removal."""
 
 from __future__ import annotations
 

@@ -98,6 +98,25 @@ class OutputQueueTests(SynchronousTestCase):
         self.assertLessEqual(most, UNSENT_BYTES + PIECE_BYTES)
         self.assertEqual({each.closed for each in (*middling, *tiny)}, {1})
 
+    def test_small_ranges_behind_others_share_writes(self) -> None:
+        """Each answer for thousands of partitions has thousands of them, and a turn of the reactor for each is slow."""
+        self.queue.send([bytes(UNSENT_BYTES + 1)])
+        writes: list[int] = []
+        write = self.transport.write
+
+        def counted(data: bytes) -> None:
+            writes.append(len(data))
+            write(data)
+
+        self.transport.write = counted  # type: ignore[method-assign]
+        small = [Range(BytesFile(LARGE), 0, 4000) for _ in range(100)]
+        self.queue.send([piece for each in small for piece in (b"head", each)])
+        self.drain()
+        self.assertEqual(sum(writes), 100 * 4004)
+        self.assertLessEqual(len(writes), 100 * 4004 // UNSENT_BYTES + 1)
+        self.assertLessEqual(max(writes), UNSENT_BYTES + 4000)
+        self.assertEqual({each.closed for each in small}, {1})
+
     def test_a_paused_transport_gets_nothing(self) -> None:
         """A transport may find out late how much it has buffered."""
         self.queue.send([b"first"])

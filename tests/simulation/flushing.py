@@ -9,7 +9,7 @@ from unittest import mock
 from logd.interfaces import Clock, IFileOperations
 from logd.log.flush_task import FlushTask
 from logd.log.flusher import Flushable, Flusher
-from logd.log.group_sync import GroupSyncs, open_groups
+from logd.log.group_sync_choice import GroupSyncs, open_groups
 from logd.log.partition import PartitionLog
 from logd.log.store import log_store
 from tests.simulation.violation import check

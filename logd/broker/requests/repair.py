@@ -29,7 +29,7 @@ from logd.log.damage.folder_repair import FolderRepair, repair_folder
 from logd.log.damage.inspection import SegmentInspection, SegmentPlace
 from logd.log.damage.kinds import Damage, DamageKind
 from logd.log.damage.repair import hides_boundaries, make_gap_segment, mend, remove_index
-from logd.log.offline_errors import removed
+from logd.log.offline_text import removed
 from logd.log.partition import PartitionLog
 from logd.plurals import counted
 from logd.protocol.checksums import CHECKSUMS

@@ -13,9 +13,9 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.interfaces import IPartitioner
+from logd.client.producer.acks_zero_path import FastPath
 from logd.client.producer.batch import RECORD_MEMORY
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
-from logd.client.producer.fast_path import FastPath
 from logd.client.producer.formats import Record, format_of
 from logd.client.producer.partitioner import ChoosePartition, as_partitioner
 from logd.client.producer.pending_send import HeldMessages, PendingSend, Sent

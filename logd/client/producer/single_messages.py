@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred, fail, succeed
 
+from logd.client.producer.acks_zero_path import FastPath
 from logd.client.producer.batch import ENTRY_HEAD_BYTES, RECORD_MEMORY, SET_BYTES, too_large
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
-from logd.client.producer.fast_path import FastPath
 from logd.client.producer.formats import Record
 from logd.client.producer.pending_send import HeldMessages, Published, Sent
 from logd.client.producer.router import Router

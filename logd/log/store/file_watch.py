@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from logd.interfaces import IFileOperations, IThreads
 from logd.log.disk.names import join, segment_name
-from logd.log.offline_errors import removed
+from logd.log.offline_text import removed
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_segments import LostRange, find_losses
 from logd.log.segments import SegmentList

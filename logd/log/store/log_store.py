@@ -20,7 +20,7 @@ from logd.log.disk.names import (
 )
 from logd.log.disk.open_files import OpenFiles
 from logd.log.flusher import Flusher
-from logd.log.group_sync import open_groups
+from logd.log.group_sync_choice import open_groups
 from logd.log.open_writers import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext

@@ -7,7 +7,7 @@ from attrs import define, field
 from logd.config import LogSettings
 from logd.errors import LogdError
 from logd.leadership import PartitionLeadership
-from logd.log.offline_errors import cannot_start
+from logd.log.offline_text import cannot_start
 from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext
 from logd.log.recovery.lost_segments import BytesLost

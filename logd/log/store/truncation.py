@@ -23,7 +23,7 @@ from logd.interfaces import IFileOperations, IThreads
 from logd.log.disk.names import MARK, TEMPORARY_SUFFIX, index_name, index_start, join, segment_name, segment_start
 from logd.log.disk.open_files import OpenFiles
 from logd.log.index import lookup
-from logd.log.offline_errors import is_truncated, not_truncated
+from logd.log.offline_text import is_truncated, not_truncated
 from logd.log.partition import PartitionLog
 from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from logd.log.recovery.flush_mark import encode_mark, read_mark

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol.headers import Headers
+from logd.protocol.loops.buffers import BinaryColumn
 from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.openwrapper import OpenWrapper
 from logd.protocol.message import Message
@@ -79,27 +80,20 @@ class Decoded(NamedTuple):
 class Columns(NamedTuple):
     """The messages of one call of columns_of_set, as columns of equal length; None for a field that no message has."""
 
-    values: list[bytes | None]
-    keys: list[bytes | None] | None
-    times: list[int | None] | None
-    headers: list[Headers] | None
-    #: The index in the data behind each message. Each message begins where the previous one ends.
-    stops: list[int]
-
-
-class BatchColumns(NamedTuple):
-    """The messages of one call of columns_of_batches, as columns of equal length; None for a field that none has."""
-
-    values: list[bytes | None]
-    keys: list[bytes | None] | None
-    times: list[int | None] | None
+    #: The number of messages.
+    messages: int
+    #: Both None if values were not asked for.
+    values: BinaryColumn | None
+    keys: BinaryColumn | None
+    #: In ms, -1 for none: int64, in the machine's byte order, as are ids and nexts.
+    times: bytes | None
     headers: list[Headers] | None
     #: The first position of each message, and the position behind it.
-    ids: list[int]
-    nexts: list[int]
-    #: The index in the data where the next call begins: that of the unfinished batch, or behind the last one.
+    ids: bytes
+    nexts: bytes
+    #: The index in the data where the next call begins: that of the unfinished batch, or behind the last entry.
     consumed: int
-    #: Bytes of the messages' records, decompressed.
+    #: Bytes of the messages' entries, of those in batches the records, decompressed.
     size: int
     #: The unfinished batch at ``consumed``, to be passed to the next call, of this function or of decode_set.
     opened: OpenBatch | None

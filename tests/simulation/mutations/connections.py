@@ -9,7 +9,7 @@ from unittest import mock
 
 from twisted.python.failure import Failure
 
-from logd.client.producer.fast_path import _Outbox
+from logd.client.producer.acks_zero_path import _Outbox
 from logd.net.limits.request_memory import RequestMemory
 from logd.net.transfer import TURN_BYTES, _Transfer
 from tests.simulation.mutations.patching import all_of

@@ -1,12 +1,12 @@
-"""Tests of logd.log.group_sync: when partitions share a sync, and when each has its own."""
+"""Tests of logd.log.group_sync_choice: when partitions share a sync, and when each has its own."""
 
 from __future__ import annotations
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.log import group_sync
-from logd.log.group_sync import GroupSyncs, open_groups
+from logd.log import group_sync_choice
+from logd.log.group_sync_choice import GroupSyncs, open_groups
 from logd.testing.memory.files import MemoryFiles
 from tests.log.entries import plain
 from tests.log.rig import Listener, Rig
@@ -26,7 +26,7 @@ class GroupSyncsTests(SynchronousTestCase):
 
     def test_few_partitions_have_a_sync_each(self) -> None:
         """Each is answered sooner that way."""
-        least = group_sync.LEAST_GROUP
+        least = group_sync_choice.LEAST_GROUP
         self.assertEqual([self.groups.allows(count, 0) for count in (least - 1, least)], [False, True])
 
     def test_one_group_is_under_way_at_a_time(self) -> None:
@@ -49,14 +49,14 @@ class GroupSyncsTests(SynchronousTestCase):
         """A sync of minutes, for a program that copied a disk, does not end the groups of the day."""
         self.groups.begun()
         self.groups.ended(100, 500.0)
-        self.clock.advance(group_sync.LONGEST_PAUSE_SECONDS)
+        self.clock.advance(group_sync_choice.LONGEST_PAUSE_SECONDS)
         self.assertTrue(self.groups.allows(100, 0))
 
     def test_what_others_have_to_write_is_not_waited_for(self) -> None:
         """The broker's own bytes do not count as others'."""
-        self.files.dirty_bytes = group_sync.OTHERS_BYTES + 1001
+        self.files.dirty_bytes = group_sync_choice.OTHERS_BYTES + 1001
         self.assertFalse(self.groups.allows(100, 1000))
-        self.clock.advance(group_sync.BUSY_PAUSE_SECONDS)
+        self.clock.advance(group_sync_choice.BUSY_PAUSE_SECONDS)
         self.assertTrue(self.groups.allows(100, 1001))
 
     def test_a_file_system_whose_sync_proves_nothing_is_not_used(self) -> None:
