@@ -28,7 +28,7 @@ from logd.errors import BrokerUnavailable, ClientClosed, DeliveryFailed, WireErr
 from logd.protocol.message import Message
 
 if TYPE_CHECKING:  # the fast path uses this module
-    from logd.client.producer.fast_path import OpenWays
+    from logd.client.producer.acks_zero_path import OpenWays
 
 #: The partition number that leaves the choice to the broker (docs/protocol.md, Produce).
 BROKER_CHOOSES = -1

@@ -53,7 +53,7 @@ class UnansweredTests(ProducerTestCase):
             wanted.append(name)
             if number % 11 == 0:
                 self.run_for(0.01)
-        self.result(producer.flush())
+        producer.flush()
         self.run_for()
         self.assertEqual(self.log.payloads(), wanted)
 
