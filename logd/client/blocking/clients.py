@@ -27,12 +27,15 @@ from logd.client.producer import producer as _producer
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Messages
 from logd.client.starting_positions import Starts
+from logd.deferreds.timeouts import fired_within
 from logd.errors import ClientClosed, PublishFailed
 from logd.protocol.message import Message
 from logd.protocol.message_size import entry_bytes
 
 #: Seconds to deliver the sets under way when a producer is left by KeyboardInterrupt.
 INTERRUPTED_SECONDS = 0.5
+#: Seconds to commit and leave the group when a consumer is left by KeyboardInterrupt.
+INTERRUPTED_LEAVE_SECONDS = 2.0
 #: Sends that may be queued between the threads before ``send`` blocks.
 SENDS_BETWEEN = 1000
 
@@ -280,9 +283,16 @@ class BlockingConsumer:
         """Commit handled positions of a group's consumer. Raises the errors that Consumer.commit fails with."""
         wait_there(self._reactor, self._consumer.commit)
 
-    def close(self) -> None:
-        """End all streams and disconnect."""
-        wait_there(self._reactor, self._consumer.close)
+    def close(self, timeout: float | None = None) -> None:
+        """End all streams and disconnect; a group's consumer commits and releases its partitions first.
+
+        After ``timeout`` seconds (None: the ``leave_timeout`` of the group) it no longer waits for that; claims that
+        are not released by then end with the session.
+        """
+        if timeout is None:
+            wait_there(self._reactor, self._consumer.close)
+        else:
+            wait_there(self._reactor, lambda: fired_within(self._reactor, timeout, self._consumer.close()))
 
     def __enter__(self) -> Self:
         return self
@@ -290,7 +300,8 @@ class BlockingConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # Ctrl-C must not wait for a coordination tree that is away.
+        self.close(INTERRUPTED_LEAVE_SECONDS if isinstance(error, KeyboardInterrupt) else None)
 
 
 #: The names of the paper's samples (section 3.1): ``from logd.client.blocking.clients import Producer, Consumer``.

@@ -298,6 +298,20 @@ class BlockingConsumerTests(BlockingTestCase):
 
         await self.on_thread(work)
 
+    async def test_close_is_bounded_by_its_timeout(self) -> None:
+        """A coordination tree that is away must not keep a script from its end: Ctrl-C ends a block of with soon."""
+        left: Deferred[None] = Deferred()
+
+        def work() -> None:
+            with contextlib.suppress(KeyboardInterrupt), self.consumer() as consumer:
+                consumer._consumer.close = lambda: left  # type: ignore[method-assign]  # a group that cannot leave
+                raise KeyboardInterrupt
+            consumer.close(timeout=0.01)
+
+        self.patch(blocking, "INTERRUPTED_LEAVE_SECONDS", 0.01)
+        await self.on_thread(work)
+        self.assertFalse(left.called)
+
     async def test_closing_a_stream_frees_its_thread(self) -> None:
         """The loop ends, and ``get`` fails."""
 

@@ -269,8 +269,3 @@ class OtherLoopTests(BatchTestCase):
         data = encode_batch([Message(b"a", timestamp=9), Message(b"b", timestamp=3)])
         self.assertEqual(self.loops.heads_of_set(data), [(0, len(data), 9)])
         self.assertEqual((batch_head(data).base_time, batch_head(data).max_time), (9, 9))
-
-    def test_columns_leave_batches_to_decode_set(self) -> None:
-        """Columns end where a batch begins."""
-        self.assertEqual(self.loops.columns_of_set(plain(b"x") + TWO).stops, [10])
-        self.assertEqual(self.loops.columns_of_set(TWO).stops, [])
