@@ -176,7 +176,6 @@ class FastPath:
         settings: ProducerSettings,
         partitioner: IPartitioner,
         queues: dict[str, dict[int, PartitionQueue]],
-        ways: OpenWays,
     ) -> None:
         self._cluster = cluster
         self._discover = cluster.settings.discover
@@ -185,7 +184,7 @@ class FastPath:
         self._queues = queues
         self._ways: dict[PartitionQueue, Way] = {}
         #: The ways that take payloads without being looked for: until the next write, or a set on the ordinary path.
-        self._open = ways
+        self.open: OpenWays = {}
         self._outboxes: dict[BrokerLink, _Outbox] = {}
         self._last: _Outbox | None = None
 
@@ -217,7 +216,7 @@ class FastPath:
         if outbox.bytes >= WRITE_BYTES:
             outbox.write()
         elif named or not self._discover:
-            self._open[(topic, partition) if named else topic] = way
+            self.open[(topic, partition) if named else topic] = way
         return way.sent
 
     @property
@@ -239,7 +238,7 @@ class FastPath:
     def moved(self) -> None:
         """Forget the leaders, which may have changed."""
         self._ways.clear()
-        self._open.clear()
+        self.open.clear()
 
     def _choose(self, topic: str, key: bytes | None) -> int:
         view = self._cluster.known(topic) if self._discover else None
@@ -257,6 +256,6 @@ class FastPath:
             return None
         outbox = self._outboxes.get(link)
         if outbox is None:
-            outbox = self._outboxes[link] = _Outbox(self._cluster.clock, link, self._open)
+            outbox = self._outboxes[link] = _Outbox(self._cluster.clock, link, self.open)
         way = self._ways[queue] = Way(queue, outbox, self._limit)
         return way

@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.interfaces import IPartitioner
-from logd.client.producer.acks_zero_path import FastPath
+from logd.client.producer.acks_zero_path import FastPath, OpenWays
 from logd.client.producer.batch import RECORD_MEMORY
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
 from logd.client.producer.formats import Record, format_of
@@ -77,9 +77,11 @@ class Producer:
         self._router = Router(self._cluster, mine, chooser, self._pool, format_of(mine), self._unfinished)
         self._current = self._router.current
         self._fast_path: FastPath | None = None
+        self._open_ways: OpenWays = {}
         if FastPath.fits(mine):
-            self._fast_path = FastPath(self._cluster, mine, chooser, self._router.queues, self._router.open_ways)
-        self._open_ways = self._router.open_ways
+            self._fast_path = FastPath(self._cluster, mine, chooser, self._router.queues)
+            self._open_ways = self._fast_path.open
+            self._router.entered = self._open_ways.clear
         self._singles = SingleMessages(reactor, mine, self._pool, self._router, self._fast_path, self._unfinished)
         self._checked: set[str] = set()
         self._tick: Timer | None = None
