@@ -30,6 +30,7 @@ enum {
     CLASS_SCANNED,
     CLASS_DECODED,
     CLASS_COLUMNS,
+    CLASS_BINARY_COLUMN,
     CLASS_RECORDS,
     CLASS_OPEN_BATCH,
     CORRUPT_MESSAGE,
@@ -45,6 +46,7 @@ enum {
     TWIN_COLUMNS_OF_SET,
     TWIN_DECODE_SET,
     TWIN_ENCODE_PAYLOAD_RECORDS,
+    TWIN_ENCODE_PAYLOAD_FRAMES,
     TWIN_ENCODE_PAYLOADS,
     TWIN_ENCODE_RECORDS,
     TWIN_ENCODE_SET,
@@ -61,6 +63,7 @@ static const char *const PART_NAMES[PARTS] = {
     [CLASS_SCANNED] = "Scanned",
     [CLASS_DECODED] = "Decoded",
     [CLASS_COLUMNS] = "Columns",
+    [CLASS_BINARY_COLUMN] = "BinaryColumn",
     [CLASS_RECORDS] = "Records",
     [CLASS_OPEN_BATCH] = "OpenBatch",
     [CORRUPT_MESSAGE] = "CorruptMessage",
@@ -76,6 +79,7 @@ static const char *const PART_NAMES[PARTS] = {
     [TWIN_COLUMNS_OF_SET] = "columns_of_set",
     [TWIN_DECODE_SET] = "decode_set",
     [TWIN_ENCODE_PAYLOAD_RECORDS] = "encode_payload_records",
+    [TWIN_ENCODE_PAYLOAD_FRAMES] = "encode_payload_frames",
     [TWIN_ENCODE_PAYLOADS] = "encode_payloads",
     [TWIN_ENCODE_RECORDS] = "encode_records",
     [TWIN_ENCODE_SET] = "encode_set",
@@ -1490,6 +1494,57 @@ encode_payloads(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObj
     return made;
 }
 
+/* Encode payloads as requests of one each; return NULL without an exception if the twin has to. */
+static PyObject *
+encode_frames(struct state *state, PyObject *head, PyObject *payloads)
+{
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(payloads);
+    PyObject **items = PySequence_Fast_ITEMS(payloads);
+    int64_t beside = PyBytes_GET_SIZE(head) + 2 * LENGTH_BYTES, total = 0;
+    struct message message;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!read_payload(state, items[i], &message)) {
+            return NULL;
+        }
+        int64_t size = beside + size_of_entry(&message);
+        total += size;
+        if (size > MOST_BYTES || total > FAR) {
+            return NULL;
+        }
+    }
+    PyObject *data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
+    if (data == NULL) {
+        return NULL;
+    }
+    uint8_t *to = (uint8_t *)PyBytes_AS_STRING(data);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        read_payload(state, items[i], &message);
+        int64_t entry = size_of_entry(&message);
+        to = write_u32(to, (uint32_t)(beside - LENGTH_BYTES + entry));
+        to = write_bytes(to, PyBytes_AS_STRING(head), (size_t)PyBytes_GET_SIZE(head));
+        to = write_u32(to, (uint32_t)entry);
+        to = write_entry(to, &message);
+    }
+    return data;
+}
+
+static PyObject *
+encode_payload_frames(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *made = NULL;
+    if (count == 2 && PyBytes_CheckExact(args[0]) && is_list_or_tuple(args + 1, 1, keywords)) {
+        made = encode_frames(state, args[0], args[1]);
+    }
+    if (made == NULL && !PyErr_Occurred()) {
+        made = ask_twin(state, TWIN_ENCODE_PAYLOAD_FRAMES, args, count, keywords);
+    }
+    return made;
+}
+
 static PyObject *
 encode_payload_records(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
@@ -2167,121 +2222,471 @@ decode_set(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *
 
 /* ---- columns_of_set ---- */
 
-struct columns {
-    PyObject *values, *keys, *times, *headers, *stops; /* the middle three are NULL for plain entries */
-    bool has_key, has_time, has_headers;
+/* No column gets more bytes than this, and one message of no more, so that 31 bits hold every offset. */
+#define MOST_COLUMN_BYTES (((int64_t)1 << 30) - 1)
+
+/* A bytes object that grows: `size` bytes of it are written. */
+struct buffer {
+    PyObject *object; /* owned; NULL before the first byte */
+    int64_t size;
 };
 
-/* Append a keyed entry; return 1, 0 if the columns end before it, -1 for an exception. */
-static int
-keyed_columns(struct columns *columns, struct span entry, struct known_headers *known)
+/* Return the place for so many further bytes, which count as written; NULL with an exception if memory is short. */
+static inline uint8_t *
+extend(struct buffer *buffer, int64_t more)
 {
-    struct keyed fields;
-    if (entry.stop - entry.at - LENGTH_BYTES < KEYED_MINIMUM || entry.data[entry.at + HEAD_BYTES] != 0 ||
-        !read_keyed(entry, &fields) || !sum_holds(entry, 5, HEAD_BYTES)) {
-        return 0;
+    int64_t room = buffer->object == NULL ? -1 : PyBytes_GET_SIZE(buffer->object);
+    int64_t needed = buffer->size + more;
+    if (needed > room) {
+        int64_t wanted = needed > 2 * room ? needed : 2 * room;
+        if (buffer->object == NULL) {
+            buffer->object = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(wanted > 64 ? wanted : 64));
+        }
+        else if (_PyBytes_Resize(&buffer->object, (Py_ssize_t)wanted) < 0) {
+            return NULL;
+        }
+        if (buffer->object == NULL) {
+            return NULL;
+        }
     }
-    int result = read_all_keyed(entry, &fields, known);
-    if (result != 1) {
-        return result;
-    }
-    bool has_headers = entry.data[fields.headers_at] != 0; /* or none, whose number takes several bytes */
-    int64_t key_at = entry.at + KEY_AT;
-    columns->has_headers |= has_headers && PyTuple_GET_SIZE(known->headers) > 0;
-    columns->has_key |= fields.key_length >= 0;
-    columns->has_time |= fields.time >= 0;
-    return append_new(columns->headers, has_headers ? Py_NewRef(known->headers) : no_headers()) &&
-                   append_new(columns->keys, fields.key_length < 0
-                                                 ? new_none()
-                                                 : new_bytes(entry.data, key_at, key_at + fields.key_length)) &&
-                   append_new(columns->times, time_or_none(fields.time)) &&
-                   append_new(columns->values, new_bytes(entry.data, fields.value_at, entry.stop))
-               ? 1
-               : -1;
+    uint8_t *place = (uint8_t *)PyBytes_AS_STRING(buffer->object) + buffer->size;
+    buffer->size = needed;
+    return place;
 }
 
+static inline bool
+extend_by(struct buffer *buffer, const void *bytes, int64_t size)
+{
+    uint8_t *place = extend(buffer, size);
+    if (place == NULL) {
+        return false;
+    }
+    memcpy(place, bytes, (size_t)size);
+    return true;
+}
+
+/* Hand over what was written as a bytes object; NULL with an exception if memory is short. */
+static PyObject *
+take_buffer(struct buffer *buffer)
+{
+    if (extend(buffer, 0) == NULL || _PyBytes_Resize(&buffer->object, (Py_ssize_t)buffer->size) < 0) {
+        return NULL;
+    }
+    PyObject *taken = buffer->object;
+    buffer->object = NULL;
+    return taken;
+}
+
+/* Byte strings as BinaryColumn has them. */
+struct column {
+    struct buffer data, offsets, valid;
+    bool used, has_nulls;
+};
+
+/* Begin a column whose first `count` items are missing. */
+static bool
+begin_column(struct column *column, int64_t count)
+{
+    int64_t bits = (count + 7) / 8;
+    uint8_t *offsets = extend(&column->offsets, (count + 1) * 4), *valid = NULL;
+    if (offsets == NULL || (count > 0 && (valid = extend(&column->valid, bits)) == NULL)) {
+        return false;
+    }
+    memset(offsets, 0, (size_t)(count + 1) * 4);
+    if (count > 0) {
+        memset(valid, 0, (size_t)bits);
+        column->has_nulls = true;
+    }
+    column->used = true;
+    return true;
+}
+
+/* Append item number `count`, missing if its size is below 0. */
+static inline bool
+append_item(struct column *column, int64_t count, const uint8_t *bytes, int64_t size)
+{
+    if (size > 0 && !extend_by(&column->data, bytes, size)) {
+        return false;
+    }
+    if (size < 0 && !column->has_nulls) {
+        int64_t bits = (count + 7) / 8;
+        uint8_t *valid = extend(&column->valid, bits);
+        if (valid == NULL) {
+            return false;
+        }
+        memset(valid, 0xFF, (size_t)bits);
+        if (count % 8 > 0) {
+            valid[bits - 1] = (uint8_t)((1 << count % 8) - 1);
+        }
+        column->has_nulls = true;
+    }
+    if (column->has_nulls) {
+        if (count % 8 == 0) {
+            uint8_t *next = extend(&column->valid, 1);
+            if (next == NULL) {
+                return false;
+            }
+            *next = 0;
+        }
+        if (size >= 0) {
+            PyBytes_AS_STRING(column->valid.object)[count / 8] |= (char)(1 << count % 8);
+        }
+    }
+    int32_t end = (int32_t)column->data.size;
+    return extend_by(&column->offsets, &end, 4);
+}
+
+/* Hand over a column as a BinaryColumn; None if it is not used. */
+static PyObject *
+take_column(struct state *state, struct column *column)
+{
+    if (!column->used) {
+        return new_none();
+    }
+    PyObject *items[] = {
+        take_buffer(&column->data),
+        take_buffer(&column->offsets),
+        column->has_nulls ? take_buffer(&column->valid) : new_none(),
+    };
+    return tuple_of(state->parts[CLASS_BINARY_COLUMN], 3, items);
+}
+
+static void
+drop_column(struct column *column)
+{
+    Py_CLEAR(column->data.object);
+    Py_CLEAR(column->offsets.object);
+    Py_CLEAR(column->valid.object);
+}
+
+struct columns {
+    struct decoding decoding; /* of which the place, the bounds and the opened batch are used */
+    struct column values, keys;
+    struct buffer times, ids, nexts;
+    PyObject *headers; /* owned; NULL while no message has any */
+    int64_t count, size, limit, limit_bytes;
+    bool include_values, has_times;
+};
+
+/* A message as its columns need it; sizes below 0 mean that there is none. */
+struct row {
+    const uint8_t *key, *value;
+    int64_t key_size, value_size, time, here, following;
+    PyObject *headers; /* borrowed; NULL for none */
+};
+
+static bool
+append_time(struct columns *columns, int64_t time)
+{
+    if (time >= 0 && !columns->has_times) {
+        uint8_t *before = extend(&columns->times, columns->count * 8);
+        if (before == NULL) {
+            return false;
+        }
+        memset(before, 0xFF, (size_t)columns->count * 8); /* -1 each */
+        columns->has_times = true;
+    }
+    if (time < 0) {
+        time = -1;
+    }
+    return !columns->has_times || extend_by(&columns->times, &time, 8);
+}
+
+static bool
+append_headers(struct columns *columns, PyObject *headers)
+{
+    bool any = headers != NULL && PyTuple_GET_SIZE(headers) > 0;
+    if (any && columns->headers == NULL) {
+        columns->headers = PyList_New(0);
+        bool made = columns->headers != NULL;
+        for (int64_t i = 0; made && i < columns->count; i++) {
+            made = append_new(columns->headers, no_headers());
+        }
+        if (!made) {
+            return false;
+        }
+    }
+    return columns->headers == NULL || append_new(columns->headers, any ? Py_NewRef(headers) : no_headers());
+}
+
+static inline bool
+append_row(struct columns *columns, const struct row *row)
+{
+    int64_t count = columns->count;
+    if (columns->include_values) {
+        if (row->key_size >= 0 && !columns->keys.used && !begin_column(&columns->keys, count)) {
+            return false;
+        }
+        if ((columns->keys.used && !append_item(&columns->keys, count, row->key, row->key_size)) ||
+            !append_item(&columns->values, count, row->value, row->value_size)) {
+            return false;
+        }
+    }
+    if (!append_time(columns, row->time) || !append_headers(columns, row->headers) ||
+        !extend_by(&columns->ids, &row->here, 8) || !extend_by(&columns->nexts, &row->following, 8)) {
+        return false;
+    }
+    columns->count++;
+    return true;
+}
+
+/* Append a plain entry; return NEXT, FINISHED if the columns end before it, or FAILED. */
 static int
 plain_columns(struct columns *columns, struct span entry)
 {
     if (!sum_holds(entry, 5, HEAD_BYTES)) {
-        return 0;
+        return FINISHED;
     }
-    return append_new(columns->values, new_bytes(entry.data, entry.at + HEAD_BYTES, entry.stop)) ? 1 : -1;
+    int64_t size = entry.stop - entry.at, here = columns->decoding.here;
+    struct row row = {
+        .key_size = -1, .value = entry.data + entry.at + HEAD_BYTES, .value_size = size - HEAD_BYTES, .time = -1,
+        .here = here, .following = here + size,
+    };
+    return append_row(columns, &row) ? NEXT : FAILED;
 }
 
-/* Append entries of one magic up to the first other, damaged or cut one; return false on an exception. */
-static bool
-fill_columns(struct columns *columns, const uint8_t *data, int64_t size, int64_t at, int64_t limit, int64_t limit_bytes,
-             uint8_t magic)
+static int
+keyed_columns(struct columns *columns, struct span entry)
+{
+    struct keyed fields;
+    if (entry.stop - entry.at - LENGTH_BYTES < KEYED_MINIMUM || entry.data[entry.at + HEAD_BYTES] != 0 ||
+        !read_keyed(entry, &fields) || !sum_holds(entry, 5, HEAD_BYTES)) {
+        return FINISHED;
+    }
+    int result = read_all_keyed(entry, &fields, &columns->decoding.known);
+    if (result != 1) {
+        return result == 0 ? FINISHED : FAILED;
+    }
+    int64_t here = columns->decoding.here;
+    struct row row = {
+        .key = entry.data + entry.at + KEY_AT, .key_size = fields.key_length,
+        .value = entry.data + fields.value_at, .value_size = entry.stop - fields.value_at, .time = fields.time,
+        .here = here, .following = here + entry.stop - entry.at,
+        .headers = entry.data[fields.headers_at] != 0 ? columns->decoding.known.headers : NULL,
+    };
+    return append_row(columns, &row) ? NEXT : FAILED;
+}
+
+/* Append records within the limits; return NEXT, REST at one that the twin has to judge, or FAILED. */
+static int
+append_records(struct columns *columns, struct records *records)
 {
     struct known_headers known = {NULL};
-    int64_t last = size - HEAD_BYTES < at + limit_bytes ? size - HEAD_BYTES : at + limit_bytes;
-    int result = 1;
-    for (; limit > 0 && at <= last; limit--) {
-        int64_t length = read_i32(data + at);
-        struct span entry = {data, at, at + LENGTH_BYTES + length};
-        if (data[at + 4] != magic || length < PLAIN_MINIMUM || entry.stop > size) {
+    struct record record;
+    int64_t behind = records->stop - records->last_delta, begin = records->at;
+    int64_t last = records->at + columns->limit_bytes - columns->size;
+    int result = NEXT;
+    while (columns->count < columns->limit && records->taken < records->count && records->at < last) {
+        if (!read_record(records, &record)) {
+            result = REST;
             break;
         }
-        result = magic == PLAIN ? plain_columns(columns, entry) : keyed_columns(columns, entry, &known);
-        if (result == 1 && !append_new(columns->stops, PyLong_FromLongLong(entry.stop))) {
-            result = -1;
+        PyObject *headers = NULL;
+        if (record.header_count > 0) {
+            headers = headers_of_record(records->data, &record, &known);
+            if (headers == NULL) {
+                result = PyErr_Occurred() ? FAILED : REST;
+                break;
+            }
+            Py_DECREF(headers); /* `known` keeps them */
         }
-        if (result != 1) {
+        struct row row = {
+            .key = records->data + record.key_at, .key_size = record.key_size,
+            .value = records->data + record.value_at, .value_size = record.value_size, .time = record.time,
+            .here = record.number ? behind + record.number - 1 : records->start, .following = behind + record.number,
+            .headers = headers,
+        };
+        if (!append_row(columns, &row)) {
+            result = FAILED;
             break;
         }
-        at = entry.stop;
+        records->delta = record.number;
+        records->at = record.stop;
+        records->taken++;
     }
     Py_XDECREF(known.headers);
-    return result >= 0;
+    columns->size += records->at - begin;
+    return result;
+}
+
+/* Begin with the batch in `entry`: find its records, where they are not compressed, or make decoding.opened. Return NEXT,
+ * FINISHED if the columns end before it, or FAILED. */
+static int
+begin_batch(struct columns *columns, struct span entry, struct records *records)
+{
+    struct decoding *decoding = &columns->decoding;
+    struct batch batch;
+    int64_t size = entry.stop - entry.at;
+    if (!read_batch(entry, &batch) || batch.count > decoding->max_messages || batch.count <= 0 ||
+        batch.count - 1 > batch.last_delta || batch.last_delta >= size) {
+        return FINISHED;
+    }
+    if ((batch.attributes & BATCH_CODEC_MASK) != 0) {
+        int result = open_entry(decoding, entry);
+        return result == REST ? FINISHED : result;
+    }
+    records->data = entry.data + entry.at + BATCH_HEAD_BYTES;
+    records->end = batch.records_end - BATCH_HEAD_BYTES;
+    records->count = batch.count;
+    records->last_delta = batch.last_delta;
+    records->base_time = batch.base_time;
+    records->append_time = batch.max_time;
+    records->has_append_time = (batch.attributes & 0x08) != 0;
+    records->start = decoding->here;
+    records->stop = decoding->here + size;
+    return NEXT;
+}
+
+/* Append messages of the batch in `entry`; return NEXT, FINISHED, REST or FAILED. */
+static int
+batch_columns(struct columns *columns, struct span entry, bool was_opened)
+{
+    struct decoding *decoding = &columns->decoding;
+    struct records records = {.delta = -1};
+    PyObject *owner = NULL; /* of the records, where they are not those in the entry */
+    int result = was_opened ? NEXT : begin_batch(columns, entry, &records);
+    if (result == NEXT && decoding->opened != NULL) {
+        owner = read_opened(decoding, &records);
+        result = owner == NULL ? REST : NEXT;
+    }
+    if (result == NEXT && records.end > MOST_COLUMN_BYTES) {
+        result = FINISHED;
+        if (!was_opened) {
+            Py_CLEAR(decoding->opened);
+        }
+    }
+    else if (result == NEXT) {
+        result = append_records(columns, &records);
+        if (result == NEXT && records.taken >= records.count) {
+            Py_CLEAR(decoding->opened);
+        }
+        else if (result == NEXT) {
+            if (decoding->opened == NULL && open_entry(decoding, entry) != NEXT) {
+                if (!PyErr_Occurred()) { /* the head was checked */
+                    PyErr_SetString(PyExc_SystemError, "a batch that was checked cannot be opened");
+                }
+                result = FAILED;
+            }
+            else {
+                result = write_opened(decoding, &records) ? FINISHED : FAILED;
+            }
+        }
+    }
+    Py_XDECREF(owner);
+    return result;
+}
+
+/* Append entries up to a limit, or the first that is another, damaged or cut; return FINISHED, REST or FAILED. */
+static int
+fill_columns(struct columns *columns, const uint8_t *data, int64_t size)
+{
+    struct decoding *decoding = &columns->decoding;
+    while (columns->count < columns->limit && columns->size < columns->limit_bytes) {
+        int64_t at = decoding->at;
+        if (at > size - HEAD_BYTES) {
+            return FINISHED;
+        }
+        int64_t length = read_i32(data + at);
+        struct span entry = {data, at, at + LENGTH_BYTES + length};
+        bool was_opened = decoding->opened != NULL;
+        int result = FINISHED;
+        if (entry.stop > size || length < PLAIN_MINIMUM || (was_opened && data[at + 4] != BATCH)) {
+            return FINISHED;
+        }
+        if (data[at + 4] == BATCH) {
+            /* What an opened batch holds was checked before; only its end is read again. */
+            if (length < BATCH_MINIMUM) {
+                return FINISHED;
+            }
+            result = batch_columns(columns, entry, was_opened);
+        }
+        else if (entry.stop - at <= MOST_COLUMN_BYTES && data[at + 4] == PLAIN) {
+            result = plain_columns(columns, entry);
+        }
+        else if (entry.stop - at <= MOST_COLUMN_BYTES && data[at + 4] == KEYED) {
+            result = keyed_columns(columns, entry);
+        }
+        if (result != NEXT) {
+            return result;
+        }
+        if (data[at + 4] != BATCH) {
+            columns->size += entry.stop - at;
+        }
+        decoding->here += entry.stop - at;
+        decoding->at = entry.stop;
+    }
+    return FINISHED;
+}
+
+static PyObject *
+take_columns(struct columns *columns)
+{
+    struct decoding *decoding = &columns->decoding;
+    PyObject *items[] = {
+        PyLong_FromLongLong(columns->count),
+        take_column(decoding->state, &columns->values),
+        take_column(decoding->state, &columns->keys),
+        columns->has_times ? take_buffer(&columns->times) : new_none(),
+        columns->headers == NULL ? new_none() : Py_NewRef(columns->headers),
+        take_buffer(&columns->ids),
+        take_buffer(&columns->nexts),
+        PyLong_FromLongLong(decoding->at),
+        PyLong_FromLongLong(columns->size),
+        decoding->opened == NULL ? new_none() : Py_NewRef(decoding->opened),
+    };
+    return tuple_of(decoding->state->parts[CLASS_COLUMNS], 10, items);
 }
 
 static PyObject *
 columns_of_set(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
-    static const char *const names[] = {"data", "begin", "limit", "limit_bytes"};
+    static const char *const names[] = {
+        "data",   "position",       "begin", "limit", "limit_bytes", "max_decompressed", "max_decompressed_messages",
+        "opened", "include_values",
+    };
     struct state *state = state_of(module);
     if (state == NULL) {
         return NULL;
     }
-    PyObject *given[4] = {NULL};
-    int64_t begin = 0, limit = FAR, limit_bytes = FAR;
-    if (!place_arguments(names, 4, 4, args, count, keywords, given) || given[0] == NULL ||
-        !PyBytes_CheckExact(given[0]) || !int_argument(given[1], &begin) || !limit_argument(given[2], &limit) ||
-        !limit_argument(given[3], &limit_bytes) || begin < 0 || limit_bytes < 0 ||
-        begin > PyBytes_GET_SIZE(given[0]) - HEAD_BYTES) {
+    PyObject *given[9] = {NULL};
+    struct columns columns = {.decoding = {.state = state}, .limit = FAR};
+    struct decoding *decoding = &columns.decoding;
+    PyObject *most = state->parts[DEFAULT_DECOMPRESSED], *messages = state->parts[DEFAULT_MESSAGES];
+    if (!place_arguments(names, 9, 2, args, count, keywords, given) || given[0] == NULL ||
+        !PyBytes_CheckExact(given[0]) || !int_argument(given[1], &decoding->here) ||
+        !int_argument(given[2], &decoding->at) || !limit_argument(given[3], &columns.limit) ||
+        !limit_argument(given[4] == NULL ? most : given[4], &columns.limit_bytes) ||
+        !limit_argument(given[5] == NULL ? most : given[5], &decoding->max_decompressed) ||
+        !limit_argument(given[6] == NULL ? messages : given[6], &decoding->max_messages) ||
+        (given[8] != NULL && !PyBool_Check(given[8]))) {
         return ask_twin(state, TWIN_COLUMNS_OF_SET, args, count, keywords);
     }
-    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(given[0]);
-    uint8_t magic = data[begin + 4];
-    if (magic != PLAIN && magic != KEYED) {
+    int64_t size = PyBytes_GET_SIZE(given[0]);
+    if (decoding->here < 0 || decoding->here > FAR || decoding->at < 0 || decoding->at > size ||
+        (given[7] != NULL && given[7] != Py_None &&
+         Py_TYPE(given[7]) != (PyTypeObject *)state->parts[CLASS_OPEN_BATCH])) {
         return ask_twin(state, TWIN_COLUMNS_OF_SET, args, count, keywords);
     }
-    bool keyed = magic == KEYED;
-    struct columns columns = {.values = PyList_New(0), .stops = PyList_New(0)};
-    bool made = columns.values != NULL && columns.stops != NULL;
-    if (keyed && made) {
-        columns.keys = PyList_New(0);
-        columns.times = PyList_New(0);
-        columns.headers = PyList_New(0);
-        made = columns.keys != NULL && columns.times != NULL && columns.headers != NULL;
-    }
+    decoding->data = given[0];
+    decoding->opened = given[7] == Py_None ? NULL : Py_XNewRef(given[7]);
+    columns.limit_bytes = columns.limit_bytes > MOST_COLUMN_BYTES ? MOST_COLUMN_BYTES : columns.limit_bytes;
+    columns.include_values = given[8] != Py_False;
     PyObject *result = NULL;
-    if (made && fill_columns(&columns, data, PyBytes_GET_SIZE(given[0]), begin, limit, limit_bytes, magic)) {
-        PyObject *items[] = {
-            Py_NewRef(columns.values),
-            columns.has_key ? Py_NewRef(columns.keys) : new_none(),
-            columns.has_time ? Py_NewRef(columns.times) : new_none(),
-            columns.has_headers ? Py_NewRef(columns.headers) : new_none(),
-            Py_NewRef(columns.stops),
-        };
-        result = tuple_of(state->parts[CLASS_COLUMNS], 5, items);
+    if (!columns.include_values || begin_column(&columns.values, 0)) {
+        int filled = fill_columns(&columns, (const uint8_t *)PyBytes_AS_STRING(given[0]), size);
+        /* A call changes an opened batch only at its end, so that the twin can begin again where this has begun. */
+        result = filled == FINISHED ? take_columns(&columns)
+                 : filled == REST   ? ask_twin(state, TWIN_COLUMNS_OF_SET, args, count, keywords)
+                                    : NULL;
     }
-    Py_XDECREF(columns.values);
-    Py_XDECREF(columns.keys);
-    Py_XDECREF(columns.times);
+    drop_column(&columns.values);
+    drop_column(&columns.keys);
+    Py_XDECREF(columns.times.object);
+    Py_XDECREF(columns.ids.object);
+    Py_XDECREF(columns.nexts.object);
     Py_XDECREF(columns.headers);
-    Py_XDECREF(columns.stops);
+    Py_XDECREF(decoding->opened);
+    Py_XDECREF(decoding->known.headers);
     return result;
 }
 
@@ -2449,9 +2854,10 @@ set_up(PyObject *module, PyObject *given)
 
 static PyMethodDef methods[] = {
     LOOP(check_set, "Check every entry of a set that a producer sent: see logd.protocol.loops.checking."),
-    LOOP(columns_of_set, "Return the sound entries of one kind as columns: see logd.protocol.loops.columns."),
+    LOOP(columns_of_set, "Return messages as columns: see logd.protocol.loops.columns."),
     LOOP(decode_set, "Decode the entries of a set: see logd.protocol.loops.decoding."),
     LOOP(encode_payload_records, "Return payloads as the records of a batch: see logd.protocol.loops.batches."),
+    LOOP(encode_payload_frames, "Return payloads as requests of one each: see logd.protocol.loops.encoding."),
     LOOP(encode_payloads, "Return payloads as a message set: see logd.protocol.loops.encoding."),
     LOOP(encode_records, "Return messages as the records of a batch: see logd.protocol.loops.batches."),
     LOOP(encode_set, "Return messages as a message set: see logd.protocol.loops.encoding."),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from logd.protocol.checksums import Checksums
 from logd.protocol.entry import Buffer
 from logd.protocol.loops.batches import Records
+from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
 from logd.protocol.message import Message
 
@@ -14,7 +15,16 @@ CHECKSUMS_BY: str
 
 def check_set(data: Buffer, max_message_bytes: int, max_batch_bytes: int = ..., legacy: bool = ...) -> Checked: ...
 def columns_of_set(
-    data: bytes, begin: int = 0, limit: int = sys.maxsize, limit_bytes: int = sys.maxsize
+    data: bytes,
+    position: int = 0,
+    *,
+    begin: int = 0,
+    limit: int = sys.maxsize,
+    limit_bytes: int = ...,
+    max_decompressed: int = ...,
+    max_decompressed_messages: int = ...,
+    opened: OpenBatch | None = None,
+    include_values: bool = True,
 ) -> Columns: ...
 def decode_set(
     data: bytes,
@@ -30,6 +40,7 @@ def decode_set(
     max_decompressed_messages: int = ...,
     opened: OpenEntry | None = None,
 ) -> Decoded: ...
+def encode_payload_frames(head: bytes, payloads: Sequence[bytes]) -> bytes: ...
 def encode_payload_records(payloads: Sequence[bytes]) -> Records: ...
 def encode_payloads(payloads: Sequence[bytes]) -> bytes: ...
 def encode_records(messages: Sequence[Message]) -> Records: ...

@@ -52,6 +52,8 @@ class ReadSettings:
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     #: The most messages that one compressed wrapper may hold.
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
+    #: Whether messages get values and keys.
+    include_values: bool = True
     #: Further fetches of an entry that is damaged.
     corrupt_retries: int = defaults.CORRUPT_RETRIES
     #: True: raise DataLost when messages are lost. False: log a warning and continue with the remaining messages.
@@ -120,6 +122,7 @@ class RangeReader:
                 first - len(kept),
                 max_decompressed=settings.max_decompressed,
                 max_decompressed_messages=settings.max_decompressed_messages,
+                include_values=settings.include_values,
             )
             begin = cursor.position
             while not cursor.ended:
@@ -157,11 +160,9 @@ class RangeReader:
             self.cluster.retry(self._is_same_topic)  # otherwise the last messages may be those of another topic
 
     def _hand_over(self, rows: Rows) -> Iterator[Rows]:
-        first, last = self.range.start, self.range.end
-        if rows.ids and (rows.ids[0] < first or rows.nexts[0] <= first or rows.nexts[-1] > last):
-            rows.keep(first, last)
+        if rows.parts and not rows.lie_within(self.range.start, self.range.end):
+            rows.keep(self.range.start, self.range.end)
         if len(rows):
-            rows.pad()
             self.report.messages += len(rows)
             yield rows
 

@@ -1,90 +1,112 @@
-"""Decodes message sets into columns: lists of values, keys, times, headers and positions, with checksums verified.
+"""Decodes message sets into columns: values, keys, times, headers and positions, with checksums verified.
 
-Plain and keyed entries and batches are read as columns (``loops.columns_of_set``, ``loops.columns_of_batches``),
-without an object for each message. All other entries (wrappers, gaps, tombstones, damaged ones) go through
-``loops.decode_set``.
+Plain and keyed entries and batches are read as columns in flat buffers (``loops.columns_of_set``), without an object
+for each message. All other entries (wrappers, gaps, tombstones, damaged ones) go through ``loops.decode_set``.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from itertools import repeat
 
 from attrs import define, field
 
 from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol import loops
 from logd.protocol.entry import LEAST_BYTES
+from logd.protocol.flat_columns import first_number, last_number, numbers_of
 from logd.protocol.headers import Headers
+from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
-#: Entries that are not plain are decoded so many at a time before the plain loop looks again.
+#: Entries that have no columns are decoded so many at a time before the columns are tried again.
 _OTHERS_AT_A_TIME = 1000
-#: Whether batches are read as columns. The compiled loops have none for batches yet, and rows made of the messages of
-#: their decode_set take 420 ns each; in Python the same takes 2000, and the columns take 1300.
-_BATCHES_AS_COLUMNS = loops.IMPLEMENTATION == "python"
 
 
 @define(eq=False)
 class Rows:
-    """Messages of one partition, column by column: ``ids`` has the ids, ``nexts`` the next positions.
+    """Messages of one partition, column by column, in parts that follow each other.
 
-    ``keys``, ``times`` and ``headers`` are shorter than ``values`` or empty where the last, or all, messages have none.
+    The lists of objects are made at each access.
     """
 
-    values: list[bytes | None] = field(factory=list)
-    ids: list[int] = field(factory=list)
-    nexts: list[int] = field(factory=list)
-    keys: list[bytes | None] = field(factory=list)
-    times: list[int | None] = field(factory=list)
-    headers: list[Headers] = field(factory=list)
+    parts: list[loops.Columns] = field(factory=list)
     #: Approximate bytes of the messages.
     size: int = 0
+    _count: int = 0
 
     def __len__(self) -> int:
-        return len(self.values)
+        return self._count
 
-    def pad(self) -> None:
-        """Make keys, times and headers as long as values, each where any message has one."""
-        count = len(self.values)
-        if self.keys:
-            self.keys += [None] * (count - len(self.keys))
-        if self.times:
-            self.times += [None] * (count - len(self.times))
-        if self.headers:
-            self.headers += [()] * (count - len(self.headers))
+    def append(self, part: loops.Columns) -> None:
+        """Append messages; their size is the caller's to add."""
+        if part.messages:
+            self.parts.append(part)
+            self._count += part.messages
 
-    def add_parts(
-        self,
-        keys: Sequence[bytes | None] | None,
-        times: Sequence[int | None] | None,
-        headers: Sequence[Headers] | None,
-    ) -> None:
-        """Append to the columns, before the values are appended; None for a column without any value."""
-        count = len(self.values)
-        if keys is not None:
-            self.keys += [None] * (count - len(self.keys))
-            self.keys += keys
-        if times is not None:
-            self.times += [None] * (count - len(self.times))
-            self.times += times
-        if headers is not None:
-            self.headers += [()] * (count - len(self.headers))
-            self.headers += headers
+    @property
+    def values(self) -> list[bytes | None]:
+        """The values, None for a tombstone. There are values in all parts."""
+        return [each for part in self.parts if part.values is not None for each in part.values.items()]
+
+    @property
+    def ids(self) -> list[int]:
+        """The first position of each message."""
+        return [each for part in self.parts for each in numbers_of(part.ids)]
+
+    @property
+    def nexts(self) -> list[int]:
+        """The position behind each message."""
+        return [each for part in self.parts for each in numbers_of(part.nexts)]
+
+    @property
+    def headers(self) -> list[Headers]:
+        """The headers, () for a message without any."""
+        return [each for part in self.parts for each in part.headers or [()] * part.messages]
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages, without topic and partition."""
+        return [message for part in self.parts for message in messages_of(part)]
+
+    def lie_within(self, start: int, end: int) -> bool:
+        """Return whether all messages, at least one, belong to the range [start, end)."""
+        first, last = self.parts[0], self.parts[-1]
+        return first_number(first.ids) >= start and first_number(first.nexts) > start and last_number(last.nexts) <= end
 
     def keep(self, start: int, end: int) -> None:
         """Remove messages outside the range [start, end)."""
-        self.pad()
-        chosen = [
-            number
-            for number, (here, following) in enumerate(zip(self.ids, self.nexts, strict=True))
-            if (following > start or here >= start) and here < end and following <= end
-        ]
-        if len(chosen) < len(self.values):
-            for name in ("values", "ids", "nexts", "keys", "times", "headers"):
-                column = getattr(self, name)
-                if column:
-                    setattr(self, name, [column[number] for number in chosen])
+        parts = self.parts
+        self.parts, self._count = [], 0
+        for part in parts:
+            self.append(
+                loops.Columns.of_messages(
+                    [each for each in messages_of(part) if _belongs(each, start, end)],
+                    include_values=part.values is not None,
+                )
+            )
+
+
+def messages_of(part: loops.Columns) -> list[Message]:
+    """Return the messages of columns, each with its place."""
+    count = part.messages
+    fields = zip(
+        [None] * count if part.values is None else part.values.items(),
+        [None] * count if part.keys is None else part.keys.items(),
+        [None] * count if part.times is None else [None if time < 0 else time for time in numbers_of(part.times)],
+        part.headers or [()] * count,
+        numbers_of(part.ids),
+        numbers_of(part.nexts),
+        repeat(None),
+        repeat(-1),
+        strict=False,
+    )
+    return [Message._make(each) for each in fields]
+
+
+def _belongs(message: Message, start: int, end: int) -> bool:
+    here, following = message.id, message.next_position
+    return (following > start or here >= start) and here < end and following <= end
 
 
 @define(eq=False)
@@ -105,6 +127,8 @@ class Cursor:
     ended: bool = False
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
+    #: Whether values and keys are wanted.
+    include_values: bool = True
     #: The current wrapper or batch, while messages of it are left.
     _opened: loops.OpenEntry | None = None
 
@@ -117,36 +141,16 @@ class Cursor:
             if len(rows) >= limit or rows.size >= limit_bytes:
                 return
             left, left_bytes = limit - len(rows), limit_bytes - rows.size
-            if not (self._columns(rows, left, left_bytes) or self._batches(rows, left, left_bytes)):
+            if not self._columns(rows, left, left_bytes):
                 self._others(rows, min(left, _OTHERS_AT_A_TIME), left_bytes)
         self.ended = True
 
     def _columns(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
-        """Take sound entries of one kind that need no object, up to the first other one; return True if any."""
-        values, keys, times, headers, stops = loops.columns_of_set(self.data, self.at, limit, limit_bytes)
-        if not stops:
-            return False
-        if keys is not None or times is not None or headers is not None:
-            rows.add_parts(keys, times, headers)
-        rows.values += values
-        at = stops[-1]
-        base = self.position - self.at
-        if base:
-            stops = [base + stop for stop in stops]
-        rows.ids.append(self.position)
-        rows.ids += stops[:-1]
-        rows.nexts += stops
-        rows.size += at - self.at
-        self.at = at
-        self.position = base + at
-        return True
-
-    def _batches(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
-        """Take messages of batches, up to the first entry that is none or has to be reported; return True if any."""
+        """Take messages that need no object, up to the first entry of another kind; return True if any."""
         opened = self._opened
-        if not _BATCHES_AS_COLUMNS or (opened is not None and not isinstance(opened, loops.OpenBatch)):
-            return False  # the entry may be a wrapper
-        found = loops.columns_of_batches(
+        if opened is not None and not isinstance(opened, loops.OpenBatch):
+            return False  # the entry is a wrapper
+        found = loops.columns_of_set(
             self.data,
             self.position,
             begin=self.at,
@@ -155,18 +159,14 @@ class Cursor:
             max_decompressed=self.max_decompressed,
             max_decompressed_messages=self.max_decompressed_messages,
             opened=opened,
+            include_values=self.include_values,
         )
         self.position += found.consumed - self.at
         self.at = found.consumed
         self._opened = found.opened
-        if not found.values:
-            return False
-        rows.add_parts(found.keys, found.times, found.headers)
-        rows.values += found.values
-        rows.ids += found.ids
-        rows.nexts += found.nexts
+        rows.append(found)
         rows.size += found.size
-        return True
+        return found.messages > 0
 
     def _others(self, rows: Rows, limit: int, limit_bytes: int) -> None:
         """Take up to ``limit`` messages of about ``limit_bytes``, of any entries; a wrapper may take several calls."""
@@ -190,18 +190,10 @@ class Cursor:
         self.needed = decoded.needed
         self.error = decoded.error
         if decoded.messages:
-            values, keys, times, headers, ids, nexts, _, _ = zip(*decoded.messages, strict=True)
-            rows.add_parts(
-                keys if any(key is not None for key in keys) else None,
-                times if any(time is not None for time in times) else None,
-                headers if any(headers) else None,
-            )
-            inside = sum(len(value) for value in values if value is not None)
+            rows.append(loops.Columns.of_messages(decoded.messages, include_values=self.include_values))
+            inside = sum(len(message.payload) for message in decoded.messages if message.payload is not None)
             # Compressed messages count by their decompressed size, with some room for the objects.
-            rows.size += max(inside + len(values) * LEAST_BYTES - taken, 0)
-            rows.values += values
-            rows.ids += ids
-            rows.nexts += nexts
+            rows.size += max(inside + len(decoded.messages) * LEAST_BYTES - taken, 0)
         # Nothing taken and no error: the rest is the beginning of an entry.
         nothing = not (decoded.messages or decoded.gaps or taken) and decoded.opened is None
         if decoded.error is not None or decoded.needed or nothing:

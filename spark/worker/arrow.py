@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import define
 
+from logd.protocol import loops
 from logd.spark.blocking.rows import Rows
 from logd.spark.worker.malformed import ValueDecoding
 
@@ -50,7 +51,7 @@ class BatchMaker:
     corrupt_column: str | None = None
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
-        """Return the rows, padded, as one record batch. Raises UndecodableValue."""
+        """Return the rows, at least one, as one record batch. Raises UndecodableValue."""
         made = {}
         kept = None
         if self.decoding is not None:
@@ -65,10 +66,10 @@ class BatchMaker:
         return batch if kept is None else batch.filter(kept)
 
     def _key(self, rows: Rows) -> pa.Array:
-        return pa.array(rows.keys, pa.binary()) if rows.keys else pa.nulls(len(rows), pa.binary())
+        return _joined([_binary(part.keys, part.messages) for part in rows.parts])
 
     def _value(self, rows: Rows) -> pa.Array:
-        return pa.array(rows.values, pa.binary())
+        return _joined([_binary(part.values, part.messages) for part in rows.parts])
 
     def _topic(self, rows: Rows) -> pa.Array:
         return pa.repeat(self.topic, len(rows))
@@ -81,31 +82,57 @@ class BatchMaker:
         return pc.subtract(self._next_position(rows), 1)
 
     def _id(self, rows: Rows) -> pa.Array:
-        return pa.array(rows.ids, pa.int64())
+        return _joined([_numbers(part.ids, part.messages) for part in rows.parts])
 
     def _next_position(self, rows: Rows) -> pa.Array:
-        return pa.array(rows.nexts, pa.int64())
+        return _joined([_numbers(part.nexts, part.messages) for part in rows.parts])
 
     def _timestamp(self, rows: Rows) -> pa.Array:
-        if not rows.times:
-            return pa.nulls(len(rows), TIMESTAMP)
-        times = rows.times
-        if any(time is not None and time > _LAST_MS for time in times):
-            times = [None if time is None or time > _LAST_MS else time for time in times]
-        return pa.array(times, pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
+        return _joined([_times(part) for part in rows.parts])
 
     def _timestamptype(self, rows: Rows) -> pa.Array:
-        if not rows.times or None not in rows.times:  # all headers are alike, as is usual
-            return pa.repeat(pa.scalar(CREATED if rows.times else NO_TIME, pa.int32()), len(rows))
-        return pa.array([NO_TIME if time is None else CREATED for time in rows.times], pa.int32())
+        return _joined([_time_types(part) for part in rows.parts])
 
     def _headers(self, rows: Rows) -> pa.Array:
-        all_headers = rows.headers or [()] * len(rows)
+        all_headers = rows.headers
         starts = pa.array(list(accumulate(map(len, all_headers), initial=0)), pa.int32())
         names = pa.array([name for headers in all_headers for name, _ in headers], pa.string())
         values = pa.array([value for headers in all_headers for _, value in headers], pa.binary())
         pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
         return pa.ListArray.from_arrays(starts, pairs, type=HEADERS)
+
+
+def _joined(arrays: list[pa.Array]) -> pa.Array:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _binary(column: loops.BinaryColumn | None, count: int) -> pa.Array:
+    """Return a column without a copy of its bytes; nulls if there is none."""
+    if column is None:
+        return pa.nulls(count, pa.binary())
+    buffers = [None if each is None else pa.py_buffer(each) for each in (column.valid, column.offsets, column.data)]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+def _numbers(column: bytes, count: int) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(column)])
+
+
+def _times(part: loops.Columns) -> pa.Array:
+    if part.times is None:
+        return pa.nulls(part.messages, TIMESTAMP)
+    times = _numbers(part.times, part.messages)
+    bounds = pc.min_max(times)
+    if bounds["min"].as_py() < 0 or bounds["max"].as_py() > _LAST_MS:
+        times = pc.if_else(pc.and_(pc.greater_equal(times, 0), pc.less_equal(times, _LAST_MS)), times, None)
+    return pc.multiply(times, 1000).view(TIMESTAMP)
+
+
+def _time_types(part: loops.Columns) -> pa.Array:
+    if part.times is None:
+        return pa.repeat(pa.scalar(NO_TIME, pa.int32()), part.messages)
+    missing = pc.less(_numbers(part.times, part.messages), 0)
+    return pc.if_else(missing, pa.scalar(NO_TIME, pa.int32()), pa.scalar(CREATED, pa.int32()))
 
 
 def source_schema(

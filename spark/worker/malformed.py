@@ -43,7 +43,8 @@ class ValueDecoding:
 
     def decode(self, rows: Rows) -> Column:
         """Return the rows' values. Raises UndecodableValue with FAILFAST."""
-        values, wrong = self.avro.decode(rows.values)
+        contents = rows.values
+        values, wrong = self.avro.decode(contents)
         if wrong and not self.malformed:
             number = min(wrong)
             self.first = f"topic {self.topic!r}, partition {self.partition}, id {rows.ids[number]}: {wrong[number]}"
@@ -53,7 +54,7 @@ class ValueDecoding:
                     "mode=DROPMALFORMED leaves it out"
                 )
         self.malformed += len(wrong)
-        corrupt = [rows.values[number] if number in wrong else None for number in range(len(rows))] if wrong else None
+        corrupt = [each if number in wrong else None for number, each in enumerate(contents)] if wrong else None
         kept = None
         if wrong and self.mode == DROPMALFORMED:
             kept = pa.array([number not in wrong for number in range(len(rows))])

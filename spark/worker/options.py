@@ -137,6 +137,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
         raise ConfigurationError(
             "maxBytesPerTrigger and maxOffsetsPerTrigger both limit a micro-batch: give one of them"
         )
+    shape = _shape(given)
     return ReadOptions(
         cluster=_cluster(given),
         subscription=parse_subscription({name: given.text(name) for name in SUBSCRIPTIONS}),
@@ -146,12 +147,13 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
             fail_on_data_loss=fail,
             fetch_bytes=given.whole("fetchBytes", 2 << 20, 1 << 10, 64 << 20),
             rows=given.whole("rowsPerBatch", 8192, 1, 1_000_000),
+            include_values=shape.include_values,
             max_decompressed=given.whole("maxDecompressedBytes", DEFAULT_MAX_DECOMPRESSED, 1, 1 << 31),
             max_decompressed_messages=given.whole(
                 "maxDecompressedMessages", DEFAULT_MAX_DECOMPRESSED_MESSAGES, 1, 1 << 31
             ),
         ),
-        shape=_shape(given),
+        shape=shape,
         min_partitions=given.whole("minPartitions", 1, 1, 1_000_000),
         range_bytes=given.whole("maxBytesPerPartition", DEFAULT_RANGE_BYTES, 1, 1 << 40),
         trigger_bytes=given.whole("maxBytesPerTrigger", 0, 1, 1 << 50) or None if streaming else None,

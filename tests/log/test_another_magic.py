@@ -115,9 +115,8 @@ class AnotherMagicTests(SynchronousTestCase):
         """Workers of Spark decode without Twisted."""
         rows = Rows()
         Cursor(LOG, 0).fill(rows, 100)
-        rows.pad()
         self.assertEqual(rows.values, [message.payload for message in MESSAGES])
-        self.assertEqual(rows.times, [message.timestamp for message in MESSAGES])
+        self.assertEqual([each.timestamp for each in rows.messages], [message.timestamp for message in MESSAGES])
 
     def test_a_recovery_scans_the_new_magic(self) -> None:
         """An entry may be longer than a block, and is found by its time."""

@@ -117,6 +117,9 @@ class OptionsTests(SynchronousTestCase):
         shape = shape_options({"includeValues": "false"})
         self.assertFalse(shape.include_values)
         self.assertTrue(shape_options({}).include_values)
+        for text, expected in (("false", False), ("true", True)):
+            options = read_options({"subscribe": "t", "includeValues": text}, streaming=False)
+            self.assertEqual(options.reading.include_values, expected)
         names = source_schema(include_values=False).names
         self.assertEqual([name for name in source_schema().names if name not in names], ["key", "value"])
         for other in ({"includeHeaders": "true"}, {"avroSchema": '"string"'}):

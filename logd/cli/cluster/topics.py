@@ -18,6 +18,7 @@ from logd.cli.terminal.tables import show
 from logd.client.admin.admin import Admin
 from logd.client.cluster.describe_log import DESCRIBED_AT_ONCE
 from logd.clientcore.addresses import name_of
+from logd.config.log import ANY_FORMAT
 from logd.deferreds.gathering import gather_some
 from logd.errors import LogdError
 
@@ -124,8 +125,11 @@ def describe(ctx: click.Context, /, topic: str, broker: str, as_json: bool, segm
             (_described(admin, topic, each, addresses) for each in found.partitions), DESCRIBED_AT_ONCE
         )
         if as_json:
-            click.echo(json.dumps({"topic": topic, "uuid": str(found.uuid), "partitions": described}))
+            about = {"topic": topic, "uuid": str(found.uuid), "message_format": found.message_format}
+            click.echo(json.dumps({**about, "partitions": described}))
         else:
+            if found.message_format != ANY_FORMAT:
+                click.echo(f"message.format = {found.message_format}")
             _print_partitions(described)
             if segments:
                 _print_segments(described)

@@ -6,14 +6,15 @@ the chosen implementation, and tests can replace it.
 
 from __future__ import annotations
 
+from logd.protocol.flat_columns import BinaryColumn
 from logd.protocol.implementation import IMPLEMENTATION
 from logd.protocol.loops.batches import Records
 from logd.protocol.loops.openbatch import OpenBatch
-from logd.protocol.loops.results import BatchColumns, Checked, Columns, Decoded, OpenEntry, Scanned
+from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
 
 __all__ = [
     "IMPLEMENTATION",
-    "BatchColumns",
+    "BinaryColumn",
     "Checked",
     "Columns",
     "Decoded",
@@ -22,9 +23,9 @@ __all__ = [
     "Records",
     "Scanned",
     "check_set",
-    "columns_of_batches",
     "columns_of_set",
     "decode_set",
+    "encode_payload_frames",
     "encode_payload_records",
     "encode_payloads",
     "encode_records",
@@ -38,9 +39,9 @@ __all__ = [
 if IMPLEMENTATION == "compiled":
     from logd.protocol.loops.compiled import (
         check_set,
-        columns_of_batches,
         columns_of_set,
         decode_set,
+        encode_payload_frames,
         encode_payload_records,
         encode_payloads,
         encode_records,
@@ -53,9 +54,9 @@ if IMPLEMENTATION == "compiled":
 else:
     from logd.protocol.loops.python import (
         check_set,
-        columns_of_batches,
         columns_of_set,
         decode_set,
+        encode_payload_frames,
         encode_payload_records,
         encode_payloads,
         encode_records,

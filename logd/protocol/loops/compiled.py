@@ -12,6 +12,7 @@ from logd.protocol._compiled import (
     check_set,
     columns_of_set,
     decode_set,
+    encode_payload_frames,
     encode_payload_records,
     encode_payloads,
     encode_records,
@@ -22,9 +23,9 @@ from logd.protocol._compiled import (
     slice_end,
 )
 from logd.protocol.checksums import CHECKSUMS
+from logd.protocol.flat_columns import BinaryColumn
 from logd.protocol.loops import python
 from logd.protocol.loops.batches import Records
-from logd.protocol.loops.columns import columns_of_batches  # the extension has no loop for it yet
 from logd.protocol.loops.decoding import decode_rest
 from logd.protocol.loops.openbatch import OpenBatch, open_batch
 from logd.protocol.loops.results import Checked, Columns, Decoded, Scanned
@@ -33,9 +34,9 @@ from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRE
 
 __all__ = [
     "check_set",
-    "columns_of_batches",
     "columns_of_set",
     "decode_set",
+    "encode_payload_frames",
     "encode_payload_records",
     "encode_payloads",
     "encode_records",
@@ -53,6 +54,7 @@ _compiled.set_up(
         "Scanned": Scanned,
         "Decoded": Decoded,
         "Columns": Columns,
+        "BinaryColumn": BinaryColumn,
         "Records": Records,
         "OpenBatch": OpenBatch,
         "CorruptMessage": CorruptMessage,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.protocol.flat_columns import BinaryColumn, binary_column, number_column
 from logd.protocol.headers import Headers
 from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.openwrapper import OpenWrapper
@@ -79,27 +81,39 @@ class Decoded(NamedTuple):
 class Columns(NamedTuple):
     """The messages of one call of columns_of_set, as columns of equal length; None for a field that no message has."""
 
-    values: list[bytes | None]
-    keys: list[bytes | None] | None
-    times: list[int | None] | None
-    headers: list[Headers] | None
-    #: The index in the data behind each message. Each message begins where the previous one ends.
-    stops: list[int]
-
-
-class BatchColumns(NamedTuple):
-    """The messages of one call of columns_of_batches, as columns of equal length; None for a field that none has."""
-
-    values: list[bytes | None]
-    keys: list[bytes | None] | None
-    times: list[int | None] | None
+    #: The number of messages.
+    messages: int
+    #: Both None if values were not asked for.
+    values: BinaryColumn | None
+    keys: BinaryColumn | None
+    #: In ms, -1 for none: int64, in the machine's byte order, as are ids and nexts.
+    times: bytes | None
     headers: list[Headers] | None
     #: The first position of each message, and the position behind it.
-    ids: list[int]
-    nexts: list[int]
-    #: The index in the data where the next call begins: that of the unfinished batch, or behind the last one.
+    ids: bytes
+    nexts: bytes
+    #: The index in the data where the next call begins: that of the unfinished batch, or behind the last entry.
     consumed: int
-    #: Bytes of the messages' records, decompressed.
+    #: Bytes of the messages' entries, of those in batches the records, decompressed.
     size: int
     #: The unfinished batch at ``consumed``, to be passed to the next call, of this function or of decode_set.
     opened: OpenBatch | None
+
+    @classmethod
+    def of_messages(cls, messages: Sequence[Message], include_values: bool = True) -> Columns:
+        """Return messages with their places as columns; ``consumed``, ``size`` and ``opened`` are empty."""
+        values, keys, times, headers, ids, nexts, _, _ = zip(*messages, strict=True) if messages else ((),) * 8
+        return cls(
+            len(messages),
+            binary_column(values) if include_values else None,
+            binary_column(keys) if include_values and any(key is not None for key in keys) else None,
+            number_column(-1 if time is None else time for time in times)
+            if any(time is not None for time in times)
+            else None,
+            list(headers) if any(headers) else None,
+            number_column(ids),
+            number_column(nexts),
+            0,
+            0,
+            None,
+        )

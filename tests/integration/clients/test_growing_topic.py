@@ -82,6 +82,8 @@ class GrowingTopicTests(ClusterTestCase):
         )
         changed = await self.logd("topics", "set", "t", "retention.ms=3600000", "message.format=0.7")
         self.assertEqual(changed["settings"], {"retention.ms": "3600000", "message.format": "0.7"})
+        described = await self.logd("topics", "describe", "t")
+        self.assertEqual(described["message_format"], "0.7")
         number = len(producer.seen) + 50
         await self.until(lambda: len(producer.seen) > number)
         sent = set(producer.seen)

@@ -146,6 +146,11 @@ class TwinsTests(TwinsTestCase):
                 self.assert_same(loop, given_payloads)
                 self.assert_same(loop, tuple(given_payloads) * 70)
                 self.assert_same(loop, dict.fromkeys(map(str, given_payloads)).keys())
+        for head in (b"", b"a head", "no head", None):
+            for given_payloads in (payloads, [each for each in payloads if type(each) is bytes]):
+                self.assert_same("encode_payload_frames", head, given_payloads)
+                self.assert_same("encode_payload_frames", head, tuple(given_payloads) * 70)
+        self.assert_same("encode_payload_frames", b"a head")
 
     @_settings
     @given(
@@ -187,12 +192,32 @@ class TwinsTests(TwinsTestCase):
         self.assert_same("decode_set", data, max_decompressed=position, max_decompressed_messages=begin)
 
     @_settings
-    @given(sets, _indexes, _limits, _limits)
-    @example(_LONG_ZERO, 0, 5, 1000)
-    def test_columns(self, data: bytes, begin: int, limit: int, limit_bytes: int) -> None:
-        """The columns end before the same entry."""
-        self.assert_same("columns_of_set", data, begin, limit, limit_bytes)
+    @given(sets, _slices, _slices, st.sampled_from([3, 1 << 20]), st.sampled_from([2, 1 << 20]), st.booleans())
+    def test_columns(
+        self, data: bytes, limit: int, limit_bytes: int, most: int, messages: int, include_values: bool
+    ) -> None:
+        """columns_of_set gives the same buffers, and ends before the same entry, in one call and in many."""
+        self.assert_columns_alike(
+            data,
+            limit=limit,
+            limit_bytes=limit_bytes,
+            max_decompressed=most,
+            max_decompressed_messages=messages,
+            include_values=include_values,
+        )
+
+    @_settings
+    @given(sets, _indexes, st.sampled_from([0, 5, (1 << 61) + 1, 1 << 70, -5]), _limits, _limits)
+    @example(_LONG_ZERO, 0, 0, 5, 1000)
+    def test_columns_anywhere(self, data: bytes, begin: int, position: int, limit: int, limit_bytes: int) -> None:
+        """Any index and position, and other buffers than bytes."""
         self.assert_same("columns_of_set", data)
+        self.assert_same("columns_of_set", data, position, begin=begin, limit=limit, limit_bytes=limit_bytes)
+        self.assert_same("columns_of_set", data, position, max_decompressed=limit, max_decompressed_messages=begin)
+        self.assert_same("columns_of_set", memoryview(data), position, include_values=begin)
+        self.assert_same("columns_of_set", data, position, begin, limit)
+        for opened in (begin, None, "batch"):
+            self.assert_same("columns_of_set", data, opened=opened)
 
     @_settings
     @given(sets, _indexes, _limits, _limits)
@@ -238,6 +263,9 @@ class TwinsTests(TwinsTestCase):
                 for limit in (3, 1000):
                     outcome(partial(self.compiled.check_set, memoryview(each), limit))
                 outcome(partial(self.compiled.scan_set, each, readable=refuse))
+                for limit in (1, 7, 1000):
+                    found = self.compiled.columns_of_set(each, limit=limit)
+                    self.compiled.columns_of_set(each, found.consumed, begin=found.consumed, opened=found.opened)
                 decoded = self.compiled.decode_set(each, limit=7)
                 if decoded.opened is not None:
                     self.compiled.decode_set(each, decoded.consumed, begin=decoded.consumed, opened=decoded.opened)

@@ -205,6 +205,17 @@ class CasesTests(TwinsTestCase):
             for name in ("scan_set", "heads_of_set", "ends_of_set", "columns_of_set"):
                 self.assert_same(name, data)
 
+    def test_columns(self) -> None:
+        """columns_of_set, whole and in slices of any size."""
+        for data in self.each():
+            self.assert_columns_alike(data)
+            for limit in (1, 2):
+                self.assert_columns_alike(data, limit=limit)
+            for limit_bytes in (1, 10, 75, 100):
+                self.assert_columns_alike(data, limit_bytes=limit_bytes)
+            self.assert_columns_alike(data, include_values=False)
+            self.assert_columns_alike(data, max_decompressed_messages=1)
+
     def test_decoding(self) -> None:
         """decode_set, whole and in slices of any size."""
         for data in self.each():

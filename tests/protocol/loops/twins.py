@@ -83,3 +83,34 @@ class TwinsTestCase(SynchronousTestCase):
             at = found.consumed
             if found.error is not None or stuck:
                 break
+
+    def assert_columns_alike(self, data: bytes, **named: Any) -> None:
+        """Check that both implementations make a set columns alike, in as many calls as the limits need.
+
+        Where there are none, both go on behind one more entry of decode_set, and with the batch that is opened.
+        """
+        results: dict[str, Any] = {}
+        at, position = 0, 20
+        opened: dict[str, Any] = dict.fromkeys(IMPLEMENTATIONS)
+        for _ in range(60):
+            for name, loops in IMPLEMENTATIONS.items():
+                results[name] = loops.columns_of_set(data, position, begin=at, opened=opened[name], **named)
+            self.assertEqual(described(results["compiled"]), described(results["python"]))
+            if not results["python"].messages:
+                for name, loops in IMPLEMENTATIONS.items():
+                    before = results[name]
+                    results[name] = loops.decode_set(
+                        data, position + before.consumed - at, begin=before.consumed, limit=1, opened=before.opened
+                    )
+                self.assertEqual(described(results["compiled"]), described(results["python"]))
+            found = results["python"]
+            if found.consumed == at and found.opened is None:
+                break
+            position += found.consumed - at
+            at = found.consumed
+            opened = {
+                name: result.opened if isinstance(result.opened, OpenBatch) else None
+                for name, result in results.items()
+            }
+            if any(isinstance(result.opened, OpenWrapper) for result in results.values()):
+                break
