@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from logd.client.producer.batch import BatchPiece, ProducerBatch
-from logd.client.producer.formats import Format, entries_codec
+from logd.client.producer.formats import Format, TopicFormats, entries_codec
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
@@ -32,13 +32,13 @@ class BatchAccumulator:
             "_unfinished",
             "_where",
         ),
-        *("due", "form", "open"),
+        *("due", "fell_back", "form", "forms", "open"),
     )
 
     def __init__(
         self,
         where: tuple[str, int],
-        form: Format,
+        forms: TopicFormats,
         settings: ProducerSettings,
         clock: Clock,
         unfinished: Unfinished,
@@ -51,7 +51,8 @@ class BatchAccumulator:
         #: True when the open batch is to leave without lingering any longer.
         self.due = False
         #: The format of the next batch.
-        self.form = form
+        self.form = forms.decide(where[0])
+        self.forms = forms
         self._where = where
         self._settings = settings
         self._clock = clock
@@ -62,6 +63,8 @@ class BatchAccumulator:
         self._linger: Timer | None = None
         self._most = settings.batch_messages
         self._codec = settings.compression
+        #: True once the format has changed from batches to entries.
+        self.fell_back = False
 
     @property
     def ready(self) -> bool:
@@ -84,6 +87,7 @@ class BatchAccumulator:
         """Begin the next batch in the format of entries."""
         self.seal()
         self.form = form
+        self.fell_back = True
         self._codec = entries_codec(self._codec)
 
     def seal_full(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from attrs import field, frozen
+from twisted.logger import Logger
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.settings import ProducerSettings
@@ -115,11 +116,14 @@ class TopicFormats:
     other. It changes once at most, from batches to entries.
     """
 
+    _log = Logger()
+
     _cluster: Cluster
     _settings: ProducerSettings
     #: The format that the producer's settings name.
     chosen: Format
     _decided: dict[str, Format] = field(factory=dict, init=False)
+    _listeners: dict[str, list[Callable[[Format], None]]] = field(factory=dict, init=False)
 
     def of(self, topic: str) -> Format:
         """Return the format of a topic's batches: entries where the topic takes only messages of 0.7."""
@@ -134,14 +138,34 @@ class TopicFormats:
         """Return the format of a topic's batches, and keep to it from now on."""
         return self._decided.setdefault(topic, self.of(topic))
 
-    def outdated(self, topic: str) -> bool:
-        """Return whether batches are sent to a topic that takes them no longer, by the metadata last read."""
-        return self.of(topic).by_number and takes_only_legacy(self._cluster.known(topic))
+    def listen(self, topic: str, changed: Callable[[Format], None]) -> None:
+        """Call ``changed`` with the format when that of a topic's batches changes."""
+        self._listeners.setdefault(topic, []).append(changed)
 
-    def fall_back(self, topic: str) -> Format:
-        """Return entries, the format of the topic's batches from now on."""
+    def adapt(self, topic: str) -> None:
+        """Fall back to entries for a topic that takes only messages of 0.7 by now, as the metadata last read says."""
+        if self.of(topic).by_number and takes_only_legacy(self._cluster.known(topic)):
+            self._fall_back(topic, "its message.format is 0.7 now")
+
+    def refused(self, topic: str, error: Exception) -> None:
+        """Fall back to entries: a broker refused a batch, since its release knows none or the topic takes none now.
+
+        The metadata is read again for errors that name the setting.
+        """
+        if self.of(topic).by_number:
+            self._fall_back(topic, f"a broker refused a batch ({error})")
+            if self._cluster.settings.discover:
+                self._cluster.read(topic).addErrback(lambda _: None)  # it is read again all the same, by its age
+
+    def _fall_back(self, topic: str, reason: str) -> None:
+        self._log.warn(
+            "topic {topic} does not take batches: {reason}. Its messages are sent in the plain format until this "
+            "producer is started again.",
+            topic=topic, reason=reason,
+        )  # fmt: skip
         form = self._decided[topic] = self._entries
-        return form
+        for changed in self._listeners.pop(topic, ()):
+            changed(form)
 
     @property
     def _entries(self) -> Format:

@@ -14,7 +14,7 @@ from logd.client.interfaces import IPartitioner
 from logd.client.producer.accumulator import BatchAccumulator
 from logd.client.producer.batch import BatchPiece, ProducerBatch
 from logd.client.producer.buffer_pool import BufferPool
-from logd.client.producer.formats import Format
+from logd.client.producer.formats import Format, TopicFormats
 from logd.client.producer.in_flight_window import InFlightWindow
 from logd.client.producer.leader_search import LeaderSearch
 from logd.client.producer.pending_send import PendingSend, Sent
@@ -51,10 +51,9 @@ class PartitionQueue:
         partitioner: IPartitioner,
         backoff: Backoff,
         reroute: Callable[[PartitionQueue, Exception], None],
-        form: Format,
+        forms: TopicFormats,
         unfinished: Unfinished,
         ended: Callable[[ProducerBatch], None],
-        batches_refused: Callable[[str, Exception], None],
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -64,10 +63,6 @@ class PartitionQueue:
         self.wake: Callable[[PartitionQueue], None] | None = None
         #: Called with each batch that takes no further messages without being looked for.
         self._ended = ended
-        #: Called with the topic and the error when the broker does not take the format of batches.
-        self._batches_refused = batches_refused
-        #: True once the format has changed from batches to entries.
-        self._fell_back = False
         self._settings = settings
         self._clock = clock
         self._pool = pool
@@ -75,8 +70,9 @@ class PartitionQueue:
         self._leader_search = LeaderSearch(clock, backoff, lambda error: reroute(self, error))
         self._window: InFlightWindow[ProducerBatch] = InFlightWindow(settings.max_in_flight)
         self.accumulator = BatchAccumulator(
-            (topic, partition), form, settings, clock, unfinished, self._wake, self._sealed, self.flush
+            (topic, partition), forms, settings, clock, unfinished, self._wake, self._sealed, self.flush
         )
+        forms.listen(topic, self.fall_back)
         #: The error after which refused batches are sent again, until all answers in flight have come.
         self._trouble: Exception | None = None
         #: The last error, until a batch succeeds: the cause that expired batches report.
@@ -140,14 +136,14 @@ class PartitionQueue:
     def refused(self, batch: ProducerBatch, error: LogdError) -> None:
         """Send a batch again, or give it up: the broker answered with an error, or the connection was lost."""
         if isinstance(error, InvalidMessage) and batch.form.by_number:
-            self._batches_refused(self.topic, error)
+            self.accumulator.forms.refused(self.topic, error)
             self._window.divided(batch, (self._as_entries(batch),))
         elif isinstance(error, PipelineBroken):
-            if self._fell_back and batch.form.by_number:
+            if self.accumulator.fell_back and batch.form.by_number:
                 self._window.divided(batch, (self._as_entries(batch),))
             else:
                 self._window.refused(batch)
-        elif isinstance(error, InvalidMessage) and self._fell_back:
+        elif isinstance(error, InvalidMessage) and self.accumulator.fell_back:
             self._divide(batch, error)  # what 0.7 cannot read, a key for instance, fails alone
         elif isinstance(error, MessageTooLarge) and (batch.form.by_number or self._settings.on_too_large == "skip"):
             self._divide(batch, error)
@@ -161,8 +157,7 @@ class PartitionQueue:
 
     def fall_back(self, form: Format) -> None:
         """Send entries in place of batches from now on; what is in flight is encoded anew when it is refused."""
-        if not self._fell_back and self.accumulator.form.by_number:
-            self._fell_back = True
+        if self.accumulator.form.by_number:
             self.accumulator.fall_back(form)
             self._window.exchange(self._as_entries)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from twisted.internet.defer import CancelledError
-from twisted.logger import Logger
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
@@ -33,8 +32,6 @@ BROKER_CHOOSES = -1
 
 class Router:
     """The queues of one producer, by topic and partition, and the sends whose topic is not known yet."""
-
-    _log = Logger()
 
     def __init__(
         self,
@@ -314,16 +311,16 @@ class Router:
                 self._partitioner,
                 self._cluster.backoff(),
                 self._reroute,
-                self.forms.decide(topic),
+                self.forms,
                 self._unfinished,
                 self._end_current,
-                self._batches_refused,
             )
             self._find(queue)
         return queue
 
     def _find(self, queue: PartitionQueue) -> None:
         """Give a queue the sender of its leader, by the metadata last read."""
+        self.forms.adapt(queue.topic)
         try:
             link = self._cluster.leader(queue.topic, queue.partition)
         except WireError as error:
@@ -344,42 +341,12 @@ class Router:
             self._find(queue)
             return
         reading = self._cluster.read(queue.topic, create=True)
-        reading.addCallbacks(lambda _: self._rerouted(queue), lambda failure: queue.unreachable(failure.value))
-
-    def _rerouted(self, queue: PartitionQueue) -> None:
-        self._adapt(queue.topic)
-        self._find(queue)
+        reading.addCallbacks(lambda _: self._find(queue), lambda failure: queue.unreachable(failure.value))
 
     def _rerouted_all(self, view: TopicView) -> None:
-        self._adapt(view.name)
         for queue in self.queues[view.name].values():
             if queue.idle and not queue.held_up:
                 self._find(queue)
-
-    def _adapt(self, topic: str) -> None:
-        """Send entries to a topic that takes only messages of 0.7 by now."""
-        if self.forms.outdated(topic):
-            self._fall_back(topic, "its message.format is 0.7 now")
-
-    def _batches_refused(self, topic: str, error: Exception) -> None:
-        """Send entries to a topic whose broker refused a batch: it is of an earlier release, or message.format is 0.7.
-
-        The metadata is read again for errors that name the setting.
-        """
-        if self.forms.of(topic).by_number:
-            self._fall_back(topic, f"a broker refused a batch ({error})")
-            if self._cluster.settings.discover:
-                self._cluster.read(topic).addErrback(lambda _: None)
-
-    def _fall_back(self, topic: str, reason: str) -> None:
-        self._log.warn(
-            "topic {topic} does not take batches: {reason}. Its messages are sent in the plain format from now on, "
-            "until this producer is started again.",
-            topic=topic, reason=reason,
-        )  # fmt: skip
-        form = self.forms.fall_back(topic)
-        for queue in self.queues[topic].values():
-            queue.fall_back(form)
 
     def _hold(self, send: PendingSend | HeldMessages) -> None:
         """Keep a send until its topic is known."""
