@@ -60,7 +60,8 @@ class Router:
         #: The error of the latest attempt of such a search, by topic.
         self._reasons: dict[str, Exception] = {}
         self._background = Background("a producer")
-        self._closed = False
+        #: True once nothing is to be submitted any more.
+        self.closed = False
 
     def submit(self, send: PendingSend | HeldMessages) -> None:
         """Route a send, which ends by itself, or published messages."""
@@ -142,7 +143,7 @@ class Router:
         now = self._clock.seconds()
         for queue in self.all_queues():
             queue.expire()
-        for topic, sends in self._unknown.items():
+        for topic, sends in list(self._unknown.items()):  # what is told of a failure may send to a topic not known yet
             for send in [send for send in sends if send.deadline <= now]:
                 cause = self._reasons.get(topic)
                 failure = DeliveryFailed(
@@ -160,7 +161,7 @@ class Router:
 
     def close(self) -> None:
         """Fail the sends that are left."""
-        self._closed = True
+        self.closed = True
         self._background.stop()
         for queue in self.all_queues():
             queue.close()
@@ -331,7 +332,7 @@ class Router:
 
     def _reroute(self, queue: PartitionQueue, error: Exception) -> None:
         """Read the metadata again for a queue that met an error, then give it its leader."""
-        if self._closed:
+        if self.closed:
             return
         if not self._cluster.settings.discover:
             self._find(queue)
@@ -360,7 +361,7 @@ class Router:
     async def _search(self, topic: str) -> None:
         """Read a topic's metadata until it is known, cannot be had, or no send waits for it."""
         backoff = self._cluster.backoff()
-        while not self._closed:
+        while not self.closed:
             try:
                 view = await self._cluster.read(topic, create=True)
                 if not view.available:
@@ -369,7 +370,9 @@ class Router:
                 if is_final(error):
                     for send in list(self._unknown[topic]):
                         self._fail_held(send, error)
-                    break
+                    if not self._unknown[topic]:
+                        break
+                    # The application has sent again when it was told: that is another attempt, after a delay.
                 self._reasons[topic] = error
                 await sleep(self._clock, backoff.next())
             else:
