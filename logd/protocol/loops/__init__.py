@@ -6,9 +6,9 @@ the chosen implementation, and tests can replace it.
 
 from __future__ import annotations
 
+from logd.protocol.flat_columns import BinaryColumn
 from logd.protocol.implementation import IMPLEMENTATION
 from logd.protocol.loops.batches import Records
-from logd.protocol.loops.buffers import BinaryColumn
 from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
 

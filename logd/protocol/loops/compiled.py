@@ -22,9 +22,9 @@ from logd.protocol._compiled import (
     slice_end,
 )
 from logd.protocol.checksums import CHECKSUMS
+from logd.protocol.flat_columns import BinaryColumn
 from logd.protocol.loops import python
 from logd.protocol.loops.batches import Records
-from logd.protocol.loops.buffers import BinaryColumn
 from logd.protocol.loops.decoding import decode_rest
 from logd.protocol.loops.openbatch import OpenBatch, open_batch
 from logd.protocol.loops.results import Checked, Columns, Decoded, Scanned

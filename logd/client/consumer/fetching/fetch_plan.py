@@ -1,5 +1,9 @@
 """The partitions of one broker to be fetched together, so that a step costs by what moves and not by what is watched.
 
+Partitions that are *behind*, whose logs are known to have more, are fetched first: the broker answers at once. Requests
+for the others may wait there, so some of the connection's requests are kept from them: a reader far behind the end in
+some partitions would otherwise stop until a wait for others is over.
+
 A request that waits is answered whole as soon as one of its partitions has something. So partitions that brought bytes
 the last time are fetched apart from the idle ones: their answers are small. The idle ones share a few large requests,
 which are repeated at a bounded rate, since each answer carries all of them.
@@ -22,10 +26,15 @@ SMALL = 100
 LARGE_REQUESTS = 16
 #: Requests in flight on one connection: well below a broker's ``connection.requests``, 100 by default.
 MOST_REQUESTS = 32
+#: Of these, the requests that may wait at the broker, if there are more than SMALL partitions.
+MOST_WAITING = 24
 #: Idle partitions asked for again in a second: while others of their requests move, and while none moves. Each costs
 #: client and broker some 10 us.
 IDLE_RATE = 20_000
 QUIET_RATE = 5_000
+#: The part of the longest wait that a request with few partitions waits at least. After reading to the ends of many
+#: logs there are many such requests; their partitions soon join in large ones.
+LEAST_WAIT = 0.1
 
 
 @define(eq=False)
@@ -48,8 +57,11 @@ class FetchPlan:
     """The entries of one broker to be fetched, and the number of requests in flight. No I/O, no clock."""
 
     under_way: int = 0
+    #: The requests in flight that may wait at the broker.
+    waiting: int = 0
     #: The time from which idle entries may be fetched (the clock's seconds).
     idle_from: float = 0.0
+    _behind: dict[FetchEntry, None] = field(factory=dict)
     _moving: dict[FetchEntry, None] = field(factory=dict)
     _idle: dict[FetchEntry, None] = field(factory=dict)
 
@@ -57,55 +69,81 @@ class FetchPlan:
         """Queue an entry, behind the others of its kind."""
         if entry.plan is None:
             entry.plan = self
-            (self._idle if entry.idle else self._moving)[entry] = None
+            line = self._behind if entry.fetch.behind else self._idle if entry.idle else self._moving
+            line[entry] = None
 
     def discard(self, entry: FetchEntry) -> None:
         """Remove an entry, if it is queued here."""
         if entry.plan is self:
             entry.plan = None
+            self._behind.pop(entry, None)
             self._moving.pop(entry, None)
             self._idle.pop(entry, None)
 
     @property
     def has_any(self) -> bool:
         """Return whether any entry is queued."""
-        return bool(self._moving or self._idle)
+        return bool(self._behind or self._moving or self._idle)
 
     @property
     def waits_for_time(self) -> bool:
         """Return whether idle entries are queued that only the passing of time releases."""
-        return bool(self._idle) and self.under_way < MOST_REQUESTS
+        return bool(self._idle) and self.under_way < MOST_REQUESTS and self.waiting < MOST_WAITING
+
+    def begin(self, waits: bool) -> None:
+        """Count a request that is sent; ``waits`` says whether the broker may hold it back."""
+        self.under_way += 1
+        self.waiting += waits
+
+    def end(self, waits: bool) -> None:
+        """Count a request that was answered or has failed."""
+        self.under_way -= 1
+        self.waiting -= waits
 
     def take(self, now: float, watched: int) -> list[list[FetchEntry]]:
         """Take the entries to be fetched now out of the queues: a list for each request.
 
         ``watched`` is the number of partitions of the consumer.
         """
+        free = MOST_REQUESTS - self.under_way
         if watched <= SMALL:
-            return self._cut({**self._moving, **self._idle}, SMALL)
-        most = min(max(SMALL, -(-watched // LARGE_REQUESTS)), MAX_ITEMS)
-        requests = []
+            return self._cut({**self._behind, **self._moving, **self._idle}, SMALL, free)
+        most = most_partitions(watched)
+        requests = self._cut(self._behind, most, free)
+        free = min(free - len(requests), MOST_WAITING - self.waiting)
         if self._idle and now >= self.idle_from:
-            requests = self._cut(self._idle, most)
-            self.idle_from = now + sum(map(len, requests)) / IDLE_RATE
-        return requests + self._cut(self._moving, most, len(requests))
+            idle = self._cut(self._idle, most, free)
+            self.idle_from = now + sum(map(len, idle)) / IDLE_RATE
+            requests += idle
+            free -= len(idle)
+        return requests + self._cut(self._moving, most, free)
 
     def take_all(self) -> list[FetchEntry]:
         """Take all entries out of the queues."""
-        entries = [*self._moving, *self._idle]
+        entries = [*self._behind, *self._moving, *self._idle]
         for entry in entries:
             self.discard(entry)
         return entries
 
-    def _cut(self, line: dict[FetchEntry, None], most: int, taken: int = 0) -> list[list[FetchEntry]]:
-        """Take entries from the front of a queue, up to ``most`` for each request that may still be sent."""
-        free = max(0, MOST_REQUESTS - self.under_way - taken)
-        entries = list(islice(line, free * most))
+    def _cut(self, line: dict[FetchEntry, None], most: int, free: int) -> list[list[FetchEntry]]:
+        """Take entries from the front of a queue, up to ``most`` for each of ``free`` requests."""
+        entries = list(islice(line, max(0, free) * most))
         for entry in entries:
             self.discard(entry)
         return [entries[at : at + most] for at in range(0, len(entries), most)]
 
 
-def longest_wait(max_wait: float, watched: int) -> float:
-    """Return the seconds that a broker may hold a fetch back: ``max_wait``, longer with thousands of partitions."""
-    return max(max_wait, watched / QUIET_RATE) if watched > SMALL else max_wait
+def most_partitions(watched: int) -> int:
+    """Return the number of partitions that one request holds at most, of a consumer of ``watched`` partitions."""
+    return min(max(SMALL, -(-watched // LARGE_REQUESTS)), MAX_ITEMS)
+
+
+def longest_wait(max_wait: float, watched: int, asked: int) -> float:
+    """Return the seconds that a broker may hold back a fetch of ``asked`` partitions of ``watched``.
+
+    That is ``max_wait``, longer with thousands of partitions. Requests for few of many partitions wait a part of it: no
+    more partitions are asked for in a second.
+    """
+    if watched <= SMALL:
+        return max_wait
+    return max(max_wait, watched / QUIET_RATE) * min(1.0, max(LEAST_WAIT, asked / most_partitions(watched)))

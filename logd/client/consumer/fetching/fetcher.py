@@ -159,29 +159,30 @@ class Fetcher:
     ) -> None:
         parts = []
         total = 0
+        waits = not any(entry.fetch.behind for entry, _ in wants)
         for entry, want in wants:
             fetch = entry.fetch
             fetch.asked(want)
             total += want.max_bytes
             parts.append(FetchPart(fetch.topic, fetch.partition, 0, want.offset, want.max_bytes, want.exact))
         most = min(total, self._cluster.settings.frame_bytes - FRAME_MARGIN - 256 * len(parts))
-        wait = longest_wait(self._settings.max_wait, len(self._entries))
+        wait = longest_wait(self._settings.max_wait, len(self._entries), len(parts))
         request = FetchWait(int(wait * 1000), 1, max(1, most), tuple(parts))
-        plan.under_way += 1
+        plan.begin(waits)
         answer = link.ask(connection, request, wait + self._cluster.settings.request_timeout)
         answer.addCallbacks(
-            self._answered, self._failed, callbackArgs=(connection, link, plan, wants), errbackArgs=(plan, wants)
+            self._answered, self._failed, callbackArgs=(link, plan, wants, waits), errbackArgs=(plan, wants, waits)
         ).addErrback(self._bug)
 
     def _answered(
         self,
         response: FetchWaitResponse,
-        connection: ClientConnection,
         link: BrokerLink,
         plan: FetchPlan,
         wants: list[tuple[FetchEntry, Wanted]],
+        waits: bool,
     ) -> None:
-        plan.under_way -= 1
+        plan.end(waits)
         arrived = []
         changed = self._changed
         for (entry, want), part in zip(wants, response.parts, strict=True):
@@ -207,8 +208,8 @@ class Fetcher:
         for entry in arrived:
             entry.arrived(entry.fetch)
 
-    def _failed(self, failure: Failure, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]]) -> None:
-        plan.under_way -= 1
+    def _failed(self, failure: Failure, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]], waits: bool) -> None:
+        plan.end(waits)
         for entry, want in wants:
             if entry.fetch.answered(want):
                 self._recovery.failed(entry, failure.value)

@@ -129,6 +129,11 @@ class PartitionFetch:
         return self._window.generation
 
     @property
+    def behind(self) -> bool:
+        """Return whether the log is known to have bytes that were not fetched; a fetch of them does not wait."""
+        return self._window.at < self.visible_end
+
+    @property
     def unfinished(self) -> bool:
         """Return whether a wrapper is being read: ``next_batch`` decodes a bounded part, and may give no messages."""
         return self._decoder.unfinished

@@ -13,7 +13,15 @@ from logd.backoff import Backoff
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.end_positions import Ends
 from logd.client.consumer.fetching import fetch_plan as fetchplan
-from logd.client.consumer.fetching.fetch_plan import LARGE_REQUESTS, MOST_REQUESTS, SMALL, FetchEntry, FetchPlan
+from logd.client.consumer.fetching.fetch_plan import (
+    LARGE_REQUESTS,
+    MOST_REQUESTS,
+    MOST_WAITING,
+    SMALL,
+    FetchEntry,
+    FetchPlan,
+    longest_wait,
+)
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
@@ -186,6 +194,29 @@ class FetchPlanTests(SynchronousTestCase):
         self.assertEqual(plan.take(0.0, 10_000), [])
         plan.under_way -= 1
         self.assertEqual(plan.take(0.0, 10_000), [moving])
+
+    def test_waiting_requests_do_not_hold_up_those_behind(self) -> None:
+        """Partitions that have more to read are asked for first, while all requests that may wait are waiting."""
+        moving, behind = self.entries(8000, False), self.entries(3, True)
+        plan = self.plan(*moving)
+        requests = plan.take(5.0, 1000)
+        self.assertEqual([len(each) for each in requests], [SMALL] * MOST_WAITING)
+        for _ in requests:
+            plan.begin(True)
+        self.assertEqual(plan.take(5.0, 1000), [])
+        for entry in behind:
+            entry.fetch.visible_end = 1
+            plan.add(entry)
+        self.assertEqual(plan.take(5.0, 1000), [behind])
+        plan.begin(False)
+        plan.end(True)
+        self.assertEqual(len(plan.take(5.0, 1000)), 1)
+
+    def test_requests_for_few_of_many_wait_a_shorter_time(self) -> None:
+        """The partitions asked for in a second are not more for that, down to a tenth of the time."""
+        self.assertEqual([longest_wait(0.5, 100, asked) for asked in (1, 100)], [0.5, 0.5])
+        waits = [round(longest_wait(0.5, 16_000, asked), 3) for asked in (1000, 500, 100, 1)]
+        self.assertEqual(waits, [3.2, 1.6, 0.32, 0.32])
 
     def test_an_entry_is_queued_once(self) -> None:
         """Adding it again changes nothing, and discarding it once takes it out."""
