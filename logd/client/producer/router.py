@@ -60,7 +60,6 @@ class Router:
         #: The error of the latest attempt of such a search, by topic.
         self._reasons: dict[str, Exception] = {}
         self._background = Background("a producer")
-        #: True once nothing is to be submitted any more.
         self.closed = False
 
     def submit(self, send: PendingSend | HeldMessages) -> None:
@@ -143,7 +142,7 @@ class Router:
         now = self._clock.seconds()
         for queue in self.all_queues():
             queue.expire()
-        for topic, sends in list(self._unknown.items()):  # what is told of a failure may send to a topic not known yet
+        for topic, sends in list(self._unknown.items()):  # those told of failures may send to further topics
             for send in [send for send in sends if send.deadline <= now]:
                 cause = self._reasons.get(topic)
                 failure = DeliveryFailed(
