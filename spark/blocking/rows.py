@@ -14,9 +14,8 @@ from attrs import define, field
 from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol import loops
 from logd.protocol.entry import LEAST_BYTES
+from logd.protocol.flat_columns import first_number, last_number, numbers_of
 from logd.protocol.headers import Headers
-from logd.protocol.loops.buffers import first_number, last_number, numbers_of
-from logd.protocol.loops.columns import columns_of_messages
 from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
@@ -81,7 +80,7 @@ class Rows:
         self.parts, self._count = [], 0
         for part in parts:
             self.append(
-                columns_of_messages(
+                loops.Columns.of_messages(
                     [each for each in messages_of(part) if _belongs(each, start, end)],
                     include_values=part.values is not None,
                 )
@@ -191,7 +190,7 @@ class Cursor:
         self.needed = decoded.needed
         self.error = decoded.error
         if decoded.messages:
-            rows.append(columns_of_messages(decoded.messages, include_values=self.include_values))
+            rows.append(loops.Columns.of_messages(decoded.messages, include_values=self.include_values))
             inside = sum(len(message.payload) for message in decoded.messages if message.payload is not None)
             # Compressed messages count by their decompressed size, with some room for the objects.
             rows.size += max(inside + len(decoded.messages) * LEAST_BYTES - taken, 0)

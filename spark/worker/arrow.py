@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import define
 
-from logd.protocol.loops import BinaryColumn, Columns
+from logd.protocol import loops
 from logd.spark.blocking.rows import Rows
 from logd.spark.worker.malformed import ValueDecoding
 
@@ -106,7 +106,7 @@ def _joined(arrays: list[pa.Array]) -> pa.Array:
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
-def _binary(column: BinaryColumn | None, count: int) -> pa.Array:
+def _binary(column: loops.BinaryColumn | None, count: int) -> pa.Array:
     """Return a column without a copy of its bytes; nulls if there is none."""
     if column is None:
         return pa.nulls(count, pa.binary())
@@ -118,7 +118,7 @@ def _numbers(column: bytes, count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(column)])
 
 
-def _times(part: Columns) -> pa.Array:
+def _times(part: loops.Columns) -> pa.Array:
     if part.times is None:
         return pa.nulls(part.messages, TIMESTAMP)
     times = _numbers(part.times, part.messages)
@@ -128,7 +128,7 @@ def _times(part: Columns) -> pa.Array:
     return pc.multiply(times, 1000).view(TIMESTAMP)
 
 
-def _time_types(part: Columns) -> pa.Array:
+def _time_types(part: loops.Columns) -> pa.Array:
     if part.times is None:
         return pa.repeat(pa.scalar(NO_TIME, pa.int32()), part.messages)
     missing = pc.less(_numbers(part.times, part.messages), 0)

@@ -6,9 +6,9 @@ the chosen implementation, and tests can replace it.
 
 from __future__ import annotations
 
+from logd.protocol.flat_columns import BinaryColumn
 from logd.protocol.implementation import IMPLEMENTATION
 from logd.protocol.loops.batches import Records
-from logd.protocol.loops.buffers import BinaryColumn
 from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
 
@@ -25,6 +25,7 @@ __all__ = [
     "check_set",
     "columns_of_set",
     "decode_set",
+    "encode_payload_frames",
     "encode_payload_records",
     "encode_payloads",
     "encode_records",
@@ -40,6 +41,7 @@ if IMPLEMENTATION == "compiled":
         check_set,
         columns_of_set,
         decode_set,
+        encode_payload_frames,
         encode_payload_records,
         encode_payloads,
         encode_records,
@@ -54,6 +56,7 @@ else:
         check_set,
         columns_of_set,
         decode_set,
+        encode_payload_frames,
         encode_payload_records,
         encode_payloads,
         encode_records,

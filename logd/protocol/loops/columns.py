@@ -25,11 +25,10 @@ from logd.protocol.entry import (
     MAGIC_AT,
     PLAIN,
 )
+from logd.protocol.flat_columns import binary_column, number_column
 from logd.protocol.headers import Headers, decode_headers
-from logd.protocol.loops.buffers import binary_column, number_column
 from logd.protocol.loops.openbatch import OpenBatch, open_batch
 from logd.protocol.loops.results import Columns
-from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
 T = TypeVar("T")
@@ -178,22 +177,6 @@ def columns_of_set(
             break
         count = len(gathered.values)
     return gathered.columns(at, size, opened, include_values)
-
-
-def columns_of_messages(messages: Sequence[Message], include_values: bool = True) -> Columns:
-    """Return decoded messages as columns. ``consumed``, ``size`` and ``opened`` are empty."""
-    gathered = _ColumnLists()
-    if messages:
-        values, keys, times, headers, ids, nexts, _, _ = zip(*messages, strict=True)
-        gathered.add(
-            values,
-            keys if any(key is not None for key in keys) else None,
-            times if any(time is not None for time in times) else None,
-            headers if any(headers) else None,
-        )
-        gathered.ids += ids
-        gathered.nexts += nexts
-    return gathered.columns(0, 0, None, include_values)
 
 
 def _plain(data: bytes, at: int, limit: int, limit_bytes: int) -> _Run:

@@ -12,6 +12,7 @@ from logd.protocol._compiled import (
     check_set,
     columns_of_set,
     decode_set,
+    encode_payload_frames,
     encode_payload_records,
     encode_payloads,
     encode_records,
@@ -22,9 +23,9 @@ from logd.protocol._compiled import (
     slice_end,
 )
 from logd.protocol.checksums import CHECKSUMS
+from logd.protocol.flat_columns import BinaryColumn
 from logd.protocol.loops import python
 from logd.protocol.loops.batches import Records
-from logd.protocol.loops.buffers import BinaryColumn
 from logd.protocol.loops.decoding import decode_rest
 from logd.protocol.loops.openbatch import OpenBatch, open_batch
 from logd.protocol.loops.results import Checked, Columns, Decoded, Scanned
@@ -35,6 +36,7 @@ __all__ = [
     "check_set",
     "columns_of_set",
     "decode_set",
+    "encode_payload_frames",
     "encode_payload_records",
     "encode_payloads",
     "encode_records",

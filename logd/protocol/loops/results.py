@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.protocol.flat_columns import BinaryColumn, binary_column, number_column
 from logd.protocol.headers import Headers
-from logd.protocol.loops.buffers import BinaryColumn
 from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.openwrapper import OpenWrapper
 from logd.protocol.message import Message
@@ -97,3 +98,22 @@ class Columns(NamedTuple):
     size: int
     #: The unfinished batch at ``consumed``, to be passed to the next call, of this function or of decode_set.
     opened: OpenBatch | None
+
+    @classmethod
+    def of_messages(cls, messages: Sequence[Message], include_values: bool = True) -> Columns:
+        """Return messages with their places as columns; ``consumed``, ``size`` and ``opened`` are empty."""
+        values, keys, times, headers, ids, nexts, _, _ = zip(*messages, strict=True) if messages else ((),) * 8
+        return cls(
+            len(messages),
+            binary_column(values) if include_values else None,
+            binary_column(keys) if include_values and any(key is not None for key in keys) else None,
+            number_column(-1 if time is None else time for time in times)
+            if any(time is not None for time in times)
+            else None,
+            list(headers) if any(headers) else None,
+            number_column(ids),
+            number_column(nexts),
+            0,
+            0,
+            None,
+        )

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from logd.protocol.batch import encode_batch
 from logd.protocol.codecs import BATCH_CODEC_NUMBERS
-from logd.protocol.loops.buffers import BinaryColumn, binary_column, number_column, numbers_of
-from logd.protocol.loops.columns import columns_of_messages
+from logd.protocol.flat_columns import BinaryColumn, binary_column, number_column, numbers_of
 from logd.protocol.loops.results import Columns
 from logd.protocol.message import Message
 from tests.log.entries import batch, crc32c, gap, plain, record, wrapped
@@ -155,7 +154,7 @@ class ColumnTests(LoopsTestCase):
             if not columns.messages:
                 decoded = self.loops.decode_set(data, at, begin=at, limit=1)
                 self.assertIsNone(decoded.messages[0].payload)
-                columns, at = columns_of_messages(decoded.messages), decoded.consumed
+                columns, at = Columns.of_messages(decoded.messages), decoded.consumed
             rows += rows_of(columns)
         self.assertEqual(rows, rows_from(self.loops.decode_set(data).messages))
 
