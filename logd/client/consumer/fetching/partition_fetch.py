@@ -86,8 +86,6 @@ class PartitionFetch:
         self._decoder = EntryDecoder(topic, partition, settings)
         self._held = self._decoder.held
         self._damage_policy = DamagePolicy(settings)
-        #: True while ``start`` is taken to be position 0, until the first answer says whether it is.
-        self._assumed = False
         #: The damage behind which the log is searched for, while there is one.
         self._damage: DamagedEntry | None = None
         #: The position of an empty batch that is to report skipped damage or a jump.
@@ -102,7 +100,7 @@ class PartitionFetch:
         """Return the state; where several reasons hold fetching up, the one that has to end first."""
         if self.error is not None:
             return FetchState.FAILED
-        if self.start is not None and not self._assumed:
+        if self.start is not None and not self._window.assumed:
             return FetchState.LOCATING
         if self._damage is not None:
             return FetchState.SEARCHING
@@ -133,12 +131,12 @@ class PartitionFetch:
     @property
     def assumed(self) -> bool:
         """Return whether the log is taken to begin at position 0, and no answer has said so yet."""
-        return self._assumed
+        return self._window.assumed
 
     @property
     def behind(self) -> bool:
         """Return whether a fetch has to be answered at once: there are bytes to fetch, or the position is not known."""
-        return self._assumed or self._window.at < self.visible_end
+        return self._window.assumed or self._window.at < self.visible_end
 
     @property
     def unfinished(self) -> bool:
@@ -148,7 +146,6 @@ class PartitionFetch:
     def seek(self, position: int) -> None:
         """Drop the bytes held and continue at ``position``, which may be inside an entry or a wrapper."""
         self.start = None
-        self._assumed = False
         self.error = None
         self._damage_policy.forget()
         self._restart(position, exact=False)
@@ -156,16 +153,16 @@ class PartitionFetch:
 
     def assume_start(self) -> None:
         """Fetch from position 0, where most logs begin; ``start`` stays until the answer says whether this one does."""
-        self._assumed = True
         self._restart(0, exact=False)
         self._decoder.begin_at(0)
+        self._window.assumed = True
 
     def begins_elsewhere(self, wanted: Wanted, log_start: int) -> bool:
         """Begin at the log's start if the answer to the assumed position was that it is not in the log.
 
         Return whether that was so.
         """
-        if not self._assumed or wanted.generation != self.generation:
+        if not self._window.assumed or wanted.generation != self.generation:
             return False
         self.seek(max(log_start, 0))
         return True
@@ -198,9 +195,9 @@ class PartitionFetch:
             return False
         self.visible_end = visible_end
         known = window.exact
-        found = self._assumed
+        found = window.assumed
         if found:
-            self.start, self._assumed = None, False
+            self.start, window.assumed = None, False
         if not window.received(wanted, first_position, len(data)):
             return found
         if not known:
@@ -223,7 +220,7 @@ class PartitionFetch:
         if self.start is None:  # else nothing was read yet
             what = f"the topic was deleted and created again, and position {self.position} belonged to the former one"
             self._jump(OutOfRange(what, log_start, visible_end))
-        elif self._assumed:
+        elif self._window.assumed:
             self.assume_start()  # voids the fetch under way, which may be answered from the former topic
 
     def _jump(self, gone: OutOfRange) -> None:
