@@ -45,7 +45,7 @@ class SingleMessages:
     @property
     def has_room(self) -> bool:
         """Return whether there is room for a message."""
-        return self._pool.free and (self._fast_path is None or self._fast_path.full() is None)
+        return self._pool.free and (self._fast_path is None or self._fast_path.writable)
 
     def send(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent] | None:
         """Send a message, whose partition ``key`` decides if none is given; return None if it has to wait."""
