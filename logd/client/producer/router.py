@@ -352,9 +352,8 @@ class Router:
             send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
             self._pool.take(send.held)
         send.holders = (self,)
-        sends = self._unknown.get(send.topic)
-        if sends is not None:
-            sends[send] = None
+        if send.topic in self._unknown:
+            self._unknown[send.topic][send] = None
         else:
             self._unknown[send.topic] = {send: None}
             self._background.start(self._search(send.topic))
@@ -371,9 +370,8 @@ class Router:
                 if is_final(error):
                     for send in list(self._unknown[topic]):
                         self._fail_held(send, error)
-                    if not self._unknown[topic]:
+                    if not self._unknown[topic]:  # else the application has sent again when it was told
                         break
-                    # The application has sent again when it was told: that is another attempt, after a delay.
                 self._reasons[topic] = error
                 await sleep(self._cluster.clock, backoff.next())
             else:
