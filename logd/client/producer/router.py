@@ -61,7 +61,7 @@ class Router:
         #: The error of the latest attempt of such a search, by topic.
         self._reasons: dict[str, Exception] = {}
         self._background = Background("a producer")
-        self._closed = False
+        self.closed = False
 
     def submit(self, send: PendingSend | HeldMessages) -> None:
         """Route a send, which ends by itself, or published messages."""
@@ -143,7 +143,7 @@ class Router:
         now = self._cluster.clock.seconds()
         for queue in self.all_queues():
             queue.expire()
-        for topic, sends in self._unknown.items():
+        for topic, sends in list(self._unknown.items()):  # those told of failures may send to further topics
             for send in [send for send in sends if send.deadline <= now]:
                 cause = self._reasons.get(topic)
                 failure = DeliveryFailed(
@@ -161,7 +161,7 @@ class Router:
 
     def close(self) -> None:
         """Fail the sends that are left."""
-        self._closed = True
+        self.closed = True
         self._background.stop()
         for queue in self.all_queues():
             queue.close()
@@ -333,7 +333,7 @@ class Router:
 
     def _reroute(self, queue: PartitionQueue, error: Exception) -> None:
         """Read the metadata again for a queue that met an error, then give it its leader."""
-        if self._closed:
+        if self.closed:
             return
         if not self._cluster.settings.discover:
             self._find(queue)
@@ -352,9 +352,8 @@ class Router:
             send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
             self._pool.take(send.held)
         send.holders = (self,)
-        sends = self._unknown.get(send.topic)
-        if sends is not None:
-            sends[send] = None
+        if send.topic in self._unknown:
+            self._unknown[send.topic][send] = None
         else:
             self._unknown[send.topic] = {send: None}
             self._background.start(self._search(send.topic))
@@ -362,7 +361,7 @@ class Router:
     async def _search(self, topic: str) -> None:
         """Read a topic's metadata until it is known, cannot be had, or no send waits for it."""
         backoff = self._cluster.backoff()
-        while not self._closed:
+        while not self.closed:
             try:
                 view = await self._cluster.read(topic, create=True)
                 if not view.available:
@@ -371,7 +370,8 @@ class Router:
                 if is_final(error):
                     for send in list(self._unknown[topic]):
                         self._fail_held(send, error)
-                    break
+                    if not self._unknown[topic]:  # else the application has sent again when it was told
+                        break
                 self._reasons[topic] = error
                 await sleep(self._cluster.clock, backoff.next())
             else:

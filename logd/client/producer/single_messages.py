@@ -163,6 +163,6 @@ class _Behind:
     def admit(self) -> None:
         messages = self.messages
         self._pool.behind -= messages.held
-        if messages.messages:  # the producer was not closed meanwhile
+        if messages.messages and not self._router.closed:  # else the producer fails them
             self._pool.take(messages.held)
             self._router.submit(messages)
