@@ -13,21 +13,17 @@ from logd.client.producer.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch, 
 from logd.client.producer.buffer_pool import BufferPool
 from logd.client.producer.formats import Format, TopicFormats, size_of
 from logd.client.producer.partition_queue import CurrentBatch, PartitionQueue
-from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner
+from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner, given_partition
 from logd.client.producer.pending_send import HeldMessages, PendingSend, Published
 from logd.client.producer.sender import BrokerSender
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
 from logd.clientcore.metadata import TopicView
-from logd.clientcore.partition_numbers import in_words, is_among
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, DeliveryFailed, WireError, WrongPartition
 from logd.protocol.message import Message
-
-#: The partition number that leaves the choice to the broker (docs/protocol.md, Produce).
-BROKER_CHOOSES = -1
 
 
 class Router:
@@ -61,7 +57,7 @@ class Router:
         #: The error of the latest attempt of such a search, by topic.
         self._reasons: dict[str, Exception] = {}
         self._background = Background("a producer")
-        self._closed = False
+        self.closed = False
 
     def submit(self, send: PendingSend | HeldMessages) -> None:
         """Route a send, which ends by itself, or published messages."""
@@ -90,7 +86,7 @@ class Router:
     ) -> tuple[ProducerBatch, PartitionQueue]:
         self.entered()
         if partition is not None or view is None:
-            chosen = self._given(partition, view)
+            chosen = given_partition(partition, view)
         else:
             among = view.partitions if key is not None else view.available or view.partitions
             chosen = self._partitioner.choose(topic, key, among)
@@ -143,7 +139,7 @@ class Router:
         now = self._cluster.clock.seconds()
         for queue in self.all_queues():
             queue.expire()
-        for topic, sends in self._unknown.items():
+        for topic, sends in list(self._unknown.items()):  # those told of failures may send to further topics
             for send in [send for send in sends if send.deadline <= now]:
                 cause = self._reasons.get(topic)
                 failure = DeliveryFailed(
@@ -161,7 +157,7 @@ class Router:
 
     def close(self) -> None:
         """Fail the sends that are left."""
-        self._closed = True
+        self.closed = True
         self._background.stop()
         for queue in self.all_queues():
             queue.close()
@@ -181,7 +177,7 @@ class Router:
         try:
             self.forms.check(send.topic, messages, send.codec)
             if send.partition is not None or view is None:
-                partition = self._given(send.partition, view)
+                partition = given_partition(send.partition, view)
             elif send.key is not None:
                 partition = self._partitioner.choose(send.topic, send.key, view.partitions)
             else:
@@ -265,18 +261,6 @@ class Router:
             for queue in queues:
                 queue.flush()
 
-    def _given(self, partition: int | None, view: TopicView | None) -> int:
-        """Return the partition that a send names, or BROKER_CHOOSES. Raises WrongPartition."""
-        if partition is None:
-            return BROKER_CHOOSES
-        if not 0 <= partition < 1 << 31:
-            raise WrongPartition(f"partition {partition} is not allowed; allowed is a whole number from 0")
-        if view is not None and not is_among(partition, view.partitions):
-            raise WrongPartition(
-                f"topic {view.name!r} has no partition {partition}; it has {in_words(view.partitions)}"
-            )
-        return partition
-
     def _dispatch_by_key(
         self, send: PendingSend, messages: Sequence[Message], keys: set[bytes | None], held: int, view: TopicView
     ) -> None:
@@ -335,7 +319,7 @@ class Router:
 
     def _reroute(self, queue: PartitionQueue, error: Exception) -> None:
         """Read the metadata again for a queue that met an error, then give it its leader."""
-        if self._closed:
+        if self.closed:
             return
         if not self._cluster.settings.discover:
             self._find(queue)
@@ -354,9 +338,8 @@ class Router:
             send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
             self._pool.take(send.held)
         send.holders = (self,)
-        sends = self._unknown.get(send.topic)
-        if sends is not None:
-            sends[send] = None
+        if send.topic in self._unknown:
+            self._unknown[send.topic][send] = None
         else:
             self._unknown[send.topic] = {send: None}
             self._background.start(self._search(send.topic))
@@ -364,7 +347,7 @@ class Router:
     async def _search(self, topic: str) -> None:
         """Read a topic's metadata until it is known, cannot be had, or no send waits for it."""
         backoff = self._cluster.backoff()
-        while not self._closed:
+        while not self.closed:
             try:
                 view = await self._cluster.read(topic, create=True)
                 if not view.available:
@@ -373,7 +356,8 @@ class Router:
                 if is_final(error):
                     for send in list(self._unknown[topic]):
                         self._fail_held(send, error)
-                    break
+                    if not self._unknown[topic]:  # else the application has sent again when it was told
+                        break
                 self._reasons[topic] = error
                 await sleep(self._cluster.clock, backoff.next())
             else:

@@ -114,7 +114,8 @@ class PublishTests(TestCase):
         await self.until_more(1000)
         self.over = True
         await publishing
-        self.assertEqual((self.failures, self.reports, producer.buffered_bytes), ([], [], 0))
+        self.assertEqual((self.failures, self.reports), ([], []))
+        await self.until(lambda: not producer.buffered_bytes)  # given back in the turn that ends the flush
         found = await self.stored()
         self.assertEqual(set(found), set(KEYS))
         for index, key in enumerate(KEYS):
@@ -131,9 +132,8 @@ class PublishTests(TestCase):
         await self.until_more(3000)
         self.over = True
         await publishing
-        self.assertEqual((self.failures, self.reports, producer.buffered_bytes), ([], [], 0))
-        warnings = self.flushLoggedErrors()  # none: a change of format is no error
-        self.assertEqual(warnings, [])
+        self.assertEqual((self.failures, self.reports), ([], []))
+        await self.until(lambda: not producer.buffered_bytes)  # given back in the turn that ends the flush
         found = await self.stored()
         for partition in range(PARTITIONS):
             self.assertEqual(found[partition], list(range(partition, self.published, PARTITIONS)))
