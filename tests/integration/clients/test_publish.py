@@ -1,4 +1,4 @@
-"""Published messages at a real broker: it is killed, and a topic's message.format changes, while they are on the way."""
+"""Published messages at a real broker that is killed, and whose topic changes its message.format meanwhile."""
 
 from __future__ import annotations
 
