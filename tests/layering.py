@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-#: Lines above which a file is looked at: is a second room in it? Those that have a good answer stand below.
+#: Lines above which a file needs a reason to be one file; the reasons are in LONG_FILES.
 LONG_FILE = 400
 #: The most modules in one folder, so that a reader finds the right one among their names.
 LARGE_FOLDER = 17
@@ -20,11 +20,11 @@ LONG_FILES = {
 
 
 @frozen
-class Room:
-    """Modules that belong together; those under ``prefixes`` see floors below ``floor``, one another and ``beside``."""
+class Component:
+    """Modules under ``prefixes``, which may import one another, lower layers, and the modules in ``beside``."""
 
     name: str
-    floor: int
+    layer: int
     prefixes: tuple[str, ...]
     beside: tuple[str, ...] = ()
     #: Modules from outside the project that must not be imported (with everything below them).
@@ -46,8 +46,8 @@ _COORDINATION_WORDS = ("logd.coord.errors", "logd.coord.interfaces", "logd.coord
 
 _SPARK_WORKERS = ("logd.spark.blocking", "logd.spark.worker")
 
-ROOMS = (
-    Room(
+COMPONENTS = (
+    Component(
         "words",
         0,
         (
@@ -57,9 +57,9 @@ ROOMS = (
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
-    Room("deferreds", 0, ("logd.deferreds",), beside=("logd.interfaces",), allowed=("twisted",)),
-    Room("java", 0, ("logd.java_runtime",), forbidden=("twisted",), allowed=()),
-    Room(
+    Component("deferreds", 0, ("logd.deferreds",), beside=("logd.interfaces",), allowed=("twisted",)),
+    Component("java", 0, ("logd.java_runtime",), forbidden=("twisted",), allowed=()),
+    Component(
         "protocol",
         1,
         ("logd.protocol",),
@@ -67,7 +67,7 @@ ROOMS = (
         exempt=("logd.protocol.implementation",),  # reads the environment's LOGD_LOOPS
         forbidden_calls=("open", "print", "input"),
     ),
-    Room(
+    Component(
         "log",
         2,
         ("logd.log",),
@@ -75,8 +75,8 @@ ROOMS = (
         exempt=("logd.log.disk.local_files",),
         forbidden_calls=("open", "print", "input"),
     ),
-    Room("coordination words", 2, _COORDINATION_WORDS),
-    Room(
+    Component("coordination words", 2, _COORDINATION_WORDS),
+    Component(
         "tree",
         2,
         ("logd.coord.tree",),
@@ -84,7 +84,7 @@ ROOMS = (
         forbidden=_NO_IO,
         forbidden_calls=("open", "print", "input"),
     ),
-    Room(
+    Component(
         "coordination server",
         2,
         ("logd.coord.server",),
@@ -97,8 +97,8 @@ ROOMS = (
             "logd.net",
         ),
     ),
-    Room("coord", 2, ("logd.coord",), beside=(*_COORDINATION_WORDS, "logd.coord.tree")),
-    Room(
+    Component("coord", 2, ("logd.coord",), beside=(*_COORDINATION_WORDS, "logd.coord.tree")),
+    Component(
         "client core",
         2,
         ("logd.clientcore",),
@@ -106,16 +106,16 @@ ROOMS = (
         allowed=("attrs",),
         forbidden_calls=("open", "print", "input"),
     ),
-    Room("net", 2, ("logd.net",)),
-    Room("broker", 4, ("logd.broker",)),
-    Room("client", 4, ("logd.client",)),
-    Room("aio", 5, ("logd.aio",)),
-    Room("web", 5, ("logd.web",)),
-    Room("tap", 5, ("logd.tap",), beside=("logd.web",)),
-    Room("plugins", 5, ("twisted.plugins",)),
-    Room("testing", 5, ("logd.testing",)),
-    Room("bench", 5, ("logd.bench",), beside=("logd.testing", "logd.spark")),
-    Room(
+    Component("net", 2, ("logd.net",)),
+    Component("broker", 4, ("logd.broker",)),
+    Component("client", 4, ("logd.client",)),
+    Component("aio", 5, ("logd.aio",)),
+    Component("web", 5, ("logd.web",)),
+    Component("tap", 5, ("logd.tap",), beside=("logd.web",)),
+    Component("plugins", 5, ("twisted.plugins",)),
+    Component("testing", 5, ("logd.testing",)),
+    Component("bench", 5, ("logd.bench",), beside=("logd.testing", "logd.spark")),
+    Component(
         "collect",
         5,
         ("logd.collect",),
@@ -123,16 +123,16 @@ ROOMS = (
         exempt=("logd.collect.disk", "logd.collect.collector"),
         forbidden_calls=("open", "print", "input"),
     ),
-    Room("cli", 5, ("logd.cli", "logd.__main__"), beside=("logd.bench", "logd.collect", "logd.spark", "logd.tap")),
+    Component("cli", 5, ("logd.cli", "logd.__main__"), beside=("logd.bench", "logd.collect", "logd.spark", "logd.tap")),
     # Spark's workers import a blocking socket and the protocol, and nothing of the driver.
-    Room(
+    Component(
         "spark workers",
         3,
         _SPARK_WORKERS,
         forbidden=("asyncio", "pyspark", "twisted"),
         allowed=("attrs", "fastavro", "pyarrow"),
     ),
-    Room("spark", 5, ("logd.spark",), forbidden=("twisted",), allowed=("attrs", "py4j", "pyarrow", "pyspark")),
+    Component("spark", 5, ("logd.spark",), forbidden=("twisted",), allowed=("attrs", "py4j", "pyarrow", "pyspark")),
 )
 
 #: The package itself: what it re-exports is for users; inside, a name is imported from where it lives.
@@ -161,7 +161,7 @@ class Import:
 
 
 def read_tree(root: Path) -> list[Module]:
-    """The project's modules under ``root``; the folder ``spark`` is what is imported as ``logd.spark``."""
+    """Return the project's modules under ``root``; the folder ``spark`` is what is imported as ``logd.spark``."""
     modules = []
     for folder, prefix in (("logd", ""), ("spark", "logd."), ("twisted", "")):
         for where, subfolders, names in os.walk(root / folder):  # does not follow the symlink logd/spark
@@ -175,8 +175,8 @@ def read_tree(root: Path) -> list[Module]:
     return modules
 
 
-def problems(modules: Iterable[Module], rooms: Iterable[Room] = ROOMS) -> list[str]:
-    """Everything that breaks a rule, one sentence each; empty when all is well."""
+def problems(modules: Iterable[Module], components: Iterable[Component] = COMPONENTS) -> list[str]:
+    """Return a sentence for each breach of a rule."""
     known = {module.name: module for module in modules}
     imports = {module.name: list(imports_of(module, known)) for module in known.values()}
     found = []
@@ -185,17 +185,19 @@ def problems(modules: Iterable[Module], rooms: Iterable[Room] = ROOMS) -> list[s
             found.append(f"{name} has more than {LONG_FILE} lines: divide it, or say in LONG_FILES why it is one thing")
         if name == FACE:
             continue
-        room = _room_of(name, rooms)
-        if room is None:
-            found.append(f"{name} belongs to no room")
+        component = _component_of(name, components)
+        if component is None:
+            found.append(f"{name} belongs to no component")
             continue
         for each in imports[name]:
-            found.extend(f"{name}:{each.line} {problem}" for problem in _import_problems(module, room, each, rooms))
-        found.extend(f"{name}:{line} {problem}" for line, problem in _call_problems(module, room))
+            found.extend(
+                f"{name}:{each.line} {problem}" for problem in _import_problems(module, component, each, components)
+            )
+        found.extend(f"{name}:{line} {problem}" for line, problem in _call_problems(module, component))
     # A type's name may go round in a circle: a session knows its broker, which makes sessions.
     loaded = {name: {each.target for each in imports[name] if not each.for_types} for name in known}
     inside = {name: targets & set(known) for name, targets in loaded.items()}
-    found.extend(_circles(inside, rooms))
+    found.extend(_circles(inside, components))
     found.extend(_folder_circles(inside))
     found.extend(_kazoo_problems(imports))
     return found
@@ -248,9 +250,11 @@ def _absolute(module: Module, node: ast.ImportFrom) -> str:
     return ".".join([*parts, node.module] if node.module else parts)
 
 
-def _room_of(name: str, rooms: Iterable[Room]) -> Room | None:
-    """The room whose prefix fits best: a room can have rooms of its own inside."""
-    found = [(len(prefix), room) for room in rooms for prefix in room.prefixes if _under(name, (prefix,))]
+def _component_of(name: str, components: Iterable[Component]) -> Component | None:
+    """Return the component with the longest prefix that fits: one component can lie inside another."""
+    found = [
+        (len(prefix), component) for component in components for prefix in component.prefixes if _under(name, (prefix,))
+    ]
     return max(found, key=lambda each: each[0])[1] if found else None
 
 
@@ -258,22 +262,26 @@ def _under(name: str, prefixes: Iterable[str]) -> bool:
     return any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
 
 
-def _import_problems(module: Module, room: Room, each: Import, rooms: Iterable[Room]) -> Iterator[str]:
+def _import_problems(
+    module: Module, component: Component, each: Import, components: Iterable[Component]
+) -> Iterator[str]:
     target = each.target
     if target in (FACE, *(f"{FACE}.{name}" for name in FACE_NAMES)):
         if target == FACE:
             yield "imports the package itself: name the module"
     elif _under(target, ("logd", "spark")):
-        other = _room_of(target, rooms)
+        other = _component_of(target, components)
         if other is None:
-            yield f"imports {target}, which belongs to no room: import a name from where it lives"
-        elif other is not room and other.floor >= room.floor and not _under(target, room.beside):
-            yield f"(room {room.name}, floor {room.floor}) imports {target} of room {other.name}, floor {other.floor}"
-    elif module.name not in room.exempt:
-        if _under(target, room.forbidden) and not _under(target, ("os.path", "io.BytesIO")):
-            yield f"(room {room.name}) imports {target}"
-        elif room.allowed is not None and not _under(target, room.allowed) and not _is_standard(target):
-            yield f"(room {room.name}) imports {target}, which is neither standard nor {' or '.join(room.allowed)}"
+            yield f"imports {target}, which belongs to no component: import a name from where it lives"
+        elif other is not component and other.layer >= component.layer and not _under(target, component.beside):
+            places = [f"component {one.name}, layer {one.layer}" for one in (component, other)]
+            yield f"({places[0]}) imports {target} of {places[1]}"
+    elif module.name not in component.exempt:
+        if _under(target, component.forbidden) and not _under(target, ("os.path", "io.BytesIO")):
+            yield f"(component {component.name}) imports {target}"
+        elif component.allowed is not None and not _under(target, component.allowed) and not _is_standard(target):
+            allowed = " or ".join(component.allowed)
+            yield f"(component {component.name}) imports {target}, which is neither standard nor {allowed}"
     if each.at_top and _under(target, ("twisted.internet.reactor",)):
         yield "imports the reactor at its top: take it as an argument"
 
@@ -282,13 +290,13 @@ def _is_standard(target: str) -> bool:
     return target.split(".")[0] in sys.stdlib_module_names
 
 
-def _call_problems(module: Module, room: Room) -> Iterator[tuple[int, str]]:
-    if module.name in room.exempt:
+def _call_problems(module: Module, component: Component) -> Iterator[tuple[int, str]]:
+    if module.name in component.exempt:
         return
     for node in ast.walk(ast.parse(module.text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id in room.forbidden_calls:
-                yield node.lineno, f"(room {room.name}) calls {node.func.id}()"
+            if node.func.id in component.forbidden_calls:
+                yield node.lineno, f"(component {component.name}) calls {node.func.id}()"
             elif node.func.id in ("import_module", "__import__"):
                 yield node.lineno, f"calls {node.func.id}(), which hides an import"
 
@@ -341,8 +349,8 @@ def _first_circle(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def _circles(graph: Mapping[str, set[str]], rooms: Iterable[Room]) -> Iterator[str]:
-    """Circles inside a room (between rooms the floors exclude them), each reported once."""
+def _circles(graph: Mapping[str, set[str]], components: Iterable[Component]) -> Iterator[str]:
+    """Circles inside a component (between components the layers exclude them), each reported once."""
     finished: set[str] = set()
 
     def walk(name: str, path: list[str]) -> Iterator[str]:
@@ -350,7 +358,7 @@ def _circles(graph: Mapping[str, set[str]], rooms: Iterable[Room]) -> Iterator[s
             yield "circle: " + " -> ".join([*path[path.index(name) :], name])
         elif name not in finished:
             for target in sorted(graph[name]):
-                if _room_of(target, rooms) is _room_of(name, rooms):
+                if _component_of(target, components) is _component_of(name, components):
                     yield from walk(target, [*path, name])
             finished.add(name)
 

@@ -11,7 +11,7 @@ from textwrap import dedent
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.class_attributes import LARGE_CLASSES, attribute_problems, large_classes
-from tests.layering import LONG_FILE, ROOMS, Module, Room, large_folders, problems, read_tree
+from tests.layering import COMPONENTS, LONG_FILE, Component, Module, large_folders, problems, read_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,7 +24,7 @@ class LayeringTests(SynchronousTestCase):
         found = problems(read_tree(ROOT))
         self.assertEqual(found, [], "\n" + "\n".join(found))
 
-    def test_the_walk_finds_modules_of_every_room(self) -> None:
+    def test_the_walk_finds_modules_of_every_component(self) -> None:
         """Otherwise the checks would pass because they looked elsewhere."""
         names = {module.name for module in read_tree(ROOT)}
         for expected in ("logd", "logd.errors", "logd.config.log", "logd.spark", "twisted.plugins.logd_plugin"):
@@ -35,7 +35,7 @@ class LayeringTests(SynchronousTestCase):
         self.assertEqual(large_folders(ROOT), [])
 
     def test_no_test_file_is_longer_than_the_limit(self) -> None:
-        """The checker holds the package's files to it; the tests belong to no room."""
+        """The checker holds the package's files to it; the tests belong to no component."""
         tests = (ROOT / "tests").rglob("*.py")
         self.assertEqual([str(path) for path in tests if path.read_text().count("\n") > LONG_FILE], [])
 
@@ -101,7 +101,7 @@ class CheckerTests(SynchronousTestCase):
         tree = {"logd__log": "from . import store\nfrom ..broker import service"}
         self.assert_one(self.found(**tree, logd__log__store="", logd__broker__service=""), "logd.broker.service")
 
-    def test_rooms_of_one_layer_do_not_know_each_other(self) -> None:
+    def test_components_of_one_layer_do_not_know_each_other(self) -> None:
         """The problem names the line of the import."""
         for one, other in (
             ("log", "coord"),
@@ -119,11 +119,13 @@ class CheckerTests(SynchronousTestCase):
 
     def test_protocol_and_log_import_no_twisted_or_threads(self) -> None:
         """Time and file operations are forbidden too; `os.path`, which touches no file, is not."""
-        for room in ("protocol", "log"):
+        for component in ("protocol", "log"):
             for text in ("import twisted.python", "from twisted import logger", "import threading", "import os"):
-                self.assert_one(self.found(**{f"logd__{room}__a": text}), f"room {room}", text.split()[1])
-            self.assert_one(self.found(**{f"logd__{room}__a": "from time import time"}), "time.time")
-            self.assertEqual(self.found(**{f"logd__{room}__a": "from os.path import join"}), [])
+                self.assert_one(
+                    self.found(**{f"logd__{component}__a": text}), f"component {component}", text.split()[1]
+                )
+            self.assert_one(self.found(**{f"logd__{component}__a": "from time import time"}), "time.time")
+            self.assertEqual(self.found(**{f"logd__{component}__a": "from os.path import join"}), [])
 
     def test_the_room_of_file_operations_may_import_them(self) -> None:
         """It is the one place where the log touches the operating system."""
@@ -197,7 +199,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_one(self.found(**tree), "circle")
 
     def test_one_module_of_the_coordination_room_may_know_kazoo(self) -> None:
-        """A second one is found, and any outside that room."""
+        """A second one is found, and any outside that component."""
         self.assertEqual(self.found(logd__coord__a="from kazoo.client import KazooClient"), [])
         self.assert_one(self.found(logd__broker__a="import kazoo"), "logd.broker.a", "kazoo")
         self.assert_one(self.found(logd__coord__a="import kazoo", logd__coord__b="import kazoo"), "more than one")
@@ -209,7 +211,7 @@ class CheckerTests(SynchronousTestCase):
 
     def test_a_module_outside_every_room_is_found(self) -> None:
         """A new folder has to be given its place in `tests/layering.py` first."""
-        self.assert_one(self.found(logd__utils=""), "logd.utils", "no room")
+        self.assert_one(self.found(logd__utils=""), "logd.utils", "no component")
 
     def test_the_inside_does_not_import_the_package_itself(self) -> None:
         """Its re-exports are for users; its version is for both."""
@@ -219,13 +221,16 @@ class CheckerTests(SynchronousTestCase):
         self.assert_one(self.found(**face, logd__net__a="import logd"), "package itself")
 
     def test_the_longer_prefix_decides_a_modules_room(self) -> None:
-        """No prefix is in two rooms, and the order of the rooms does not matter."""
-        prefixes = [prefix for room in ROOMS for prefix in room.prefixes]
+        """No prefix is in two components, and the order of the components does not matter."""
+        prefixes = [prefix for component in COMPONENTS for prefix in component.prefixes]
         self.assertEqual(sorted(set(prefixes)), sorted(prefixes))
-        outer, inner = Room("outer", 2, ("logd.coord",)), Room("inner", 2, ("logd.coord.tree",), forbidden=("twisted",))
-        for rooms in ((outer, inner), (inner, outer)):
-            self.assert_one(problems([Module("logd.coord.tree.a", "import twisted")], rooms), "room inner")
-            self.assertEqual(problems([Module("logd.coord.a", "import twisted")], rooms), [])
+        outer, inner = (
+            Component("outer", 2, ("logd.coord",)),
+            Component("inner", 2, ("logd.coord.tree",), forbidden=("twisted",)),
+        )
+        for components in ((outer, inner), (inner, outer)):
+            self.assert_one(problems([Module("logd.coord.tree.a", "import twisted")], components), "component inner")
+            self.assertEqual(problems([Module("logd.coord.a", "import twisted")], components), [])
 
     def test_the_spark_folder_is_read_once(self) -> None:
         """It is named as it is imported, although the symlink shows it a second time."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
+
+from twisted.python.threadable import isInIOThread
 
 from logd.client.blocking.clients import BlockingProducer
 from logd.errors import LogdError, PublishFailed
@@ -22,6 +25,9 @@ class LogdHandler(logging.Handler):
     It connects at the first record. While ``buffer_bytes`` are under way, records are dropped and counted in
     ``dropped``, and so are those that could not be delivered; the next record that there is room for is preceded by a
     warning with the number. ``logging.shutdown``, which Python calls at the exit, flushes and closes the handler.
+
+    A child of ``os.fork`` has no thread that could publish for a handler that its parent has begun to use: it drops and
+    counts the records, and says so when it ends. Make such handlers in the child.
 
     A program that runs Twisted's reactor itself takes logd.client.observer.TopicObserver instead.
     """
@@ -47,6 +53,7 @@ class LogdHandler(logging.Handler):
         self._settings = {"acks": 1, "linger": 0.05, **settings}
         self._close_timeout = close_timeout
         self._producer: BlockingProducer | None = None
+        self._process = os.getpid()
         self._ended = False
         self._unreported = 0
         #: Records that were dropped or could not be delivered.
@@ -56,11 +63,21 @@ class LogdHandler(logging.Handler):
         """Pass over the project's own records, else see logging.Handler.
 
         Before the handler's lock is taken: ``logging.shutdown`` holds it while it flushes, and the reactor's thread,
-        for which the flush waits, would wait for the lock with a warning of a broker that is away.
+        for which the flush waits, would wait for the lock with a warning of a broker that is away. A record of others
+        on that thread, such as Twisted's own, is dropped while another thread has the lock.
         """
         if record.name == OWN_LOGGER or record.name.startswith(OWN_LOGGER + "."):
             return False
-        return bool(super().handle(record))
+        lock = self.lock
+        if lock is None or not isInIOThread():
+            return bool(super().handle(record))
+        if not lock.acquire(blocking=False):
+            self._drop(1)
+            return False
+        try:
+            return bool(super().handle(record))
+        finally:
+            lock.release()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Publish a record, or drop it. Never raises, never waits for a broker."""
@@ -69,10 +86,15 @@ class LogdHandler(logging.Handler):
             if producer is None or not producer.has_room:
                 self._drop(1)
                 return
+            message = self._encoded(record)
             if self._unreported:
                 count, self._unreported = self._unreported, 0
-                self._publish(producer, self._report(count))
-            self._publish(producer, record)
+                try:
+                    producer.publish(self._topic, self._encoded_report(count))
+                except LogdError:
+                    self._unreported += count
+                    raise
+            producer.publish(self._topic, message)
         except LogdError:
             self._drop(1)
         except Exception:
@@ -81,7 +103,7 @@ class LogdHandler(logging.Handler):
 
     def flush(self) -> None:
         """Wait until the records so far are delivered, at most ``close_timeout`` seconds."""
-        if self._producer is not None and not self._ended:
+        if self._producer is not None and not self._ended and not self._forked:
             with suppress(TimeoutError, PublishFailed):  # _undelivered has counted what failed
                 self._producer.flush(self._close_timeout)
 
@@ -89,19 +111,33 @@ class LogdHandler(logging.Handler):
         """Flush and disconnect, within ``close_timeout`` seconds or so. Later records are dropped."""
         ended, self._ended = self._ended, True
         if not ended and self._producer is not None:
-            self._producer.close(self._close_timeout)
+            if not self._forked:
+                self._producer.close(self._close_timeout)
             if self._unreported:
                 print(f"logd: {counted(self._unreported, 'log record')} for topic {self._topic} were dropped",
                       file=sys.stderr)  # fmt: skip
         super().close()
 
+    @property
+    def _forked(self) -> bool:
+        """Return whether the producer is that of a process of which this one was forked."""
+        return self._producer is not None and self._process != os.getpid()
+
     def _begun(self) -> BlockingProducer | None:
         if self._producer is None and not self._ended:
+            self._process = os.getpid()
             self._producer = BlockingProducer(self._brokers, on_error=self._undelivered, **self._settings)
-        return None if self._ended else self._producer
+        return None if self._ended or self._forked else self._producer
 
-    def _publish(self, producer: BlockingProducer, record: logging.LogRecord) -> None:
-        producer.publish(self._topic, self.format(record).encode(errors="backslashreplace"))
+    def _encoded(self, record: logging.LogRecord) -> bytes:
+        return self.format(record).encode(errors="backslashreplace")
+
+    def _encoded_report(self, count: int) -> bytes:
+        report = self._report(count)
+        try:
+            return self._encoded(report)
+        except Exception:  # a formatter may ask for fields that a filter gives to the application's records alone
+            return report.getMessage().encode()
 
     def _report(self, count: int) -> logging.LogRecord:
         return logging.makeLogRecord(

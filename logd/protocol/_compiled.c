@@ -46,6 +46,7 @@ enum {
     TWIN_COLUMNS_OF_SET,
     TWIN_DECODE_SET,
     TWIN_ENCODE_PAYLOAD_RECORDS,
+    TWIN_ENCODE_PAYLOAD_FRAMES,
     TWIN_ENCODE_PAYLOADS,
     TWIN_ENCODE_RECORDS,
     TWIN_ENCODE_SET,
@@ -78,6 +79,7 @@ static const char *const PART_NAMES[PARTS] = {
     [TWIN_COLUMNS_OF_SET] = "columns_of_set",
     [TWIN_DECODE_SET] = "decode_set",
     [TWIN_ENCODE_PAYLOAD_RECORDS] = "encode_payload_records",
+    [TWIN_ENCODE_PAYLOAD_FRAMES] = "encode_payload_frames",
     [TWIN_ENCODE_PAYLOADS] = "encode_payloads",
     [TWIN_ENCODE_RECORDS] = "encode_records",
     [TWIN_ENCODE_SET] = "encode_set",
@@ -1492,6 +1494,57 @@ encode_payloads(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObj
     return made;
 }
 
+/* Encode payloads as requests of one each; return NULL without an exception if the twin has to. */
+static PyObject *
+encode_frames(struct state *state, PyObject *head, PyObject *payloads)
+{
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(payloads);
+    PyObject **items = PySequence_Fast_ITEMS(payloads);
+    int64_t beside = PyBytes_GET_SIZE(head) + 2 * LENGTH_BYTES, total = 0;
+    struct message message;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!read_payload(state, items[i], &message)) {
+            return NULL;
+        }
+        int64_t size = beside + size_of_entry(&message);
+        total += size;
+        if (size > MOST_BYTES || total > FAR) {
+            return NULL;
+        }
+    }
+    PyObject *data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
+    if (data == NULL) {
+        return NULL;
+    }
+    uint8_t *to = (uint8_t *)PyBytes_AS_STRING(data);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        read_payload(state, items[i], &message);
+        int64_t entry = size_of_entry(&message);
+        to = write_u32(to, (uint32_t)(beside - LENGTH_BYTES + entry));
+        to = write_bytes(to, PyBytes_AS_STRING(head), (size_t)PyBytes_GET_SIZE(head));
+        to = write_u32(to, (uint32_t)entry);
+        to = write_entry(to, &message);
+    }
+    return data;
+}
+
+static PyObject *
+encode_payload_frames(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *made = NULL;
+    if (count == 2 && PyBytes_CheckExact(args[0]) && is_list_or_tuple(args + 1, 1, keywords)) {
+        made = encode_frames(state, args[0], args[1]);
+    }
+    if (made == NULL && !PyErr_Occurred()) {
+        made = ask_twin(state, TWIN_ENCODE_PAYLOAD_FRAMES, args, count, keywords);
+    }
+    return made;
+}
+
 static PyObject *
 encode_payload_records(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
@@ -2804,6 +2857,7 @@ static PyMethodDef methods[] = {
     LOOP(columns_of_set, "Return messages as columns: see logd.protocol.loops.columns."),
     LOOP(decode_set, "Decode the entries of a set: see logd.protocol.loops.decoding."),
     LOOP(encode_payload_records, "Return payloads as the records of a batch: see logd.protocol.loops.batches."),
+    LOOP(encode_payload_frames, "Return payloads as requests of one each: see logd.protocol.loops.encoding."),
     LOOP(encode_payloads, "Return payloads as a message set: see logd.protocol.loops.encoding."),
     LOOP(encode_records, "Return messages as the records of a batch: see logd.protocol.loops.batches."),
     LOOP(encode_set, "Return messages as a message set: see logd.protocol.loops.encoding."),

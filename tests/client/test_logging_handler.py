@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
+from logd.client.blocking.reactor_thread import call_there
 from logd.client.logging_handler import LogdHandler
 from logd.errors import InvalidMessage
 from logd.protocol.requests.produce_ack import ProduceAck
@@ -142,3 +145,60 @@ class LogdHandlerTests(TestCase):
         self.assertFalse(thread.is_alive())
         handler.release()
         handler.close()
+
+    async def test_a_formatter_with_fields_of_a_filter_harms_no_later_record(self) -> None:
+        """The report of dropped records has no such fields: it goes without the formatter."""
+        self.broker.refuse = lambda part: InvalidMessage("bad")
+
+        def work() -> None:
+            handler = self.handler()
+            handler.setFormatter(logging.Formatter("%(request)s %(message)s"))
+            self.logger.info("1", extra={"request": "a"})
+            handler.flush()
+            self.broker.refuse = lambda part: None
+            self.logger.info("2", extra={"request": "b"})
+            self.logger.info("3", extra={"request": "c"})
+            handler.close()
+            self.assertEqual(handler.dropped, 1)
+
+        await self.on_thread(work)
+        report, *others = self.lines()
+        self.assertTrue(report.startswith("1 log record"), report)
+        self.assertEqual(others, ["b 2", "c 3"])
+
+    async def test_the_reactors_thread_never_waits_for_the_lock(self) -> None:
+        """Another thread holds it while it waits for that thread: each would wait for the other."""
+        handler = self.handler()
+
+        def work() -> None:
+            self.logger.info("1")
+            with handler.lock or contextlib.nullcontext():
+                call_there(reactor, lambda: self.logger.info("on the reactor's thread"))
+            self.assertEqual(handler.dropped, 1)
+            handler.close()
+
+        await self.on_thread(work)
+
+    async def test_a_forked_child_drops_records_and_ends(self) -> None:
+        """It has no thread that would publish them, so it does not wait for one."""
+        printed = io.StringIO()
+        self.patch(sys, "stderr", printed)
+
+        def work() -> None:
+            handler = self.handler()
+            self.logger.info("1")
+            handler.flush()
+            process = os.getpid()
+            self.patch(os, "getpid", lambda: process + 1)
+            self.logger.info("in the child")
+            handler.flush()
+            handler.close()
+            self.assertEqual(handler.dropped, 1)
+            self.patch(os, "getpid", lambda: process)
+            producer = handler._producer
+            assert producer is not None
+            producer.close()
+
+        await self.on_thread(work)
+        self.assertEqual(self.lines(), ["INFO shop 1"])
+        self.assertIn("1 log record for topic app were dropped", printed.getvalue())

@@ -89,7 +89,7 @@ class PublishQueue:
         for number, (arguments, size) in enumerate(run.messages, 1):
             try:
                 room = producer.publish(*arguments)
-            except LogdError as error:
+            except Exception as error:  # whatever it is, the messages behind it are not to wait for ever
                 producer.not_published(arguments[0], 1, error)
                 room = True
             taken += size

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
@@ -143,9 +142,9 @@ class ProducerBatch:
                 data = b"".join(records)  # type: ignore[arg-type]  # the sets as they are
             else:
                 self._count = len(records)
-                if self.singles and not self.form.by_number:
-                    self._ends = list(accumulate(map(self._size, range(len(records)))))
                 data, self.codec = self.form.encode(records, self.codec)
+                if self.singles and not self.form.by_number and self.codec == "none":
+                    self._ends = loops.ends_of_set(data)
                 self.records = []
             self._data = data
         return data
@@ -222,6 +221,8 @@ class ProducerBatch:
                     return base + first if first else first_id, base + first + messages
 
                 self._told(partition, lambda number: place(number, 1), lambda share: place(share.first, share.messages))
+            elif not self.shares:
+                self._told_ends(partition, first_id)
             else:
                 ends = self._ends
                 base = first_id - self.form.head_bytes
@@ -236,20 +237,25 @@ class ProducerBatch:
         self, partition: int, of_single: Callable[[int], tuple[int, int]], of_share: Callable[[Share], tuple[int, int]]
     ) -> None:
         """Fire the sends, in order, with the places that the functions return."""
-        topic = self.topic
-        new = tuple.__new__
-        if not self.shares:
-            for number, deferred in self.singles.items():
-                if not deferred.called:  # else it was cancelled after the batch had left
-                    deferred.callback(new(Sent, (topic, partition, *of_single(number), (), 0, 0)))
-            return
         singles = deque(self.singles.items())
         for share in self.shares:
             while singles and singles[0][0] < share.first:
                 self._told_single(partition, of_single, *singles.popleft())
-            share.send.part_sent(Sent(topic, partition, *of_share(share)))
+            share.send.part_sent(Sent(self.topic, partition, *of_share(share)))
         for number, deferred in singles:
             self._told_single(partition, of_single, number, deferred)
+
+    def _told_ends(self, partition: int, first_id: int) -> None:
+        """Fire the sends of one message each, in order, with the places of their entries: the most common case.
+
+        In one loop without a call for a place, which takes a tenth of a send's time.
+        """
+        topic, ends = self.topic, self._ends
+        new = tuple.__new__
+        for number, deferred in self.singles.items():
+            if not deferred.called:  # else it was cancelled after the batch had left
+                begin = first_id + ends[number - 1] if number else first_id
+                deferred.callback(new(Sent, (topic, partition, begin, first_id + ends[number], (), 0, 0)))
 
     def _told_single(
         self, partition: int, of_single: Callable[[int], tuple[int, int]], number: int, deferred: Deferred[Sent]
@@ -291,8 +297,13 @@ def pieces_of(messages: Sequence[Message], form: Format, batch_bytes: int, messa
     limit = message_bytes + ENTRY_HEAD_BYTES
     pieces: list[BatchPiece] = []
     begin = total = 0
+    overhead = form.payload_overhead
     for number, message in enumerate(messages):
-        size = size_of(message)
+        payload, key, timestamp, headers, _, _, _, _ = message
+        if key is None and timestamp is None and not headers and payload is not None:
+            size = len(payload) + overhead  # as ``size_of`` says, without its two calls
+        else:
+            size = size_of(message)
         if size > limit and entry_bytes(message) > limit:
             raise too_large(entry_bytes(message), message_bytes, number + 1)
         if (total + size > room and number > begin) or number - begin >= most:

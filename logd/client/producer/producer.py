@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from twisted.internet import defer
-from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.interfaces import IPartitioner
-from logd.client.producer.acks_zero_path import FastPath
+from logd.client.producer.acks_zero_path import FastPath, OpenWays
 from logd.client.producer.batch import RECORD_MEMORY
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
 from logd.client.producer.formats import Record, format_of
@@ -77,8 +77,11 @@ class Producer:
         self._router = Router(self._cluster, mine, chooser, self._pool, format_of(mine), self._unfinished)
         self._current = self._router.current
         self._fast_path: FastPath | None = None
+        self._open_ways: OpenWays = {}
         if FastPath.fits(mine):
             self._fast_path = FastPath(self._cluster, mine, chooser, self._router.queues)
+            self._open_ways = self._fast_path.open
+            self._router.entered = self._open_ways.clear
         self._singles = SingleMessages(reactor, mine, self._pool, self._router, self._fast_path, self._unfinished)
         self._checked: set[str] = set()
         self._tick: Timer | None = None
@@ -102,7 +105,10 @@ class Producer:
     @property
     def has_room(self) -> bool:
         """Return whether a send would not have to wait for room now."""
-        return not self._closed and self._singles.has_room
+        pool = self._pool
+        if self._closed or pool.used >= pool.limit or pool.line:
+            return False
+        return self._fast_path is None or self._fast_path.writable
 
     @property
     def buffered_bytes(self) -> int:
@@ -134,7 +140,8 @@ class Producer:
         """
         if type(messages) is bytes:  # the most common form first: isinstance with "|" takes five times as long
             if key is None:
-                current = self._current.get(topic if partition is None else (topic, partition))
+                name = topic if partition is None else (topic, partition)
+                current = self._current.get(name)
                 pool = self._pool
                 if current is not None and pool.used < pool.limit and not pool.line:
                     batch, queue, overhead, limit, most = current
@@ -151,6 +158,10 @@ class Producer:
                         if number + 1 >= most:
                             queue.accumulator.seal()
                         return deferred
+                elif self._open_ways:
+                    way = self._open_ways.get(name)
+                    if way is not None and way.take(messages):
+                        return succeed(way.sent)
                 record: Record = messages
             else:
                 record = messages if key is None else Message(messages, key=key)
@@ -190,36 +201,35 @@ class Producer:
         A message that is not taken raises: ProducerBufferFull once twice ``buffer_bytes`` are held, ClientClosed,
         InvalidTopic, MessageTooLarge (above ``message_bytes``), and TypeError or ValueError as Message does.
         """
-        current = self._current.get(topic if partition is None else (topic, partition))
+        name = topic if partition is None else (topic, partition)
+        current = self._current.get(name)
         pool = self._pool
-        if (
-            current is not None
-            and type(payload) is bytes
-            and key is None
-            and timestamp is None
-            and not headers
-            and pool.used < pool.limit
-            and not pool.line
-        ):
-            batch, queue, overhead, limit, most = current
-            size = len(payload) + overhead
-            total = batch.bytes + size
-            if total <= limit:
-                records = batch.records
-                records.append(payload)
-                batch.bytes = total
-                pool.used = used = pool.used + size + RECORD_MEMORY
-                if len(records) >= most:
-                    queue.accumulator.seal()
-                if used < pool.limit:
+        alone = type(payload) is bytes and key is None and timestamp is None and not headers
+        if alone and pool.used < pool.limit and not pool.line:
+            if current is not None:
+                batch, queue, overhead, limit, most = current
+                size = len(payload) + overhead  # type: ignore[arg-type]  # mypy does not see the type by ``alone``
+                total = batch.bytes + size
+                if total <= limit:
+                    records = batch.records
+                    records.append(payload)  # type: ignore[arg-type]
+                    batch.bytes = total
+                    pool.used = used = pool.used + size + RECORD_MEMORY
+                    if len(records) >= most:
+                        queue.accumulator.seal()
+                    if used < pool.limit:
+                        return True
+                    self._router.flush()  # what lingers takes the room that the next message waits for
+                    return False
+            elif self._open_ways:
+                way = self._open_ways.get(name)
+                if way is not None and way.take(payload):  # type: ignore[arg-type]
                     return True
-                self._router.flush()  # what lingers takes the room that the next message waits for
-                return False
         refused = self._begin(topic)
         if refused is not None:
             raise refused
-        if type(payload) is bytes and key is None and timestamp is None and not headers:
-            return self._singles.publish(topic, payload, partition, None)
+        if alone:
+            return self._singles.publish(topic, payload, partition, None)  # type: ignore[arg-type]
         message = Message(payload, key=key, timestamp=timestamp, headers=headers)
         return self._singles.publish(topic, message, partition, key)
 
@@ -270,6 +280,7 @@ class Producer:
     async def _close(self, timeout: float) -> None:
         self._closed = True
         self._current.clear()
+        self._open_ways.clear()
         flushing = self.flush()
         with suppress(CancelledError, defer.TimeoutError, PublishFailed):  # told by on_error, or in the log
             await with_timeout(self._clock, timeout, flushing)

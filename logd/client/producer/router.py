@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from twisted.internet.defer import CancelledError
 
@@ -43,7 +43,6 @@ class Router:
         unfinished: Unfinished,
     ) -> None:
         self._cluster = cluster
-        self._clock = cluster.clock
         self._settings = settings
         self._partitioner = partitioner
         self._pool = pool
@@ -51,6 +50,8 @@ class Router:
         self._unfinished = unfinished
         #: By topic and partition, and by topic if the partitioner stays with a partition until its batch is complete.
         self.current: dict[str | tuple[str, int], CurrentBatch] = {}
+        #: Called before a message takes this path.
+        self.entered: Callable[[], None] = lambda: None
         self._stays = type(partitioner) in (KeyedPartitioner, RandomPartitioner)
         #: topic -> partition -> queue
         self.queues: dict[str, dict[int, PartitionQueue]] = {}
@@ -60,7 +61,7 @@ class Router:
         #: The error of the latest attempt of such a search, by topic.
         self._reasons: dict[str, Exception] = {}
         self._background = Background("a producer")
-        self._closed = False
+        self.closed = False
 
     def submit(self, send: PendingSend | HeldMessages) -> None:
         """Route a send, which ends by itself, or published messages."""
@@ -79,16 +80,15 @@ class Router:
 
         None while the topic is not known. Raises WrongPartition, and what the partitioner raises.
         """
-        if topic in self._unknown:
-            return None
         view = self._cluster.known(topic) if self._cluster.settings.discover else None
-        if view is None and self._cluster.settings.discover:
+        if topic in self._unknown or (view is None and self._cluster.settings.discover):
             return None
         return self._batch_for(topic, key, partition, size, view)
 
     def _batch_for(
         self, topic: str, key: bytes | None, partition: int | None, size: int, view: TopicView | None
     ) -> tuple[ProducerBatch, PartitionQueue]:
+        self.entered()
         if partition is not None or view is None:
             chosen = self._given(partition, view)
         else:
@@ -116,7 +116,8 @@ class Router:
         sends = self._unknown.get(topic)
         last = next(reversed(sends), None) if sends else None
         if not isinstance(last, HeldMessages):
-            last = HeldMessages(topic, self._unfinished, self._clock.seconds() + self._settings.delivery_timeout)
+            deadline = self._cluster.clock.seconds() + self._settings.delivery_timeout
+            last = HeldMessages(topic, self._unfinished, deadline)
             self._hold(last)
         last.messages.append(message)
         held = message.size + RECORD_MEMORY
@@ -139,10 +140,10 @@ class Router:
 
     def expire(self) -> None:
         """Give up sends past their deadlines, and read again the metadata that is older than ``metadata_age``."""
-        now = self._clock.seconds()
+        now = self._cluster.clock.seconds()
         for queue in self.all_queues():
             queue.expire()
-        for topic, sends in self._unknown.items():
+        for topic, sends in list(self._unknown.items()):  # those told of failures may send to further topics
             for send in [send for send in sends if send.deadline <= now]:
                 cause = self._reasons.get(topic)
                 failure = DeliveryFailed(
@@ -160,7 +161,7 @@ class Router:
 
     def close(self) -> None:
         """Fail the sends that are left."""
-        self._closed = True
+        self.closed = True
         self._background.stop()
         for queue in self.all_queues():
             queue.close()
@@ -170,6 +171,7 @@ class Router:
 
     def _dispatch(self, send: PendingSend | HeldMessages, view: TopicView | None) -> None:
         """Put a send into the queues of its destinations."""
+        self.entered()
         if isinstance(send, HeldMessages):
             self._dispatch_published(send, view)
             return
@@ -303,7 +305,7 @@ class Router:
                 topic,
                 partition,
                 self._settings,
-                self._clock,
+                self._cluster.clock,
                 self._pool,
                 self._partitioner,
                 self._cluster.backoff(),
@@ -325,13 +327,13 @@ class Router:
         sender = self._senders.get(link)
         if sender is None:
             sender = self._senders[link] = BrokerSender(
-                self._clock, link, self._settings.acks, self._cluster.settings.request_timeout
+                self._cluster.clock, link, self._settings.acks, self._cluster.settings.request_timeout
             )
         queue.found(sender.wake)
 
     def _reroute(self, queue: PartitionQueue, error: Exception) -> None:
         """Read the metadata again for a queue that met an error, then give it its leader."""
-        if self._closed:
+        if self.closed:
             return
         if not self._cluster.settings.discover:
             self._find(queue)
@@ -350,9 +352,8 @@ class Router:
             send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
             self._pool.take(send.held)
         send.holders = (self,)
-        sends = self._unknown.get(send.topic)
-        if sends is not None:
-            sends[send] = None
+        if send.topic in self._unknown:
+            self._unknown[send.topic][send] = None
         else:
             self._unknown[send.topic] = {send: None}
             self._background.start(self._search(send.topic))
@@ -360,7 +361,7 @@ class Router:
     async def _search(self, topic: str) -> None:
         """Read a topic's metadata until it is known, cannot be had, or no send waits for it."""
         backoff = self._cluster.backoff()
-        while not self._closed:
+        while not self.closed:
             try:
                 view = await self._cluster.read(topic, create=True)
                 if not view.available:
@@ -369,9 +370,10 @@ class Router:
                 if is_final(error):
                     for send in list(self._unknown[topic]):
                         self._fail_held(send, error)
-                    break
+                    if not self._unknown[topic]:  # else the application has sent again when it was told
+                        break
                 self._reasons[topic] = error
-                await sleep(self._clock, backoff.next())
+                await sleep(self._cluster.clock, backoff.next())
             else:
                 sends = self._unknown[topic]
                 while sends:  # a send submitted meanwhile joins the end: order holds

@@ -45,7 +45,7 @@ class SingleMessages:
     @property
     def has_room(self) -> bool:
         """Return whether there is room for a message."""
-        return self._pool.free and (self._fast_path is None or self._fast_path.full() is None)
+        return self._pool.free and (self._fast_path is None or self._fast_path.writable)
 
     def send(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent] | None:
         """Send a message, whose partition ``key`` decides if none is given; return None if it has to wait."""
@@ -163,6 +163,6 @@ class _Behind:
     def admit(self) -> None:
         messages = self.messages
         self._pool.behind -= messages.held
-        if messages.messages:  # the producer was not closed meanwhile
+        if messages.messages and not self._router.closed:  # else the producer fails them
             self._pool.take(messages.held)
             self._router.submit(messages)

@@ -6,7 +6,7 @@ from logd.protocol.loops.batches import encode_payload_records, encode_records
 from logd.protocol.loops.checking import check_set
 from logd.protocol.loops.columns import columns_of_set
 from logd.protocol.loops.decoding import decode_set
-from logd.protocol.loops.encoding import encode_payloads, encode_set
+from logd.protocol.loops.encoding import encode_payload_frames, encode_payloads, encode_set
 from logd.protocol.loops.lengths import ends_of_set, heads_of_set, slice_end
 from logd.protocol.loops.scanning import scan_set
 
@@ -14,6 +14,7 @@ __all__ = [
     "check_set",
     "columns_of_set",
     "decode_set",
+    "encode_payload_frames",
     "encode_payload_records",
     "encode_payloads",
     "encode_records",

@@ -182,6 +182,20 @@ class BlockingProducerTests(BlockingTestCase):
         self.assertEqual([type(error) for _, _, error in told], [MessageTooLarge, WrongPartition])
         self.assertEqual(self.logs[0].payloads(), [b"2"])
 
+    async def test_arguments_that_are_refused_on_the_reactors_thread_stop_nothing(self) -> None:
+        """They are reported, and the messages behind them are delivered."""
+        told: list[tuple[str, int, Exception]] = []
+
+        def work() -> None:
+            with self.producer(on_error=lambda *report: told.append(report)) as producer:
+                producer.publish("topic1", b"1", partition=[0])  # type: ignore[arg-type]  # as an untyped script may
+                producer.publish("topic1", b"2", partition=0)
+                self.assertRaises(PublishFailed, producer.flush, 10)
+
+        await self.on_thread(work)
+        self.assertEqual([(topic, count, type(error)) for topic, count, error in told], [("topic1", 1, TypeError)])
+        self.assertEqual(self.logs[0].payloads(), [b"2"])
+
     async def test_leaving_the_context_delivers_first(self) -> None:
         """All that was sent is delivered, without lingering."""
 

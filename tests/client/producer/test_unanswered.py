@@ -7,6 +7,7 @@ from typing import Any
 from twisted.logger import formatEvent, globalLogPublisher
 
 from logd.client.producer.pending_send import Sent
+from logd.errors import ClientClosed, MessageTooLarge
 from logd.protocol.requests.legacy_requests import Produce
 from tests.client.producers import ProducerTestCase
 
@@ -31,6 +32,59 @@ class UnansweredTests(ProducerTestCase):
         self.run_for()
         self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(20)])
         self.assertEqual(len([each for each in self.broker.requests if isinstance(each, Produce)]), 20)
+
+    def test_order_holds_where_messages_take_both_paths(self) -> None:
+        """A set, and a message with a key, close the fast path of the payloads behind them for a moment."""
+        producer = self.producer(acks=0, batch_messages=1)
+        self.result(producer.send("t", b"0"))
+        wanted = [b"0"]
+        for number in range(1, 60):
+            name = b"%d" % number
+            if number % 7 == 3:
+                producer.send("t", [name, name + b"a"], partition=0)
+                wanted.append(name)
+                name += b"a"
+            elif number % 5 == 3:
+                producer.publish("t", name, b"key", partition=0)
+            elif number % 2:
+                self.assertTrue(producer.publish("t", name, partition=0))
+            else:
+                producer.send("t", name, partition=0)
+            wanted.append(name)
+            if number % 11 == 0:
+                self.run_for(0.01)
+        producer.flush()
+        self.run_for()
+        self.assertEqual(self.log.payloads(), wanted)
+
+    def test_a_message_above_the_limit_takes_the_way_that_refuses_it(self) -> None:
+        """The fast path looks at each size; the largest message that is allowed passes."""
+        producer = self.producer(acks=0, batch_messages=1, message_bytes=100)
+        self.result(producer.send("t", b"0"))
+        for size in (86, 90, 95, 101):
+            for way in range(2):
+                self.assertTrue(producer.publish("t", b"1", partition=0))
+                if size <= 95:
+                    producer.publish("t", bytes(size), partition=0)
+                elif way:
+                    self.failureResultOf(producer.send("t", bytes(size), partition=0), MessageTooLarge)
+                else:
+                    self.assertRaises(MessageTooLarge, producer.publish, "t", bytes(size), partition=0)
+        self.run_for()
+        self.assertEqual(
+            [len(each or b"") for each in self.log.payloads()], [1, 1, 86, 1, 86, 1, 90, 1, 90, 1, 95, 1, 95, 1, 1]
+        )
+
+    def test_a_closed_producer_takes_nothing(self) -> None:
+        """Not even a message that needs no looking for its partition."""
+        producer = self.producer(acks=0, batch_messages=1)
+        self.result(producer.send("t", b"0"))
+        self.assertTrue(producer.publish("t", b"1", partition=0))
+        producer.close()
+        self.assertRaises(ClientClosed, producer.publish, "t", b"2", partition=0)
+        self.failureResultOf(producer.send("t", b"2", partition=0), ClientClosed)
+        self.run_for()
+        self.assertEqual(self.log.payloads(), [b"0", b"1"])
 
     def test_sends_wait_while_the_connection_is_full(self) -> None:
         """The order holds when it takes bytes again."""

@@ -14,6 +14,8 @@ from logd.protocol.batch_layout import batch_head, with_leader_epoch
 from logd.protocol.codecs import BATCH_CODEC_NUMBERS
 from logd.protocol.loops.results import Decoded
 from logd.protocol.message import Message
+from logd.protocol.requests.legacy_requests import Produce
+from logd.protocol.requests.requests import encode_request
 from tests.log.entries import batch, crc32c, gap, plain, record
 from tests.protocol.loops.implementations import LoopsTestCase, on_each_implementation, properties
 from tests.protocol.loops.test_damage import changes
@@ -52,6 +54,8 @@ class RoundTripTests(BatchTestCase):
         """An example of the property below."""
         self.assertEqual(self.loops.encode_payload_records([b"a"]), self.loops.encode_records([Message(b"a")]))
         self.assertEqual(self.loops.encode_payloads([b"a"]), self.loops.encode_set([Message(b"a")]))
+        frame = encode_request(Produce("t", 5, self.loops.encode_set([Message(b"a")])))
+        self.assertEqual(self.loops.encode_payload_frames(frame[0][4:-4], [b"a", b"a"]), b"".join(frame) * 2)
 
     @settings(properties, max_examples=100)
     @given(st.lists(st.binary(max_size=200) | st.sampled_from([b"", bytes(63), bytes(64), bytes(9000)]), min_size=1))
@@ -61,6 +65,11 @@ class RoundTripTests(BatchTestCase):
         messages = [Message(payload) for payload in many]
         self.assertEqual(self.loops.encode_payload_records(many), self.loops.encode_records(messages))
         self.assertEqual(self.loops.encode_payloads(many), self.loops.encode_set(messages))
+        head = encode_request(Produce("topic", 1, b""))[0][4:-4]
+        frames = [encode_request(Produce("topic", 1, self.loops.encode_set([each]))) for each in messages]
+        self.assertEqual(
+            self.loops.encode_payload_frames(head, many), b"".join(piece for each in frames for piece in each)
+        )
 
     @settings(properties, max_examples=200)
     @given(message_lists.filter(bool), BATCH_CODECS)

@@ -86,6 +86,7 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "finds no leader epochs": {"check_set": replacing("check_set", has_epochs=False)},
     "takes any batch": {"check_set": accepting("a batch with")},
     "encodes no records": {"encode_records": replacing("encode_records", data=b"")},
+    "encodes no frames": {"encode_payload_frames": lambda head, payloads: b""},
     "encodes no payloads": {"encode_payloads": lambda payloads: b""},
     "encodes no records of payloads": {"encode_payload_records": replacing("encode_payload_records", data=b"")},
     "encodes no base time": {"encode_records": replacing("encode_records", base_time=0)},

@@ -146,6 +146,11 @@ class TwinsTests(TwinsTestCase):
                 self.assert_same(loop, given_payloads)
                 self.assert_same(loop, tuple(given_payloads) * 70)
                 self.assert_same(loop, dict.fromkeys(map(str, given_payloads)).keys())
+        for head in (b"", b"a head", "no head", None):
+            for given_payloads in (payloads, [each for each in payloads if type(each) is bytes]):
+                self.assert_same("encode_payload_frames", head, given_payloads)
+                self.assert_same("encode_payload_frames", head, tuple(given_payloads) * 70)
+        self.assert_same("encode_payload_frames", b"a head")
 
     @_settings
     @given(

@@ -61,7 +61,10 @@ class FetchRecovery:
 
     def out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
         """Find out why the requested position is not in the log."""
-        if entry.held_up:
+        if entry.fetch.begins_elsewhere(want, part.log_start):
+            entry.arrived(entry.fetch)  # it may be the position that the reader waits for
+            self._look_at(entry)
+        elif entry.held_up:
             entry.fetch.answered(want)
         else:
             self._begin(entry, self._out_of_range(entry, want, part))

@@ -28,6 +28,8 @@ class FetchWindow:
         self.at = 0
         self.exact = False
         self.generation = 0
+        #: True while ``at`` is a guess at the log's start, until an answer says whether the log begins there.
+        self.assumed = False
         #: Fetches of this generation that are not answered, and the number of full answers in a row.
         self._under_way: list[Wanted] = []
         self._full_answers = 0
@@ -35,7 +37,7 @@ class FetchWindow:
     def restart(self, position: int, *, exact: bool) -> None:
         """Void the fetches in flight, and fetch from ``position`` next."""
         self.generation += 1
-        self.at, self.exact = position, exact
+        self.at, self.exact, self.assumed = position, exact, False
         self._under_way.clear()
         self._full_answers = 0
 

@@ -115,7 +115,7 @@ class Fetcher:
         fetch = entry.fetch
         if fetch not in self._entries or entry.held_up or fetch.state is FetchState.FAILED:
             return None
-        if fetch.state in (FetchState.LOCATING, FetchState.SEARCHING):
+        if fetch.state in (FetchState.LOCATING, FetchState.SEARCHING) and not self._assume_start(fetch):
             self._recovery.locate(entry)
             return None
         if fetch.wanted(self.share) is None or not self._recovery.is_of_its_topic(entry):
@@ -130,6 +130,16 @@ class Fetcher:
             plan = self._plans[link] = FetchPlan()
         plan.add(entry)
         return link
+
+    def _assume_start(self, fetch: PartitionFetch) -> bool:
+        """Begin a log that is to be read from its start by fetching, without a request for its ends, if that is enough.
+
+        A group has to know the log's topic first, and metadata has to be there.
+        """
+        if fetch.start != "earliest" or fetch.identity.fixed or self._cluster.known(fetch.topic) is None:
+            return False
+        fetch.assume_start()
+        return True
 
     def _send_planned(self, link: BrokerLink) -> None:
         """Send the requests that a broker's plan allows now, and set a timer for the rest."""
@@ -167,6 +177,8 @@ class Fetcher:
             parts.append(FetchPart(fetch.topic, fetch.partition, 0, want.offset, want.max_bytes, want.exact))
         most = min(total, self._cluster.settings.frame_bytes - FRAME_MARGIN - 256 * len(parts))
         wait = longest_wait(self._settings.max_wait, len(self._entries), len(parts))
+        if any(entry.fetch.assumed for entry, _ in wants):
+            wait = 0.0  # a reader may wait for the positions, of empty logs too
         request = FetchWait(int(wait * 1000), 1, max(1, most), tuple(parts))
         plan.begin(waits)
         answer = link.ask(connection, request, wait + self._cluster.settings.request_timeout)

@@ -100,7 +100,7 @@ class PartitionFetch:
         """Return the state; where several reasons hold fetching up, the one that has to end first."""
         if self.error is not None:
             return FetchState.FAILED
-        if self.start is not None:
+        if self.start is not None and not self._window.assumed:
             return FetchState.LOCATING
         if self._damage is not None:
             return FetchState.SEARCHING
@@ -129,9 +129,14 @@ class PartitionFetch:
         return self._window.generation
 
     @property
+    def assumed(self) -> bool:
+        """Return whether the log is taken to begin at position 0, and no answer has said so yet."""
+        return self._window.assumed
+
+    @property
     def behind(self) -> bool:
-        """Return whether the log is known to have bytes that were not fetched; a fetch of them does not wait."""
-        return self._window.at < self.visible_end
+        """Return whether a fetch has to be answered at once: there are bytes to fetch, or the position is not known."""
+        return self._window.assumed or self._window.at < self.visible_end
 
     @property
     def unfinished(self) -> bool:
@@ -145,6 +150,22 @@ class PartitionFetch:
         self._damage_policy.forget()
         self._restart(position, exact=False)
         self._decoder.begin_at(position)
+
+    def assume_start(self) -> None:
+        """Fetch from position 0, where most logs begin; ``start`` stays until the answer says whether this one does."""
+        self._restart(0, exact=False)
+        self._decoder.begin_at(0)
+        self._window.assumed = True
+
+    def begins_elsewhere(self, wanted: Wanted, log_start: int) -> bool:
+        """Begin at the log's start if the answer to the assumed position was that it is not in the log.
+
+        Return whether that was so.
+        """
+        if not self._window.assumed or wanted.generation != self.generation:
+            return False
+        self.seek(max(log_start, 0))
+        return True
 
     def wanted(self, share: int) -> Wanted | None:
         """Return the next fetch with at most ``share`` bytes held; None while there is enough or no way on.
@@ -174,8 +195,11 @@ class PartitionFetch:
             return False
         self.visible_end = visible_end
         known = window.exact
+        found = window.assumed
+        if found:
+            self.start, window.assumed = None, False
         if not window.received(wanted, first_position, len(data)):
-            return False
+            return found
         if not known:
             self._held.position = first_position
         self._held.add(data)
@@ -196,6 +220,8 @@ class PartitionFetch:
         if self.start is None:  # else nothing was read yet
             what = f"the topic was deleted and created again, and position {self.position} belonged to the former one"
             self._jump(OutOfRange(what, log_start, visible_end))
+        elif self._window.assumed:
+            self.assume_start()  # voids the fetch under way, which may be answered from the former topic
 
     def _jump(self, gone: OutOfRange) -> None:
         policy = self._settings.on_out_of_range
