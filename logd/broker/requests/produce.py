@@ -59,6 +59,8 @@ class ProduceRequests:
     _not_created: dict[str, WireError] = field(factory=dict, init=False)
     #: The error of the last attempt to raise the data directory's format for batches.
     _format_error: WireError | None = field(default=None, init=False)
+    #: Topic, partition, log and its limits of the last Produce of 0.7. Until the next write nothing changes them.
+    _last: tuple[str, int, PartitionLog, tuple[int, int, bool]] | None = field(default=None, init=False)
     _refused: int = field(default=0, init=False)
     stopping: bool = field(default=False, init=False)
 
@@ -77,12 +79,19 @@ class ProduceRequests:
         if len(message_set) > AT_ONCE_BYTES or self.growth.held:
             return self._begin(SilentProduceRequest(self, (request,)))
         try:
-            log = self.routing.logs.log(topic, partition)
-            if log is None or log.offline is not None:
-                if self.must_create(topic, partition):
-                    return self._begin(SilentProduceRequest(self, (request,)))
-                log = self.log_for(topic, partition)
-            count, newest, has_batches, has_epochs = loops.check_set(message_set, *log.settings.entry_limits)
+            last = self._last
+            if last is not None and last[0] == topic and last[1] == partition:
+                _, _, log, limits = last
+            else:
+                found = self.routing.logs.log(topic, partition)
+                if found is None or found.offline is not None:
+                    if self.must_create(topic, partition):
+                        return self._begin(SilentProduceRequest(self, (request,)))
+                    found = self.log_for(topic, partition)
+                log, limits = found, found.settings.entry_limits
+                if partition >= 0:  # for -1 the broker chooses a partition for each request
+                    self._last = topic, partition, log, limits
+            count, newest, has_batches, has_epochs = loops.check_set(message_set, *limits)
             if has_batches:
                 if not self._batch_format.ready:
                     return self._begin(SilentProduceRequest(self, (request,)))
@@ -109,6 +118,7 @@ class ProduceRequests:
 
     def append(self) -> None:
         """Append the sets that were gathered since the last call."""
+        self._last = None
         for error in self.appender.append():
             if self._broker.settings.legacy_refused_close:
                 self._cut_off(error)

@@ -18,39 +18,39 @@ from logd.protocol.message_set import DEFAULT_WRAPPER_BYTES, wrap
 from logd.protocol.message_size import HEADER_MARGIN, PLAIN_BYTES, RECORD_BYTES, RECORD_MARGIN, entry_bytes
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
-#: A message of a payload alone is kept as its payload: an object less for each.
+#: A message that is only a payload is kept as its payload, which saves an object for each.
 Record = bytes | Message
 
 
 class Format(Protocol):
-    """A format of batches."""
+    """The way in which a producer encodes its batches."""
 
     @property
     def head_bytes(self) -> int:
-        """Bytes of a batch without messages."""
+        """Return the bytes of a batch without messages."""
         ...
 
     @property
     def payload_overhead(self) -> int:
-        """Bytes of a message beside its payload, if it has nothing else; at most."""
+        """Return the most bytes that a message takes beside its payload, if it has nothing else."""
         ...
 
     @property
     def most_messages(self) -> int:
-        """The most messages of a batch."""
+        """Return the largest number of messages in a batch."""
         ...
 
     @property
     def by_number(self) -> bool:
-        """Whether a batch is one entry, in which a message's place follows from its number."""
+        """Return whether a batch is one entry, in which a message's position follows from its number."""
         ...
 
     def size(self, message: Message) -> int:
-        """Return the bytes of a message: exact unless ``by_number``, else at most."""
+        """Return the bytes of a message: an upper bound if ``by_number``, else the exact number."""
         ...
 
     def encode(self, records: Sequence[Record], codec: str) -> tuple[bytes, str]:
-        """Return the records encoded, and the codec used: "none" if compressing would gain nothing."""
+        """Return the encoded records, and the codec that was used: "none" if compressing would gain nothing."""
         ...
 
 
@@ -109,7 +109,7 @@ class SingleEntryFormat:
 
 @frozen
 class TopicFormats:
-    """What each topic takes from one producer, by its setting message.format as last read."""
+    """The format of one producer's batches for each topic, by the topic's setting message.format as last read."""
 
     _cluster: Cluster
     _settings: ProducerSettings

@@ -26,6 +26,31 @@ class ProduceTests(BrokerTestCase):
         self.assertEqual(self.broker.counters.messages_in, 3)
         self.assertEqual(self.broker.counters.bytes_in, len(self.content("t")))
 
+    def test_sets_of_one_read_go_to_their_own_partitions(self) -> None:
+        """Each in the order of the requests, whichever came before."""
+        self.create("t", 2)
+        self.create("u")
+        places = [("t", 0), ("t", 0), ("t", 1), ("u", 0), ("u", 0), ("t", 0), ("t", 1)]
+        requests = [Produce(*place, plain(b"%d" % number)) for number, place in enumerate(places)]
+        self.connect().send(*requests)
+        self.settle()
+        for place in set(places):
+            wanted = b"".join(each.message_set for each in requests if each[:2] == place)
+            self.assertEqual(self.content(*place), wanted)
+
+    def test_each_read_meets_the_partition_as_it_is(self) -> None:
+        """One that went offline since the last read takes nothing more."""
+        self.create("t")
+        peer = self.connect()
+        peer.send(Produce("t", 0, plain(b"1")), Produce("t", 0, plain(b"2")))
+        self.settle()
+        self.log_of("t").go_offline(OSError(5, "Input/output error"))
+        before = self.broker.counters.messages_in
+        peer.send(Produce("t", 0, plain(b"3")), Produce("t", 0, b"no entry"))
+        self.settle()
+        self.assertEqual(self.broker.counters.messages_in, before)
+        self.assertEqual(self.broker.counters.refused_by_error, {"PartitionOffline": 2})
+
     def test_a_produce_makes_its_topic(self) -> None:
         """The connection's later requests wait for that, and other connections do not."""
         peer, other = self.connect(), self.connect()
