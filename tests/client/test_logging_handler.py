@@ -201,4 +201,4 @@ class LogdHandlerTests(TestCase):
 
         await self.on_thread(work)
         self.assertEqual(self.lines(), ["INFO shop 1"])
-        self.assertIn("1 log record for topic app were dropped", printed.getvalue())
+        self.assertIn("1 log record for topic app could not be published", printed.getvalue())
