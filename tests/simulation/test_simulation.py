@@ -40,6 +40,7 @@ BEGINNINGS = {
     "skip_what_is_left": 8,
     "skip_silently": 2,
     "answer_before_the_flush": 4,
+    "flush_before_the_last_answer": 3,
     "tree_answers_before_the_flush": 3,
     "begin_a_lost_log_again": 2,
     "end_at_a_lost_segment": 2,

@@ -1,4 +1,4 @@
-"""Mutations of code that a simulation does not run (threads, an embedded tree, imports), each judged by named tests."""
+"""Mutations that a simulation does not find, of code that it does not run for instance: each has a named test."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from logd.net import threads
 from logd.spark.importer import import_plan
 from logd.spark.importer.import_plan import LogState, Plan
 from logd.spark.importer.targets.offsets import Lineage
+from tests.client.producer.test_fallback import FallbackTests
+from tests.client.producer.test_publish import FullTests
+from tests.client.producer.test_publish_failures import FailureTests as PublishFailureTests
 from tests.coord.server.test_server import FailureTests
 from tests.net.test_threads import DiskThreadsTests
+from tests.simulation.mutations import publishing
 from tests.simulation.mutations.patching import replaced_everywhere
 from tests.spark.importer.test_import_plan import PlanTests
 
@@ -77,6 +81,21 @@ DIRECTED_MUTATIONS: dict[str, DirectedMutation] = {
         ),
         DirectedMutation(
             leave_out_logs_that_end_before, PlanTests.test_a_log_shorter_than_loaded_is_a_loss, "DataLost not raised"
+        ),
+        DirectedMutation(
+            publishing.drop_what_is_published_when_full,
+            FullTests.test_published_messages_do_not_overtake_sends_that_wait,
+            "Lists differ: [b's",
+        ),
+        DirectedMutation(
+            publishing.fail_silently,
+            PublishFailureTests.test_messages_too_late_are_reported,
+            "found success result (None) instead",
+        ),
+        DirectedMutation(
+            publishing.send_again_in_reverse,
+            FallbackTests.test_a_change_while_batches_are_in_flight_keeps_the_order,
+            "Lists differ: [b'0'",
         ),
     )
 }

@@ -26,6 +26,7 @@ from logd.topic import TopicPartition
 from tests.simulation.mutations.broker import BROKER_MUTATIONS
 from tests.simulation.mutations.connections import CONNECTION_MUTATIONS
 from tests.simulation.mutations.machine import MACHINE_MUTATIONS
+from tests.simulation.mutations.publishing import PUBLISHING_MUTATIONS
 from tests.simulation.mutations.reader import READER_MUTATIONS
 from tests.simulation.mutations.rest import REST_MUTATIONS
 
@@ -255,6 +256,7 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = (
     | MACHINE_MUTATIONS
     | BROKER_MUTATIONS
     | CONNECTION_MUTATIONS
+    | PUBLISHING_MUTATIONS
     | READER_MUTATIONS
     | REST_MUTATIONS
 )
