@@ -13,7 +13,6 @@ from twisted.python import threadable
 from zope.interface import implementer
 
 from logd.client.producer.producer import Producer
-from logd.protocol.message import Message
 
 #: Namespaces whose events are not published: they are about publishing, and each would cause another event.
 OWN_NAMESPACES = ("logd.client", "logd.deferreds", "logd.net", "logd.protocol")
@@ -75,7 +74,7 @@ class TopicObserver:
                 self._waiting = True
                 self._producer.ready().addCallbacks(self._report, self._ended)
             return
-        self._producer.send(self._topic, Message(data)).addCallbacks(self._delivered, self._lost)
+        self._producer.send(self._topic, data).addCallbacks(self._delivered, self._lost)
 
     def _delivered(self, _: object) -> None:
         self._under_way -= 1
@@ -110,7 +109,7 @@ class TopicObserver:
             self._under_way -= 1
             self._unreported += count
 
-        done: Deferred[Any] = self._producer.send(self._topic, Message(data))
+        done: Deferred[Any] = self._producer.send(self._topic, data)
         done.addCallbacks(self._delivered, failed)
 
     def _ended(self, _: object) -> None:
