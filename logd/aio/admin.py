@@ -21,8 +21,8 @@ T = TypeVar("T")
 class AsyncioAdmin:
     """``logd.client.admin.admin.Admin`` for the tasks of one event loop. Every call tries once, and may be cancelled.
 
-    Each call raises BrokerUnavailable when no broker can be reached or no answer comes within ``request_timeout``,
-    ClientClosed after ``close``, and RuntimeError outside of the event loop in which the client was made.
+    Each call raises BrokerUnavailable if no broker can be reached or no answer arrives within ``request_timeout``,
+    ClientClosed after ``close``, and RuntimeError outside the event loop in which the client was made.
     """
 
     def __init__(

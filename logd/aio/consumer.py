@@ -20,8 +20,8 @@ from logd.coord.zookeeper.settings import CoordinationSettings
 class AsyncioConsumer:
     """``logd.client.consumer.consumer.Consumer`` for the tasks of one event loop.
 
-    Every call is for code of the loop in which the consumer was made, and raises RuntimeError elsewhere. Use it in a
-    block of ``async with``, or await ``close``.
+    Call it only from code that runs in the loop in which it was made; other calls raise RuntimeError. Use the consumer
+    in a block of ``async with``, or await ``close``.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class AsyncioConsumer:
     ) -> None:
         """Make a Consumer with these settings in the running event loop. Connects at the first stream.
 
-        The arguments are those of ``Consumer``. ``on_assigned`` and ``on_revoked`` may be coroutine functions; the one
-        of ``on_revoked`` is waited for, at most ``revoke_timeout`` seconds, before positions are committed. Raises
-        RuntimeError where no loop runs, and ConfigurationError for a setting that is unknown or not allowed.
+        The arguments are those of ``Consumer``. ``on_assigned`` and ``on_revoked`` may be coroutine functions; before
+        positions are committed, the consumer awaits that of ``on_revoked`` for at most ``revoke_timeout`` seconds.
+        Raises RuntimeError where no loop runs, and ConfigurationError for a setting that is unknown or not allowed.
         """
         self._bond = bond = LoopBond("Consumer")
         self._consumer = _consumer.Consumer(
@@ -74,7 +74,7 @@ class AsyncioConsumer:
     def group_stream(self, topic: str | re.Pattern[str]) -> AsyncioGroupStream:
         """Return one endless stream over the group's share of a topic, or of every topic that a pattern matches.
 
-        The same stream as that of ``stream``, with its own type. Raises TypeError without a group.
+        It is the stream that ``stream`` returns, with its more exact type. Raises TypeError without a group.
         """
         stream = self.stream(topic)
         if not isinstance(stream, AsyncioGroupStream):
@@ -117,7 +117,7 @@ class AsyncioConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close, however the block ends: a group's partitions go to others at once when an application fails."""
+        """Close, however the block ends, so that a group's partitions go to others at once if the application fails."""
         await self.close()
 
 

@@ -1,4 +1,4 @@
-"""Deferreds for asyncio's tasks: futures that cancel the Deferred beneath, and coroutines over Deferreds in a task."""
+"""Deferreds for asyncio's tasks: futures that cancel their Deferred, and coroutines over Deferreds within a task."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ T = TypeVar("T")
 class DeferredFuture(asyncio.Future[T]):
     """A future with the result of a Deferred. Cancelling it, or the task that awaits it, cancels the Deferred at once.
 
-    ``Deferred.asFuture`` cancels by a callback, one turn of the loop later, and each future then costs that turn's
-    handle, cancelled or not.
+    ``Deferred.asFuture`` cancels in a callback, one turn of the loop later; the loop then makes a handle for each
+    future, cancelled or not.
     """
 
     __slots__ = ("deferred",)  # a dictionary for each future costs as much as the future
@@ -38,7 +38,7 @@ class DeferredFuture(asyncio.Future[T]):
 
 
 def future_for(loop: asyncio.AbstractEventLoop, deferred: Deferred[T]) -> DeferredFuture[T]:
-    """Return a future that takes over the Deferred's result, or its error unchanged; a cancelled one is cancelled."""
+    """Return a future that gets the Deferred's result, or its error unchanged, and is cancelled if the Deferred is."""
     future = DeferredFuture(loop, deferred)
     deferred.addBoth(_settle, future)
     return future
@@ -46,7 +46,7 @@ def future_for(loop: asyncio.AbstractEventLoop, deferred: Deferred[T]) -> Deferr
 
 def _settle(result: Any, future: DeferredFuture[Any]) -> None:
     future.deferred = None
-    if future.done():  # cancelled; nobody takes the result
+    if future.done():  # cancelled, so the result is dropped
         return
     if not isinstance(result, Failure):
         future.set_result(result)
@@ -59,9 +59,9 @@ def _settle(result: Any, future: DeferredFuture[Any]) -> None:
 async def drive(loop: asyncio.AbstractEventLoop, awaitable: Awaitable[T]) -> T:
     """Run a coroutine over Deferreds within the current task of ``loop``, and return its result.
 
-    The coroutine ends in the task's own step, not in that of a Deferred: what it took before it returned (messages of a
-    stream, say) is never lost to a cancellation that comes between. Cancelling the task cancels the Deferred that the
-    coroutine waits for.
+    The coroutine ends in the task's own step, not in a Deferred's callback: so no cancellation can come in between and
+    lose what the coroutine took before it returned, such as messages of a stream. Cancelling the task cancels the
+    Deferred that the coroutine waits for.
     """
     steps = awaitable.__await__()
     cancelled: asyncio.CancelledError | None = None

@@ -24,7 +24,7 @@ Listener = Callable[[Sequence[TopicPartition]], Any]
 class AsyncioGroupStream(AsyncioStream):
     """``logd.client.consumer.group_stream.GroupStream`` for the tasks of one event loop.
 
-    With ``commit="taken"`` a message counts as handled once the next one is asked for, as there.
+    As in GroupStream, with ``commit="taken"`` a message counts as handled once the next one is asked for.
     """
 
     def __init__(self, bond: LoopBond, stream: GroupStream) -> None:
@@ -38,16 +38,16 @@ class AsyncioGroupStream(AsyncioStream):
     def handled(self, item: Message | MessageBatch | RawChunk) -> None:
         """Mark an item, and all before it in its partition, as handled (``commit="handled"``).
 
-        Has no effect when the partition was taken away since, or with ``commit="taken"``.
+        Has no effect if the stream has lost the partition since, or with ``commit="taken"``.
         """
         self._bond.check()
         self._group_stream.handled(item)
 
 
 def listener_of(loop: asyncio.AbstractEventLoop, listener: Listener | None) -> Listener | None:
-    """Return a listener for a Consumer that runs what ``listener`` returns, if that is to be awaited, as a task.
+    """Return a listener for a Consumer: if the result of ``listener`` is awaitable, it runs as a task of ``loop``.
 
-    It runs in the context variables of the caller, which made the consumer.
+    Both run with the context variables of the caller, which makes the consumer.
     """
     if listener is None:
         return None

@@ -32,23 +32,24 @@ class LoopBond:
         """Bind to the running loop. Raises RuntimeError where no loop runs."""
         if _get_running_loop() is None:
             raise RuntimeError(
-                f"no event loop is running: make the {name} in a coroutine, such as that of asyncio.run(main())"
+                f"no event loop is running: create the {name} in a coroutine, such as main() of asyncio.run(main())"
             )
         self._name = name
         self.clock: LoopClock = clock_of_running_loop()
         self.loop: asyncio.AbstractEventLoop = self.clock.loop
 
     def check(self) -> None:
-        """Raise RuntimeError, with the remedy, unless called by code of the client's own event loop."""
+        """Raise RuntimeError, with the remedy, unless called from code that runs in the client's own event loop."""
         if _get_running_loop() is self.loop:
             return
         if self.loop.is_closed():
             raise RuntimeError(
-                f"the event loop of this {self._name} has ended: make a {self._name} of its own for each asyncio.run()"
+                f"the event loop of this {self._name} has ended: create a new {self._name} in each asyncio.run()"
             )
         raise RuntimeError(
-            f"this {self._name} is used outside of the event loop in which it was made: from a thread, hand the call "
-            "over by loop.call_soon_threadsafe() or asyncio.run_coroutine_threadsafe(), or use logd.client.blocking"
+            f"this {self._name} is used outside the event loop in which it was created: from a thread, pass the call "
+            "to the loop with asyncio.run_coroutine_threadsafe() or loop.call_soon_threadsafe(), or use "
+            "logd.client.blocking"
         )
 
     def network(self, brokers: Brokers | None, settings: Mapping[str, Any]) -> Connect:
@@ -70,7 +71,7 @@ class LoopBond:
         return await drive(self.loop, awaitable)
 
     def keep(self, client: Any, close_now: CloseNow) -> None:
-        """Close ``client`` with the loop, unless it is closed before; see LoopClock.add."""
+        """Close ``client`` when the loop ends, unless it was closed before; see LoopClock.add."""
         self.clock.add(client, close_now)
 
     async def close(self, client: Any, closing: Deferred[None]) -> None:

@@ -1,4 +1,4 @@
-"""The time of an event loop, in place of a reactor's, and the end of the loop's clients with the loop."""
+"""The clock of an event loop, in place of a reactor's, which also closes the loop's clients when the loop ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from logd.aio.futures import future_for
 
-#: Seconds that clients which were not closed have to disconnect when their loop shuts down.
+#: Seconds within which clients that were not closed must disconnect when their loop shuts down.
 FAREWELL_SECONDS = 5.0
 
 #: Closes a client at once, without waiting for what is not delivered. Must not refer to the client itself.
@@ -44,7 +44,7 @@ class LoopTimer:
 
     def _fire(self) -> None:
         early = self._due - self._clock.seconds()
-        if early > 0:  # uvloop rounds to milliseconds; the clock's users count on the time having come
+        if early > 0:  # uvloop rounds to milliseconds, but callers rely on the whole delay having passed
             self._handle = self._clock.begin(early, self._fire)
             return
         call, self._call = self._call, None
@@ -58,7 +58,8 @@ class LoopClock:
     When ``asyncio.run`` or ``loop.shutdown_asyncgens`` ends the loop, clients that are still open are closed, so that a
     group's partitions go to others at once and no socket or thread is left.
 
-    What it calls runs in an empty context, not in that of the task (a web request, say) that was the first to send.
+    Its calls run in an empty context, not in that of the task (a web request, say) that happened to be the first to
+    send.
     """
 
     _log = Logger()
@@ -87,8 +88,8 @@ class LoopClock:
         left = dict(self._clients)
         for client in left:
             self._log.warn(
-                "a {name} was still open when its event loop ended, and is closed: messages that a producer has not "
-                'delivered are lost. Use it in a block of "async with", or await its close()',
+                "{name} was still open when its event loop ended, and was closed now: messages that a producer has not "
+                'delivered are lost. Use the client in a block of "async with", or await its close()',
                 name=type(client).__name__,
             )
         closing = [future_for(self.loop, close_now(client)) for client, close_now in left.items()]
@@ -106,7 +107,7 @@ class LoopClock:
         return LoopTimer(self, delay, (lambda: callable(*args)) if args else callable)
 
     def callFromThread(self, callable: Callable[..., object], *args: object) -> None:  # noqa: A002, N802
-        """Call in the loop's thread, in the order of the calls; never once the loop is closed."""
+        """Call in the loop's thread, in the order of these requests; do nothing once the loop is closed."""
         try:
             self.loop.call_soon_threadsafe(callable, *args, context=Context())
         except RuntimeError:
@@ -114,7 +115,7 @@ class LoopClock:
                 raise
 
     def begin(self, delay: float, call: Callable[[], object]) -> asyncio.TimerHandle:
-        """Have the loop make a call, in an empty context."""
+        """Have the loop make a call after ``delay`` seconds, in an empty context."""
         return self.loop.call_later(delay, call, context=Context())
 
 
@@ -131,7 +132,7 @@ _clocks: weakref.WeakValueDictionary[int, LoopClock] = weakref.WeakValueDictiona
 def clock_of_running_loop() -> LoopClock:
     """Return the clock of the running loop, which its clients share. Raises RuntimeError without a running loop."""
     loop = asyncio.get_running_loop()
-    clock = _clocks.get(id(loop))  # it refers to its loop: while it lives, no other loop has that id
+    clock = _clocks.get(id(loop))  # the clock refers to its loop: while the clock lives, no other loop has that id
     if clock is None or clock.ended:
         clock = _clocks[id(loop)] = LoopClock(loop)
     return clock

@@ -28,7 +28,7 @@ NEXT_ADDRESS_SECONDS = 0.25
 
 
 class LoopTransport(asyncio.Protocol):
-    """The transport of a BrokerConnection, in Twisted's words, over one of the event loop's.
+    """The transport of a BrokerConnection: Twisted's interface over a transport of the event loop.
 
     ``bufferSize``: bytes that may wait to be written before the connection is told to pause.
     """
@@ -52,11 +52,11 @@ class LoopTransport(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self.bufferSize)
 
     def unregisterProducer(self) -> None:  # noqa: N802
-        """Tell it no longer."""
+        """Stop telling the connection to pause."""
         self._told = None
 
     def loseConnection(self) -> None:  # noqa: N802
-        """Close once all is written."""
+        """Close once everything is written."""
         self._transport.close()
 
     def abortConnection(self) -> None:  # noqa: N802
@@ -157,7 +157,7 @@ def _opened(loop: asyncio.AbstractEventLoop, opening: Any) -> Deferred[ClientCon
                 opened.callback(task.result())
             else:
                 opened.errback(error)
-        elif error is None:  # it opened in the moment in which it was cancelled
+        elif error is None:  # the connection opened just as it was cancelled
             task.result().abort()
 
     task.add_done_callback(done, context=Context())

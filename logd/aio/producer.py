@@ -18,16 +18,16 @@ from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Messages
 from logd.client.producer.unfinished import OnError
 
-#: Calls of ``ready`` that return at once before the event loop gets a turn, so that a task that sends without a pause
-#: holds up others (and the network) for some milliseconds at most.
+#: Calls of ``ready`` that return at once before the event loop gets a turn: so a task that sends without a pause holds
+#: up other tasks, and the network, for a few milliseconds at most.
 TURN_CALLS = 100
 
 
 class AsyncioProducer:
     """``logd.client.producer.producer.Producer`` for the tasks of one event loop.
 
-    Every call is for code of the loop in which the producer was made, and raises RuntimeError elsewhere. Use it in a
-    block of ``async with``, or await ``close``.
+    Call it only from code that runs in the loop in which it was made; other calls raise RuntimeError. Use the producer
+    in a block of ``async with``, or await ``close``.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AsyncioProducer:
 
     @property
     def has_room(self) -> bool:
-        """Return whether a send would not have to wait for room now."""
+        """Return whether the buffer takes another send now, without a wait."""
         return self._producer.has_room
 
     @property
@@ -84,11 +84,11 @@ class AsyncioProducer:
     def send(
         self, topic: str, messages: Messages, *, partition: int | None = None, key: bytes | None = None
     ) -> asyncio.Future[Sent]:
-        """Publish messages in order, from this call on; the future, which need not be awaited, says how it ended.
+        """Begin at once to publish messages, in the order of the calls; the returned future need not be awaited.
 
-        Its result is Sent: with acks 1 or -1 once the broker has them, with acks 0 once they are written. Cancelling it
-        (or the task that awaits it) before the messages have left takes them back; later it only stops the waiting.
-        Arguments and errors are those of ``Producer.send``. Sends that are not awaited one by one need ``ready``.
+        Its result is Sent: with acks 1 or -1 once the broker has the messages, with acks 0 once they are written.
+        Cancelling it (or the task that awaits it) before the messages are sent withdraws them; later it only ends the
+        wait. Arguments and errors are those of ``Producer.send``. Before sends that are not awaited, await ``ready``.
         """
         bond = self._bond
         bond.check()
@@ -103,19 +103,18 @@ class AsyncioProducer:
         headers: Sequence[tuple[str, bytes | None]] = (),
         partition: int | None = None,
     ) -> bool:
-        """Publish one message without a future for it; the cheapest way. Arguments and errors are those of
-        ``Producer.publish``.
+        """Publish one message without making a future, which is the cheapest way.
 
-        The message is taken in either case: True means that there is room for another one, False that the buffer is
-        full now. Then ``await producer.ready()`` before the next. Messages that cannot be delivered are reported to
-        ``on_error``, and by the next ``flush``.
+        Arguments and errors are those of ``Producer.publish``. The message is taken in either case: True means that the
+        buffer takes another one, False that it is full now: then ``await producer.ready()`` before the next message.
+        Messages that cannot be delivered are reported to ``on_error``, and by the next ``flush``.
         """
         if _get_running_loop() is not self._loop:
             self._bond.check()
         return self._publish(topic, payload, key, timestamp, headers, partition)
 
     async def ready(self) -> None:
-        """Wait until there is room, behind all sends that wait; now and then, give other tasks a turn.
+        """Wait, behind all sends that wait, until the buffer takes more; now and then, give other tasks a turn.
 
         Raises ClientClosed.
         """
@@ -132,8 +131,8 @@ class AsyncioProducer:
     async def flush(self) -> None:
         """Send the batches that linger, and wait until every earlier message has been delivered or has failed.
 
-        The future of each send says how that send ended. Raises PublishFailed if messages given to ``publish`` were not
-        delivered, since the last flush that failed so.
+        The future of each send says how that send ended. Raises PublishFailed if messages given to ``publish`` could
+        not be delivered and no earlier flush has reported them.
         """
         self._bond.check()
         await self._bond.future(self._producer.flush())

@@ -32,7 +32,7 @@ class AsyncioStream:
     # Reading.
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """Yield each message; the fastest way but for ``batches`` and ``raw``."""
+        """Yield each message; only ``batches`` and ``raw`` are faster."""
         bond = self._bond
         bond.check()
         state = self._stream.state
@@ -45,7 +45,7 @@ class AsyncioStream:
     async def batches(self, until: Mapping[int, int] | None = None) -> AsyncIterator[MessageBatch]:
         """Yield batches of messages of one partition each, at most ``decode_messages``.
 
-        ``until``: end once the partitions in it have reached these positions (see ``end_positions``).
+        ``until``: positions by partition; the iteration ends once all of them are reached (see ``end_positions``).
         """
         self._bond.check()
         batches = self._stream.batches(until)
@@ -53,7 +53,7 @@ class AsyncioStream:
             yield batch
 
     async def raw(self, until: Mapping[int, int] | None = None) -> AsyncIterator[RawChunk]:
-        """Yield the bytes of the log as they come, not decoded and not checked. ``until`` as in ``batches``."""
+        """Yield the bytes of the log as they arrive, not decoded and not checked. ``until`` is as in ``batches``."""
         self._bond.check()
         chunks = self._stream.raw(until)
         while (chunk := await self._bond.drive(anext(chunks, None))) is not None:
@@ -121,7 +121,7 @@ class AsyncioStream:
 
     @property
     def jumps(self) -> int:
-        """Return the number of positions that were not in the log any more."""
+        """Return the number of times that reading jumped, because a position was no longer in the log."""
         return self._stream.jumps
 
     def close(self) -> None:
@@ -135,5 +135,5 @@ class AsyncioStream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the stream, which other streams of its consumer outlive."""
+        """End this stream; other streams of its consumer go on."""
         self.close()

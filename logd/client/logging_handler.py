@@ -15,21 +15,21 @@ from logd.client.blocking.clients import BlockingProducer
 from logd.errors import LogdError, PublishFailed
 from logd.plurals import counted
 
-#: The project's own loggers. Their records are about publishing: they are not published.
+#: The project's own loggers. Their records are about publishing itself, so they are not published.
 OWN_LOGGER = "logd"
 
 
 class LogdHandler(logging.Handler):
     """Publishes each record as one message: the text that the handler's formatter makes of it, in UTF-8.
 
-    It connects at the first record. While ``buffer_bytes`` are under way, records are dropped and counted in
-    ``dropped``, and so are those that could not be delivered; the next record that there is room for is preceded by a
-    warning with the number. ``logging.shutdown``, which Python calls at the exit, flushes and closes the handler.
+    It connects at the first record. While the producer's buffer is full (``buffer_bytes``), records are dropped.
+    ``dropped`` counts them and those that could not be delivered; before the next record that is published, a warning
+    with their number is. ``logging.shutdown``, which Python calls at exit, flushes and closes the handler.
 
     A child of ``os.fork`` has no thread that could publish for a handler that its parent has begun to use: it drops and
     counts the records, and says so when it ends. Make such handlers in the child.
 
-    A program that runs Twisted's reactor itself takes logd.client.observer.TopicObserver instead.
+    A program that runs Twisted's reactor itself uses logd.client.observer.TopicObserver instead.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class LogdHandler(logging.Handler):
         self.dropped = 0
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Pass over the project's own records, else see logging.Handler.
+        """Skip the project's own records; for others see logging.Handler.
 
-        Before the handler's lock is taken: ``logging.shutdown`` holds it while it flushes, and the reactor's thread,
-        for which the flush waits, would wait for the lock with a warning of a broker that is away. A record of others
-        on that thread, such as Twisted's own, is dropped while another thread has the lock.
+        This must come before the handler's lock: ``logging.shutdown`` holds the lock while it flushes and waits for the
+        reactor's thread, which would itself wait for the lock to log a warning about an unavailable broker. A record of
+        another logger on that thread, such as Twisted's own, is dropped while another thread has the lock.
         """
         if record.name == OWN_LOGGER or record.name.startswith(OWN_LOGGER + "."):
             return False
@@ -80,7 +80,7 @@ class LogdHandler(logging.Handler):
             lock.release()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Publish a record, or drop it. Never raises, never waits for a broker."""
+        """Publish a record, or drop it. Never raises, and never waits for a broker."""
         try:
             producer = self._begun()
             if producer is None or not producer.has_room:
@@ -114,7 +114,7 @@ class LogdHandler(logging.Handler):
             if not self._forked:
                 self._producer.close(self._close_timeout)
             if self._unreported:
-                print(f"logd: {counted(self._unreported, 'log record')} for topic {self._topic} were dropped",
+                print(f"logd: {counted(self._unreported, 'log record')} for topic {self._topic} could not be published",
                       file=sys.stderr)  # fmt: skip
         super().close()
 
@@ -145,7 +145,7 @@ class LogdHandler(logging.Handler):
                 "name": __name__,
                 "levelno": logging.WARNING,
                 "levelname": "WARNING",
-                "msg": "%s were dropped: the broker was away or the buffer was full",
+                "msg": "%s could not be published: the buffer was full, or the broker did not take them",
                 "args": (counted(count, "log record"),),
             }
         )

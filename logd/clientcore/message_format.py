@@ -19,7 +19,7 @@ def takes_only_legacy(view: TopicView | None) -> bool:
 
 
 def check_messages(topic: str, messages: Iterable[Message | bytes]) -> None:
-    """Raise InvalidMessage if a message for a topic that takes only those of 0.7 is none of them."""
+    """Raise InvalidMessage if a topic that takes only messages of 0.7 does not take one of these messages."""
     for message in messages:
         if isinstance(message, bytes):
             continue
@@ -45,6 +45,6 @@ def check_codec(topic: str, codec: str) -> None:
 
 
 _REASON = (
-    "it has message.format = 0.7, for clients of Kafka 0.7, which could not read it; plain messages, gzip and snappy "
-    "are taken, and `logd topics set TOPIC message.format=any` changes that"
+    "it has message.format = 0.7, for clients of Kafka 0.7, which could not read such a message. Send plain messages, "
+    "uncompressed or with gzip or snappy, or allow all with `logd topics set TOPIC message.format=any`"
 )

@@ -26,7 +26,7 @@ class FlushTask:
     folder: str
 
     def run(self) -> None:
-        """Sync all of it and write the flush mark. Any thread; blocks.
+        """Sync the files and folders, and write the flush mark. Any thread; blocks.
 
         Raises OSError; FileNotFoundError if a file was removed meanwhile.
         """
@@ -38,17 +38,16 @@ class FlushTask:
         write_mark(self.operations, self.folder, self.end)
 
     def is_on(self, file_system: IFileSystem) -> bool:
-        """Return whether all of it is on ``file_system``; a partition's folder may be a mount of its own."""
+        """Return whether all files and folders are on ``file_system``; a partition's folder may be a mount."""
         device = file_system.device
         return all(shared.file.device == device for shared in self.files) and all(
             self.operations.device(folder) == device for folder in self.folders
         )
 
     def conclude(self) -> None:
-        """Write the flush mark after a sync of the whole file system that has succeeded. Any thread; blocks.
+        """Write the flush mark after a successful sync of the whole file system. Any thread; blocks.
 
-        Raises OSError for a file that was removed, or of which the kernel could not write some bytes, at any time since
-        its last sync.
+        Raises OSError if a file was removed, or if since its last sync the kernel failed to write some of its bytes.
         """
         for shared in self.files:
             shared.file.check_written()
@@ -58,17 +57,16 @@ class FlushTask:
 
 @define(eq=False)
 class GroupTask:
-    """One sync of the whole file system in the place of a sync of each partition.
+    """One sync of the whole file system in place of a sync of each partition.
 
     Its success must promise what each partition's own fdatasync does, and syncfs(2) alone does not:
 
-    - It reports a failed write once to each descriptor of the directory, whichever file it concerns. A later call, or
-      the call for another group, says nothing about it. So each file is asked for its own failures.
+    - It reports a failed write only once to each descriptor of the directory, whichever file it concerns. A later call,
+      or the call for another group, does not mention it. So each file is checked for its own failures.
     - It returns success at once for a file system that an error has made read-only (fs/sync.c, sync_filesystem). So one
       partition is synced by itself as well: fdatasync fails there.
 
-    If either fails, every partition is synced by itself, which finds out what failed: the outcome of each is that of
-    its own fdatasync.
+    If either fails, every partition is synced by itself, and its outcome is that of its own fdatasync.
     """
 
     file_system: IFileSystem

@@ -1,4 +1,4 @@
-"""Whether waiting partitions share one sync of their file system: decided by what both ways are measured to cost."""
+"""The choice whether waiting partitions share one sync of their file system, by the measured cost of both ways."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from logd.interfaces import Clock, IFileOperations, IFileSystem
 
 #: Fewer waiting partitions are synced one by one: that costs about as much, and each is answered sooner.
 LEAST_GROUP = 8
-#: More partitions than this wait for the next group, so that their answers do not hold up the owner thread: each takes
-#: some 50 microseconds of it.
+#: Partitions beyond this number wait for the next group, so that answering them does not hold up the owner thread: each
+#: takes some 50 microseconds of its time.
 MOST_GROUP = 500
 #: A sync of the file system also writes the data of other programs. Above this many bytes, beside those of the broker
-#: itself, partitions are synced one by one: at 100 MB/s others' data would take a third of a second.
+#: itself, partitions are synced one by one: at 100 MB/s the others' data would take a third of a second.
 OTHERS_BYTES = 32 << 20
 #: After a group that was slower than its partitions one by one, none begins for this many times its duration, so that
-#: at most a twentieth of the time is spent on finding out.
+#: at most a twentieth of the time is spent on trying again.
 PAUSE_FACTOR = 20.0
 LONGEST_PAUSE_SECONDS = 60.0
 #: The pause while other programs have much to write.
@@ -66,16 +66,17 @@ class GroupSyncs:
         self._one_by_one += (seconds - self._one_by_one) * (_NEWEST if self._one_by_one else 1.0)
 
     def close(self) -> None:
-        """Close the file system, once no sync is under way: its number could be given to a file of another one."""
+        """Close the file system, once no sync is under way: its descriptor's number could be given to another file."""
         self._closed = True
         if not self._under_way:
             self.file_system.close()
 
 
 def open_groups(files: IFileOperations, path: str, clock: Clock, workers: int) -> GroupSyncs | None:
-    """Open the file system of a data directory for syncs of many partitions; None if a sync of it is no proof.
+    """Open the file system of a data directory for syncs of many partitions; None if a sync of it proves nothing.
 
-    Call it before anything is appended: a failed write is reported to descriptors that were open then. Raises OSError.
+    Call it before anything is appended: a failed write is reported only to descriptors that were open at the time.
+    Raises OSError.
     """
     file_system = files.file_system(path)
     return None if file_system is None else GroupSyncs(file_system, clock, workers)

@@ -6,8 +6,8 @@
 
 It is Kafka's record batch (magic 2 there) with its base offset replaced by N, 03 and check: the low 24 bits of CRC-32
 over the bytes 0 to 4 and 8 to 16, which crc32c leaves out. crc32c covers the bytes from the attributes to the end of
-the records, at 12 + L. The pad is zero bytes, so many that no entry is shorter than the number of its messages. A
-broker changes the bytes 0 to 7 and 12 to 15 alone. logd.protocol.entry has the other magics, and the table of all.
+the records, at 12 + L. The pad consists of as many zero bytes as the entry needs to have a byte for each message. A
+broker changes only the bytes 0 to 7 and 12 to 15. logd.protocol.entry has the other magics, and the table of all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEAST_INNER_LENGTH = BATCH_HEAD_BYTES - _BEHIND_INNER_LENGTH
 #: Kafka's own number for this format of record batches.
 _KAFKA_MAGIC = 2
 BATCH_CODEC_MASK = 7
-#: Producer id, producer epoch and base sequence of a batch of no idempotent producer.
+#: Producer id, producer epoch and base sequence of a batch that no idempotent producer sent.
 NO_PRODUCER = (-1, -1, -1)
 #: The leader epoch of a batch before there is replication.
 NO_LEADER_EPOCH = -1
@@ -115,8 +115,7 @@ def encode_batch_entry(
 ) -> bytes:
     """Return a batch of ``count`` messages around their encoded, perhaps compressed, records.
 
-    ``codec`` is the number in a batch's attributes. Producer id, epoch and sequence are -1, those of no idempotent
-    producer.
+    ``codec`` is the number in a batch's attributes. Producer id, epoch and sequence are -1: no idempotent producer.
     """
     fields = BATCH_FIELDS.pack(codec, count - 1, base_time, max_time, *NO_PRODUCER, count)
     end = BATCH_HEAD_BYTES + len(records)

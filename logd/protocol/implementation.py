@@ -1,6 +1,6 @@
 """The choice between the compiled loops and checksums and those in Python, by LOGD_LOOPS, once for a process.
 
-``compiled`` and ``python`` force one; otherwise it is the compiled one where the extension is installed.
+``compiled`` and ``python`` force one. Without the variable it is the compiled one where the extension is installed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ compiled: ModuleType | None = None
 
 _asked = environ.get("LOGD_LOOPS") or None
 if _asked not in (None, "compiled", "python"):
-    raise ImportError(f"LOGD_LOOPS is {_asked!r}: the loops over messages are either python or compiled")
+    raise ImportError(f"LOGD_LOOPS is {_asked!r}, which is not allowed; allowed is compiled or python")
 if _asked != "python":
     try:
         from logd.protocol import _compiled

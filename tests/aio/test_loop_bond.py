@@ -16,12 +16,12 @@ from tests.aio.loops import ModelTestCase
 
 
 class LoopErrorTests(ModelTestCase):
-    """The errors for a client that is used outside of its loop."""
+    """The errors for a client that is used outside its loop."""
 
     def test_a_client_needs_a_running_loop(self) -> None:
         """At the top of a module there is none yet."""
         for make in (AsyncioProducer, AsyncioConsumer, AsyncioAdmin):
-            self.assertIn("make the ", str(self.assertRaises(RuntimeError, make, "model:1")))
+            self.assertIn("create the ", str(self.assertRaises(RuntimeError, make, "model:1")))
 
     def test_settings_and_addresses_are_checked_when_the_client_is_made(self) -> None:
         """Not at the first send, which may be hours later."""

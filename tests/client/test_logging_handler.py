@@ -93,7 +93,7 @@ class LogdHandlerTests(TestCase):
             self.logger.info("after")
             handler._close_timeout = 10.0
             handler.flush()
-            reports = [line.split()[2].replace(",", "") for line in self.lines() if " were dropped" in line]
+            reports = [line.split()[2].replace(",", "") for line in self.lines() if " could not be published" in line]
             self.assertEqual(sum(map(int, reports)), handler.dropped)
             self.assertEqual(self.lines()[-1], "INFO shop after")
             handler.close()
@@ -101,7 +101,7 @@ class LogdHandlerTests(TestCase):
         await self.on_thread(work)
 
     async def test_records_that_cannot_be_delivered_are_counted(self) -> None:
-        """What was counted and never published is printed at the end."""
+        """The number that no record has reported is printed at the end."""
         self.broker.refuse = lambda part: InvalidMessage("bad")
         printed = io.StringIO()
         self.patch(sys, "stderr", printed)
@@ -115,7 +115,7 @@ class LogdHandlerTests(TestCase):
             handler.close()
 
         await self.on_thread(work)
-        self.assertIn("2 log records for topic app were dropped", printed.getvalue())
+        self.assertIn("2 log records for topic app could not be published", printed.getvalue())
 
     async def test_a_handler_never_raises(self) -> None:
         """A wrong setting is shown as logging shows a handler's errors, and the project's own records pass by."""
@@ -201,4 +201,4 @@ class LogdHandlerTests(TestCase):
 
         await self.on_thread(work)
         self.assertEqual(self.lines(), ["INFO shop 1"])
-        self.assertIn("1 log record for topic app were dropped", printed.getvalue())
+        self.assertIn("1 log record for topic app could not be published", printed.getvalue())

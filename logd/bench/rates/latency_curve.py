@@ -1,4 +1,4 @@
-"""Latency against rate: shares of the top rate, or given rates, in turn in every round, beside the disk's own sync."""
+"""Latency against rate, for shares of the top rate or given rates in turn, and the disk's own sync in each round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures latency at a given rate: messages leave by the clock, whether earlier ones have arrived or not."""
+"""Measures latency at a given rate: messages are sent on a fixed schedule, whether earlier ones have arrived or not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logd.errors import LogdError
 
 #: The time at which a message was due stands at the beginning of its payload.
 DUE = Struct(">d")
-#: Seconds before a message is due in which the sender no longer sleeps: a timer of epoll is that late.
+#: Seconds before a message is due in which the sender does not sleep, because epoll's timers are late by as much.
 AWAKE_SECONDS = 0.002
 #: Seconds within which the last message has to arrive.
 PATIENCE_SECONDS = 60.0
@@ -29,8 +29,8 @@ PATIENCE_SECONDS = 60.0
 class PacedLatency:
     """Milliseconds from the moment at which a message was due to the acknowledgement, and to the consumer.
 
-    A message that leaves late because earlier ones are in the way counts from when it was due, so that a stall is
-    seen by all messages which it delays. ``reached_per_second`` below ``rate`` says that the rate was too high.
+    The time of a message that is sent late counts from when it was due, so that a stall counts for every message that
+    it delays. If ``reached_per_second`` is below ``rate``, the rate was too high.
     """
 
     rate: float

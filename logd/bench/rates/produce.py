@@ -21,18 +21,18 @@ from logd.errors import ConfigurationError
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 
-#: Small, so that the sending loop yields to the reactor often, and encoding and writing overlap. All connections
-#: together have as much, though each has LEAST_BUFFER_BYTES at least.
+#: Small, so that the sending loop yields to the reactor often, and encoding and writing overlap. All connections share
+#: it, but each has at least LEAST_BUFFER_BYTES.
 BUFFER_BYTES = 8 << 20
 LEAST_BUFFER_BYTES = 64 << 10
-#: If each small set is a request of its own, more of them have to be in flight for the same bytes.
+#: Sets in flight if each small set is a request of its own: the same bytes then take more requests.
 ALONE_IN_FLIGHT = 64
 #: Different payloads in turn, for calls with one message.
 DIFFERENT = 50
 #: Connections opened at a time, and descriptors besides those of the connections.
 OPENED_AT_ONCE = 100
 SPARE_DESCRIPTORS = 200
-#: With acks 0, a log that has not grown for this many seconds has everything.
+#: With acks 0, a log that has not grown for this many seconds is taken to have everything.
 QUIET_SECONDS = 0.25
 
 
@@ -47,7 +47,7 @@ class _Sender:
     failures: list[Any] = field(factory=list)
 
     def contents(self) -> list[Any]:
-        """Return what the calls are given, in turn."""
+        """Return the arguments of the calls, in turn."""
         if self.workload.call != "set":
             return list(payloads(DIFFERENT, self.workload.size))
         messages = [Message(each) for each in payloads(self.workload.batch, self.workload.size)]
@@ -62,7 +62,7 @@ class _Sender:
         return max(1, self.workload.messages // self.workload.batch // self.workload.connections)
 
     async def run(self) -> None:
-        """Make the calls, and wait until all that was given is acknowledged."""
+        """Make the calls, and wait until every message is acknowledged."""
         each = zip(range(self.calls()), cycle(self.contents()), cycle(self._partitions()), strict=False)
         if self.workload.call == "publish":
             await self._publish(each)
@@ -110,11 +110,10 @@ def producer_settings(workload: Workload) -> dict[str, Any]:
 
 
 async def produce(reactor: Any, address: str, topic: str, workload: Workload) -> Moved:
-    """Publish the workload to a topic that exists; the seconds last until the broker had it all.
+    """Publish the workload to an existing topic; the measured time ends when the broker has all of it.
 
-    Message objects are made beforehand, so only logd is measured, from the calls on, and so is connecting: each
-    connection has delivered a first call before. With acks 0 the broker does not answer, so the clock stops when its
-    logs have ended to grow.
+    Only logd is measured, from the first call on: message objects are made beforehand, and each connection has already
+    delivered a first call. With acks 0 the broker does not answer, so the clock stops when its logs stop growing.
     """
     raise_limit(workload.connections + SPARE_DESCRIPTORS)
     settings = producer_settings(workload)
@@ -146,7 +145,7 @@ async def _close(producer: Producer) -> None:
 
 
 async def _log_bytes(reactor: Any, admin: Admin, topic: str, workload: Workload) -> tuple[int, float]:
-    """Return the bytes of all logs, and the time at which they had them: with acks 0, once they grow no more."""
+    """Return the size of all logs in bytes, and the time at which they reached it; with acks 0, once growth stops."""
 
     async def now() -> int:
         described = await admin.describe_logs(topic, range(workload.partitions))

@@ -10,7 +10,7 @@ from attrs import asdict, frozen
 from logd.bench.rates.process_usage import Usage
 from logd.bench.rates.workload import Workload
 
-#: The limit may move by this factor within a run before the summary warns of it.
+#: The limit may vary by this factor within a run before the summary warns of it.
 STEADY = 1.3
 _LIMITS = {
     "produce": "from a socket into a file without looking at them and without a flush",
@@ -20,7 +20,7 @@ _LIMITS = {
 
 @frozen
 class Moved:
-    """The work of one round: seconds, messages and bytes of log that came into being or were read."""
+    """The work of one round: seconds, and messages and bytes of log that were written or read."""
 
     seconds: float
     messages: int
@@ -29,7 +29,7 @@ class Moved:
 
 @frozen
 class Result:
-    """One round: the workload, the work done, the limit of the machine in bytes a second, and what both sides used.
+    """One round: the workload, the work done, the machine's limit in bytes a second, and the usage of both sides.
 
     ``broker`` is None for a broker that the bench has not started.
     """
@@ -82,7 +82,7 @@ def summarise(rounds: Sequence[Mapping[str, object]], key: str) -> dict[str, obj
 
 
 def meaning(summary: Mapping[str, object]) -> str:
-    """Return in words what the summary of produce or consume says about its ratio, and how far it can be relied on."""
+    """Return a sentence on the meaning of the ratio in a summary of produce or consume, and on how reliable it is."""
     ratio, limit = _number(summary["ratio_to_limit"]), _number(summary["limit_megabytes_per_second"])
     what = str(summary["bench"]).split()[0]
     spread = summary["spread"]
@@ -94,7 +94,7 @@ def meaning(summary: Mapping[str, object]) -> str:
     )
     if low and high / low > STEADY:
         text += (
-            f" It moved between {low:,.0f} and {high:,.0f} MB/s, so other work, or the machine itself, disturbed the "
+            f" It varied between {low:,.0f} and {high:,.0f} MB/s, so other work, or the machine itself, disturbed the "
             "run: compare rates of this run with each other, and the ratio only roughly with other runs."
         )
     return text

@@ -1,4 +1,4 @@
-"""The rates of produce and consume against the data that the log retains already."""
+"""The rates of produce and consume against the data that the log already retains."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Bench:
     async def _measured(
         self, name: str, workload: Workload, limits: _Limits, work: Coroutine[Any, Any, Moved]
     ) -> Result:
-        """Do the work between two measurements of the limit, and see what both sides use meanwhile."""
+        """Do the work between two measurements of the limit, and measure what both sides use meanwhile."""
         before = await limits.last_or_new()
         client = UsageMeter([os.getpid()])
         broker = None if self._broker is None else UsageMeter([self._broker])

@@ -1,4 +1,4 @@
-"""The workload of a bench: how many messages, of which shape, given to the producer in which way."""
+"""The workload of a bench: the number and shape of its messages, and the calls that give them to the producer."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 MODULE has ``produce(address, load, option, watch)`` and ``consume`` with the same arguments, and calls ``run_client``.
 Both connect, start the stopwatch, do the load (produce: until the last message is acknowledged), and stop it. LOAD is
-the JSON of a Load. The result is printed as JSON. So each client has an interpreter, an event loop and a peak of memory
-of its own.
+the JSON of a Load. The result is printed as JSON. So each client has its own interpreter, event loop and peak memory.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PATIENCE_SECONDS = 300.0
 
 @frozen
 class Measured:
-    """What a client's process has measured; latencies in milliseconds, None without a rate."""
+    """The measurements of a client's process; latencies in milliseconds, None without a rate."""
 
     messages: int
     seconds: float
@@ -71,25 +70,27 @@ class ClientProcess:
         )
 
     def result(self) -> Measured:
-        """Wait for its end and return the result. Raises LogdError if it failed or took too long."""
+        """Wait for the process to end, and return its result. Raises LogdError if it failed or took too long."""
         try:
             output, errors = self.process.communicate(timeout=PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise LogdError(f"{self.client.name} was not done after {PATIENCE_SECONDS:g} s") from None
+            raise LogdError(
+                f"{self.client.name} had not finished after {PATIENCE_SECONDS:g} s, and was killed"
+            ) from None
         if self.process.returncode:
             last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
             raise LogdError(f"{self.client.name} failed: {last[0][:300]}")
         return Measured(**json.loads(output.splitlines()[-1]))
 
     def kill(self) -> None:
-        """End it."""
+        """Kill the process, and wait for its end."""
         self.process.kill()
         self.process.communicate()
 
 
 def run_client(produce: Work, consume: Work) -> None:
-    """Do the part that the command line says, and print the result."""
+    """Produce or consume, as the command line says, and print the result."""
     part, address, load, option = sys.argv[1:]
     work = {"produce": produce, "consume": consume}[part]
     watch = Stopwatch()

@@ -23,9 +23,9 @@ PACED_SECONDS = 3.0
 
 @frozen
 class PeerPlan:
-    """What every system is loaded with: messages of ``size`` bytes, ``rates`` in messages a second for the latency.
+    """The load for every system: messages of ``size`` bytes, and for the latency ``rates`` in messages a second.
 
-    Where each message is a request of its own (batch 1) a tenth of ``messages`` is sent.
+    With batch 1, where each message is a request of its own, a tenth of ``messages`` is sent.
     """
 
     messages: int = 200_000
@@ -54,7 +54,7 @@ class PeerComparison:
     _versions: dict[str, str] = field(factory=dict, init=False)
 
     def run(self) -> dict[str, object]:
-        """Return the plan, the systems, and for each measurement medians and spread of the rounds that it survived."""
+        """Return the plan, the systems, and for each measurement the medians and spread of its successful rounds."""
         for number in range(self.plan.rounds):
             for kind in self.peers:
                 reason = kind.missing(self.places)
@@ -99,7 +99,7 @@ class PeerComparison:
             peer.stop()
 
     def _attempt(self, peer: Peer, client: PeerClient, what: str, work: Callable[[], None]) -> None:
-        """Do one measurement; a failure is a line of the result, and the next measurement follows."""
+        """Do one measurement. A failure becomes a line of the result, and the run goes on."""
         try:
             work()
         except (LogdError, OSError) as error:
@@ -138,7 +138,7 @@ class PeerComparison:
         measured = ClientProcess.start(client, part, peer, load).result()
         used = meter.read()
         if measured.messages < load.messages:
-            raise LogdError(f"{load.messages} messages were to {part}, and {measured.messages} came")
+            raise LogdError(f"only {measured.messages} of {load.messages} messages were counted ({part})")
         return measured, {
             "server_processor_seconds": used.processor_seconds,
             "server_peak_megabytes": round(used.peak_bytes / 1e6, 1),

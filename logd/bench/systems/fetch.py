@@ -1,6 +1,6 @@
-"""Brings other systems into a folder, only when asked to: from Maven Central, PyPI and Debian's packages.
+"""Downloads other systems into a folder, only on request: from Maven Central, PyPI and Debian's packages.
 
-Nothing is installed: packages are unpacked into the folder, and the folder can be removed.
+Nothing is installed: packages are unpacked into the folder, which can simply be removed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from logd.bench.scratch import scratch
 from logd.errors import LogdError
 
 KAFKA_VERSION = "4.1.0"
-#: What a Python user has for these systems, and what draws the figures.
+#: The usual Python clients of these systems, and matplotlib for the figures.
 PYTHON_PACKAGES = (
     "aiokafka",
     "confluent-kafka",
@@ -41,7 +41,7 @@ _KAFKA_JARS = (
 
 
 def fetch(folder: str, tell: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """Fetch what is not in ``folder`` yet; return the reasons why some could not be had. Blocks, for minutes."""
+    """Fetch what is not in ``folder`` yet; return the reason for each part that failed. Blocks, for minutes."""
     os.makedirs(folder, exist_ok=True)
     failures = {}
     for name, there, bring in (
@@ -77,7 +77,7 @@ def _debian(folder: str) -> None:
         _call(["apt-get", "download", *(names or DEBIAN_PACKAGES)], where)
         for package in glob(f"{where}/*.deb"):
             _call(["dpkg-deb", "-x", package, f"{folder}/debian"], where)
-    erlang = Path(folder, "debian/usr/lib/erlang/bin/erl")  # a script with its own place written in it
+    erlang = Path(folder, "debian/usr/lib/erlang/bin/erl")  # a script that contains its own path
     if erlang.exists():
         text = erlang.read_text(encoding="utf-8")
         place = erlang.parent.parent

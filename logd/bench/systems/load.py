@@ -1,4 +1,4 @@
-"""The load of one measurement, which travels to the client's process as JSON, and the stopwatch that it holds there."""
+"""The load of one measurement, passed to the client's process as JSON, and the stopwatch of that process."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from struct import Struct
 
 from attrs import define, field, frozen
 
-#: The time at which a paced message was due, at the beginning of its payload, by the clock that all processes share.
+#: The time at which a paced message was due, at the start of its payload, by the clock that all processes share.
 DUE = Struct(">d")
-#: Seconds that a paced sender sleeps at most before it looks at the clock again.
+#: The longest sleep of a paced sender, in seconds, before it looks at the clock again.
 NAP_SECONDS = 0.0005
-#: The share of paced messages, the first ones, whose latency is not counted: clients connect and compile then.
+#: The share of paced messages at the beginning whose latency is not counted, since clients still connect and compile.
 WARM_SHARE = 0.2
 
 
 @frozen
 class Load:
-    """``messages`` of ``size`` bytes for ``topic``, or so many to read from its beginning.
+    """The number of ``messages`` of ``size`` bytes to send to ``topic``, or to read from its beginning.
 
-    ``batch`` messages make a request; 0 leaves it to the client's defaults, with one message to a call. With ``rate``,
-    messages a second, they leave by the clock, and the reader measures their latency.
+    ``batch`` messages make a request; 0 leaves that to the client's defaults, with one message to a call. With ``rate``
+    (messages a second) they are sent on a fixed schedule, and the reader measures their latency.
     """
 
     topic: str
@@ -38,7 +38,7 @@ class Load:
         return (line * (self.size // len(line) + 1))[: self.size]
 
     def payloads(self) -> Iterator[bytes]:
-        """Return the payloads; of paced ones each when it is due. Blocks until then."""
+        """Return the payloads; with a rate, block until each is due."""
         return self._waited() if self.rate else repeat(self.payload(), self.messages)
 
     def due_payloads(self) -> Iterator[bytes | None]:
@@ -64,7 +64,7 @@ class Load:
 
 @define
 class Stopwatch:
-    """The time between ``start`` and ``stop``, in which a client does nothing but the load, and what it counted."""
+    """The time between ``start`` and ``stop``, in which a client does only its load, and the counts of that time."""
 
     seconds: float = 0.0
     processor_seconds: float = 0.0
@@ -86,7 +86,7 @@ class Stopwatch:
         self.messages = messages
 
     def note(self, payload: bytes) -> None:
-        """Take note that a paced message has been read."""
+        """Record that a paced message has been read."""
         self.latencies.append(time.monotonic() - DUE.unpack_from(payload)[0])
 
     def counted_latencies(self) -> list[float]:

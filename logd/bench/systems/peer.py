@@ -29,8 +29,8 @@ _POLL_SECONDS = 0.05
 class PeerClient:
     """A way to load a system from Python: ``module`` has ``produce`` and ``consume``, see client_process.
 
-    ``package`` is what it imports, and ``distribution`` what pip calls that. ``batches`` are the values of Load.batch
-    that it can keep to: 1 and 50 messages to a request, 0 for its defaults. ``paced`` says that it can keep to a rate.
+    ``package`` is the Python package that it imports, and ``distribution`` its name for pip. ``batches`` are the values
+    of Load.batch that it supports: 1 and 50 messages to a request, 0 for its defaults. ``paced``: it supports a rate.
     """
 
     name: str
@@ -44,7 +44,7 @@ class PeerClient:
     option: str = ""
 
     def missing(self, places: SystemPlaces) -> str:
-        """Return the reason why it cannot be used here; empty when it can."""
+        """Return the reason why this client cannot be used here; empty if it can."""
         if find_spec(self.package) is not None or places.python_package(self.package):
             return ""
         return f"the Python package {self.distribution} is not installed (pip install {self.distribution}, or --fetch)"
@@ -55,7 +55,7 @@ class Peer(ABC):
     """One system, with its data in ``folder``; ``places`` says where its program is. All methods block."""
 
     name: ClassVar[str]
-    #: What an acknowledged message has survived, in a sentence.
+    #: How durable an acknowledged message is, in a sentence.
     durability: ClassVar[str]
     clients: ClassVar[tuple[PeerClient, ...]]
 
@@ -67,14 +67,14 @@ class Peer(ABC):
     @classmethod
     @abstractmethod
     def missing(cls, places: SystemPlaces) -> str:
-        """Return the reason why it cannot be had on this machine; empty when it can."""
+        """Return the reason why this system cannot run on this machine; empty if it can."""
 
     @abstractmethod
     def launch(self) -> None:
-        """Start its processes with ``run``, without waiting."""
+        """Start the system's processes with ``run``, without waiting for them."""
 
     def create(self, topic: str) -> None:
-        """Make what a client needs to use ``topic``: one log, queue or stream. By default clients do that."""
+        """Create the log, queue or stream that a client needs for ``topic``. By default clients do that."""
         return
 
     def option(self, client: PeerClient) -> str:
@@ -83,21 +83,24 @@ class Peer(ABC):
 
     @property
     def version(self) -> str:
-        """Its version, once it runs; empty if it does not tell."""
+        """Return the version, once the system runs; empty if it does not tell."""
         return ""
 
     @property
     def data(self) -> str:
-        """The folder of its data."""
+        """Return the folder of the system's data."""
         return os.path.join(self.folder, "data")
 
     @property
     def processes(self) -> list[int]:
-        """The ids of its processes: the first one and all below it."""
+        """Return the ids of the system's processes: the first one and all that it started."""
         return [] if self.process is None else [self.process.pid, *_children(self.process.pid)]
 
     def start(self) -> None:
-        """Start it, and wait until it accepts connections. Raises LogdError with the end of its log if it does not."""
+        """Start the system, and wait until it accepts connections.
+
+        Raises LogdError, with the end of its log, if it ends or does not accept any within START_SECONDS.
+        """
         os.makedirs(self.data, exist_ok=True)
         self.launch()
         deadline = time.monotonic() + START_SECONDS
@@ -109,11 +112,11 @@ class Peer(ABC):
             time.sleep(_POLL_SECONDS)
 
     def serves(self) -> bool:
-        """Return whether it accepts connections now."""
+        """Return whether the system accepts connections now."""
         return accepts(self.port)
 
     def stop(self) -> None:
-        """Stop it. Every process that it started has ended then."""
+        """Stop the system, and every process that it has started."""
         process, self.process = self.process, None
         if process is None:
             return
@@ -128,7 +131,7 @@ class Peer(ABC):
             _end(each)
 
     def stored_bytes(self) -> int:
-        """Return the bytes of its files on the disk, without holes."""
+        """Return the bytes that the system's files take on the disk, without holes."""
         total = 0
         for where, _, names in os.walk(self.data):
             for name in names:
@@ -166,7 +169,7 @@ class Peer(ABC):
         return done.stdout
 
     def end_of_log(self) -> str:
-        """Return the end of its log, or the reason why the log cannot be read."""
+        """Return the end of the system's log, or the reason why the log cannot be read."""
         try:
             with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
                 return log.read()[-1500:]

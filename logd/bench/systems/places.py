@@ -9,7 +9,7 @@ from glob import glob
 
 from attrs import frozen
 
-#: The folder's name in the environment.
+#: The environment variable that names the folder.
 VARIABLE = "LOGD_BENCH_SYSTEMS"
 _PROGRAM_FOLDERS = ("debian/usr/bin", "debian/usr/sbin", "bin")
 
@@ -34,7 +34,7 @@ class SystemPlaces:
         return found[0] if found else None
 
     def environment(self) -> Mapping[str, str]:
-        """Return what programs of the folder need in their environment: the libraries that came with them."""
+        """Return the environment variables for programs of the folder: the path of the libraries fetched with them."""
         libraries = self.find("debian/usr/lib/*-linux-gnu")
         return {} if libraries is None else {"LD_LIBRARY_PATH": libraries}
 

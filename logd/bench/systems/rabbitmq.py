@@ -12,7 +12,7 @@ from logd.bench.systems.peer import Peer, PeerClient, accepts
 from logd.bench.systems.places import SystemPlaces
 from logd.testing.processes.broker import free_port
 
-#: Where Debian's package and the distribution of RabbitMQ have the scripts; those on the PATH change the user.
+#: The folders of the scripts in Debian's package and in RabbitMQ's own archive. Those on the PATH change the user.
 _SCRIPTS = ("debian/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin", "rabbitmq*/sbin")
 _CLIENTS = "logd.bench.systems.clients"
 
@@ -23,8 +23,9 @@ class RabbitPeer(Peer):
 
     name: ClassVar[str] = "RabbitMQ"
     durability: ClassVar[str] = (
-        "queues: persistent messages in a durable queue, written by the node, and flushed when it likes; with batch 1 "
-        "each is confirmed, with 50 a later call on the same channel is answered; streams: confirmed in the page cache"
+        "queues: persistent messages in a durable queue, written by the node and flushed at times of its choice; with "
+        "batch 1 each is confirmed, with 50 a later call on the same channel is answered; streams: confirmed in the "
+        "page cache"
     )
     clients: ClassVar[tuple[PeerClient, ...]] = (
         PeerClient("pika (queue)", f"{_CLIENTS}.pika_client", "pika", "pika", (1, 50), paced=True),
@@ -64,7 +65,7 @@ class RabbitPeer(Peer):
         for name, text in files.items():
             with open(os.path.join(self.folder, name), "w", encoding="ascii") as file:
                 file.write(text)
-        # The node would start a port mapper that outlives it, and finds it only in Erlang's installed place.
+        # The node would start a port mapper that outlives it, and would find one only where Erlang is installed.
         mapper = [self.places.program("epmd") or "epmd", "-port", str(self.epmd_port), "-address", "127.0.0.1"]
         self._mapper = subprocess.Popen(mapper, env={**os.environ, **self._environment()}, stdin=subprocess.DEVNULL)
         self.run([os.path.join(_scripts(self.places) or "", "rabbitmq-server")], self._environment())

@@ -15,7 +15,7 @@ _PROGRAM = "redis-server"
 
 @define(eq=False)
 class RedisPeer(Peer):
-    """One server that logs every command, and syncs the log every second: its own advice for a log."""
+    """One server that logs every command, and syncs the log every second, as its manual suggests."""
 
     name: ClassVar[str] = "Redis Streams"
     durability: ClassVar[str] = (

@@ -9,7 +9,7 @@ _BATCHES = {0: "default"}
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """Return the page: rates with their spread, latencies, durability, and a line for each thing that is missing."""
+    """Return the page: rates with their spread, latencies, durability, and a line for each failed measurement."""
     lines = [
         f"{result['size']}-byte messages, {result['processors']} processors shared by both sides; medians of "
         f"{result['rounds']} rounds, in brackets the least and the greatest. Batch: messages to a request; default: "
@@ -17,7 +17,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         "",
         *_rates(result["figures"]),
         *_latencies(result["figures"]),
-        "What an acknowledged message has survived:",
+        "Durability of an acknowledged message:",
         "",
         *(f"- {_named(each)}: {each['durability']}." for each in result["systems"]),
     ]
@@ -69,7 +69,7 @@ def _latencies(figures: Sequence[Mapping[str, Any]]) -> list[str]:
             each["latency_ms_99"],
         ]
         lines.append(f"| {each['system']} | {each['client']} | {' | '.join(map(str, cells))} |")
-    return [*lines, "", "From the moment at which a message was due to the consumer that has it.", ""]
+    return [*lines, "", "Time from the moment at which a message was due until the consumer has it.", ""]
 
 
 def _microseconds(figures: Mapping[str, Any], name: str) -> str:

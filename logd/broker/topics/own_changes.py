@@ -1,4 +1,4 @@
-"""The changes of topics that were made here, and that this broker's view of the tree may not show yet."""
+"""The changes of topics that this broker has made, and that its view of the tree may not show yet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logd.topic import TopicEntry
 
 @frozen
 class _Altered:
-    """A topic whose entry was changed here."""
+    """A topic whose entry this broker has changed."""
 
     #: The entries that it had before, and that may still be seen.
     former: tuple[TopicEntry, ...]
@@ -18,19 +18,19 @@ class _Altered:
 
 @define(eq=False)
 class OwnChanges:
-    """Corrects what was last seen of a topic by what was done here since."""
+    """Corrects the last seen entry of a topic by the changes that this broker has made since."""
 
     #: uuids of deleted topics, by name.
     _deleted: dict[str, str] = field(factory=dict, init=False)
     _altered: dict[str, _Altered] = field(factory=dict, init=False)
 
     def deleted(self, topic: str, shown: TopicEntry | None) -> None:
-        """Note a topic that was just deleted here, of which ``shown`` was last seen."""
+        """Note that this broker has just deleted a topic, whose entry was last seen as ``shown``."""
         if shown is not None:
             self._deleted[topic] = shown.uuid
 
     def altered(self, topic: str, former: TopicEntry, entry: TopicEntry, shown: TopicEntry | None) -> None:
-        """Note an entry that was just changed here, and of which ``shown`` was last seen."""
+        """Note that this broker has just changed an entry, which was last seen as ``shown``."""
         known = self._altered.get(topic)
         before = (*(known.former if known is not None else ()), former)
         self._altered[topic] = _Altered(tuple(each for each in before if each != entry), entry)
@@ -44,7 +44,7 @@ class OwnChanges:
             del self._altered[topic]
 
     def latest(self, topic: str, shown: TopicEntry | None) -> TopicEntry | None:
-        """Return the topic's entry now, of which ``shown`` was last seen; None if it is deleted."""
+        """Return the topic's present entry, which was last seen as ``shown``; None if the topic is deleted."""
         if shown is None or shown.uuid == self._deleted.get(topic):
             return None
         altered = self._altered.get(topic)

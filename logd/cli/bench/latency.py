@@ -41,9 +41,9 @@ def latency(
 ) -> None:
     """Measure the time from send to acknowledgement and consumer.
 
-    By default each message is sent when the one before has arrived. With --curve or --rate messages leave by the
-    clock, and a message's time counts from the moment at which it was due; the disk's own fdatasync is measured in the
-    same rounds.
+    By default each message is sent when the one before has arrived. With --curve or --rate messages are sent on a fixed
+    schedule, and a message's time counts from the moment at which it was due; the disk's own fdatasync is measured in
+    the same rounds.
     """
     if curve or rate:
         sys.exit(
@@ -71,5 +71,5 @@ def _show_curve(result: dict[str, Any]) -> None:
     disk = result["disk"]
     click.echo(
         f"Medians of the rounds. In the same rounds, writing one message to a file and syncing it took "
-        f"{disk['sync_ms_median']} ms (median) and {disk['sync_ms_99']} ms (99 %): the limit of a delivery."
+        f"{disk['sync_ms_median']} ms (median) and {disk['sync_ms_99']} ms (99 %): no flushed message can be faster."
     )

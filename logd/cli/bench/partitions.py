@@ -23,7 +23,7 @@ _COUNTS = (50, 500, 2_000)
     "--partitions",
     type=_WHOLE,
     multiple=True,
-    help="Numbers of partitions; the first is compared with.  [default: 50 500 2000]",
+    help="A number of partitions. May be repeated; ratios are to the first.  [default: 50 500 2000]",
 )
 @click.option("--messages", type=_WHOLE, default=60_000, show_default=True)
 @click.option("--size", type=_WHOLE, default=200, show_default=True, help="Bytes of one message's payload.")

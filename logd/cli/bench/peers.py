@@ -1,4 +1,4 @@
-"""``logd bench peers``: section 5 of the paper in one run, with the systems that people use instead of logd."""
+"""``logd bench peers``: section 5 of the paper in one run, with the systems that are used in place of logd."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from logd.cli.options import json_option
     type=click.Path(file_okay=False),
     envvar=VARIABLE,
     show_envvar=True,
-    help="A folder with the programs of the systems; besides, the PATH is searched.",
+    help="A folder with the programs of the systems, searched before the PATH.",
 )
-@click.option("--fetch", "wanted", is_flag=True, help="First bring what is missing into the folder of --systems-in.")
+@click.option("--fetch", "wanted", is_flag=True, help="First download what is missing into the folder of --systems-in.")
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, writable=True),
@@ -76,11 +76,12 @@ def peers(
     as_json: bool,
     **shape: Any,
 ) -> None:
-    """Measure logd, and each other system that is here, by the fastest client that a Python user has.
+    """Measure logd, and each other system that is available, by the fastest clients that a Python user has.
 
-    In every round each system is started with its data in a new folder, loaded by each of its clients, and stopped: one
-    message to a request, 50, and one message a call with the client's own batches; reading them back; latency at given
-    rates. What cannot be measured is a line of the result, with the reason. Nothing is fetched without --fetch.
+    In every round each system is started with its data in a new folder, loaded by each of its clients, and stopped. The
+    load: one message to a request, 50 to a request, and one message a call with the client's own batches; reading the
+    messages back; latency at given rates. If something cannot be measured, the result says so, with the reason. Nothing
+    is downloaded without --fetch.
     """
     if wanted and not place:
         raise click.UsageError("--fetch needs --systems-in, the folder to fetch into")

@@ -16,7 +16,7 @@ from logd.cli.bench.running import run_bench
 from logd.cli.bench.shapes import WHOLE, place_options, shape_options, workloads
 from logd.cli.terminal.tables import show, show_fields
 
-#: What differs between the rows of a table, and the figures of a row.
+#: The parts of a workload that may differ between the rows of a table, and the figures of a row.
 _SHAPES = ("size", "batch", "compression", "partitions", "connections")
 _FIGURES = (
     ("messages_per_second", "messages/s"),
@@ -37,7 +37,7 @@ _FIGURES = (
     type=click.Choice(CALLS),
     default="set",
     show_default=True,
-    help="What a call gets: send with a set, send with one message and a Deferred for each, publish with one message.",
+    help="The call that is measured: send with a set, send with one message and a Deferred, publish with one message.",
 )
 @click.option("--batch", type=WHOLE, multiple=True, help="Messages of a set. May be repeated.  [default: 50]")
 @click.option(
@@ -49,8 +49,8 @@ _FIGURES = (
 def produce(call: str, batch: tuple[int, ...], merge: bool, acks: str, **options: Any) -> None:
     """Measure producers in one process.
 
-    Of --size, --batch, --compression, --partitions and --connections, each combination of the given values is measured
-    in turn in every round.
+    Every round measures each combination of the given values of --size, --batch, --compression, --partitions and
+    --connections, in turn.
     """
     if call != "set" and batch:
         raise click.UsageError(f"--batch is for --call set: --call {call} gets one message")
@@ -67,8 +67,8 @@ def produce(call: str, batch: tuple[int, ...], merge: bool, acks: str, **options
 def consume(raw: bool, batches: bool, **options: Any) -> None:
     """Measure consumers in one process, which read from the beginning of the log to its end.
 
-    One connection reads all partitions; of several, each reads the whole of one partition. Each combination of the
-    given values is measured in turn in every round.
+    A single connection reads all partitions; of several, each reads the whole of one partition. Every round measures
+    each combination of the given values, in turn.
     """
     if raw and batches:
         raise click.UsageError("--raw and --batches exclude each other")

@@ -1,4 +1,4 @@
-"""The options of benches that say which shape the load has; several values of one make a row each."""
+"""The options of benches for the shape of the load; each of several values of one option makes a row."""
 
 from __future__ import annotations
 

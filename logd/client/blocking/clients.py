@@ -19,7 +19,12 @@ from twisted.python.failure import Failure
 
 from logd.client.blocking.group_stream import BlockingGroupStream
 from logd.client.blocking.publish_queue import PublishedRun, PublishQueue
-from logd.client.blocking.reactor_thread import call_there, running_reactor, wait_there
+from logd.client.blocking.reactor_thread import (
+    call_there,
+    check_not_forked,
+    running_reactor,
+    wait_there,
+)
 from logd.client.blocking.stream import BlockingStream
 from logd.client.consumer import consumer as _consumer
 from logd.client.consumer.group_stream import GroupStream
@@ -203,6 +208,7 @@ class BlockingProducer:
         self.close(INTERRUPTED_SECONDS if isinstance(error, KeyboardInterrupt) else None)
 
     def _put(self, item: _Send | PublishedRun) -> None:
+        check_not_forked()
         self._outbox.put(item)
         if self._wanted.acquire(blocking=False):  # no coroutine empties the outbox at the moment
             self._reactor.callFromThread(self._empty)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from logd.client.producer.batch import BatchPiece, ProducerBatch
-from logd.client.producer.formats import Format
+from logd.client.producer.formats import Format, TopicFormats, entries_codec
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
@@ -20,14 +20,25 @@ class BatchAccumulator:
     """
 
     __slots__ = (
-        *("_clock", "_linger", "_lingered", "_most", "_opened", "_sealed", "_settings", "_unfinished", "_where"),
-        *("due", "form", "open"),
+        *(
+            "_clock",
+            "_codec",
+            "_linger",
+            "_lingered",
+            "_most",
+            "_opened",
+            "_sealed",
+            "_settings",
+            "_unfinished",
+            "_where",
+        ),
+        *("due", "fell_back", "form", "forms", "open"),
     )
 
     def __init__(
         self,
         where: tuple[str, int],
-        form: Format,
+        forms: TopicFormats,
         settings: ProducerSettings,
         clock: Clock,
         unfinished: Unfinished,
@@ -40,7 +51,8 @@ class BatchAccumulator:
         #: True when the open batch is to leave without lingering any longer.
         self.due = False
         #: The format of the next batch.
-        self.form = form
+        self.form = forms.decide(where[0])
+        self.forms = forms
         self._where = where
         self._settings = settings
         self._clock = clock
@@ -50,6 +62,9 @@ class BatchAccumulator:
         self._lingered = lingered
         self._linger: Timer | None = None
         self._most = settings.batch_messages
+        self._codec = settings.compression
+        #: True once the format has changed from batches to entries.
+        self.fell_back = False
 
     @property
     def ready(self) -> bool:
@@ -66,7 +81,14 @@ class BatchAccumulator:
         ):
             self.seal()
             batch = None
-        return self._begin(self._settings.compression) if batch is None else batch
+        return self._begin(self._codec) if batch is None else batch
+
+    def fall_back(self, form: Format) -> None:
+        """Begin the next batch in the format of entries."""
+        self.seal()
+        self.form = form
+        self.fell_back = True
+        self._codec = entries_codec(self._codec)
 
     def seal_full(self) -> None:
         """Complete the open batch if it is full."""

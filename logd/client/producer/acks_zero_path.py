@@ -16,8 +16,8 @@ from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.formats import Record
 from logd.client.producer.partition_queue import PartitionQueue
+from logd.client.producer.partitioner import BROKER_CHOOSES
 from logd.client.producer.pending_send import Sent
-from logd.client.producer.router import BROKER_CHOOSES
 from logd.client.settings import ProducerSettings
 from logd.clientcore.addresses import name_of
 from logd.errors import ClientClosed, WireError
@@ -162,7 +162,7 @@ class FastPath:
 
     @staticmethod
     def fits(settings: ProducerSettings) -> bool:
-        """Return whether these settings leave nothing to do for a set but to send it."""
+        """Return whether, with these settings, a set needs nothing but to be sent."""
         return (
             settings.acks == 0
             and settings.batch_messages == 1
@@ -226,7 +226,7 @@ class FastPath:
         return connection is None or connection.writable
 
     def full(self) -> Deferred[None] | None:
-        """Return a Deferred that fires or fails when the broker used last takes bytes again; None if it does now."""
+        """Return a Deferred that fires or fails once the broker used last takes bytes again; None if it does now."""
         connection = None if self._last is None else self._last.link.current
         return None if connection is None or connection.writable else connection.when_writable()
 

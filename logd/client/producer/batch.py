@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 
-from logd.client.producer.formats import Format, Record
+from logd.client.producer.formats import Format, Record, entries_codec, size_of
 from logd.client.producer.pending_send import PendingSend, Sent
 from logd.client.producer.unfinished import Unfinished
 from logd.errors import MessageTooLarge
@@ -151,8 +151,7 @@ class ProducerBatch:
 
     def _size(self, number: int) -> int:
         """Return the bytes of a message that is not encoded yet, as the format counts them."""
-        record = self.records[number]
-        return len(record) + self.form.payload_overhead if isinstance(record, bytes) else self.form.size(record)
+        return size_of(self.records[number], self.form)
 
     def decoded(self) -> list[Message]:
         """Return the messages of an encoded batch."""
@@ -167,18 +166,45 @@ class ProducerBatch:
             return None
         messages = self.decoded()
         middle = len(messages) // 2
-        halves = self._part(messages, 0, middle), self._part(messages, middle, len(messages))
+        form = self.form
+        halves = self._part(messages, 0, middle, form), self._part(messages, middle, len(messages), form)
         for share in self.shares:
             if share.first < middle < share.first + share.messages:
                 share.send.divide()
         self.unfinished.replace(self, halves)
         return halves
 
-    def _part(self, messages: Sequence[Message], begin: int, end: int) -> ProducerBatch:
-        part = ProducerBatch(self.topic, self.partition, self.form, self.codec, self.unfinished, self.deadline)
+    def as_entries(self, form: Format) -> ProducerBatch:
+        """Return a batch of the same messages in the format of entries, for one that the broker does not take.
+
+        ``unfinished`` knows the new batch in the place of this one afterwards.
+        """
+        if self.encoded:
+            batch = self._encoded_as_entries(form)
+        else:
+            records = self.records if self._data is None else self.decoded()
+            batch = self._part(records, 0, len(records), form)
+            batch.codec = entries_codec(self.codec)
+        self.unfinished.replace(self, (batch,))
+        return batch
+
+    def _encoded_as_entries(self, form: Format) -> ProducerBatch:
+        batch = ProducerBatch(self.topic, self.partition, form, "none", self.unfinished, self.deadline)
+        batch.encoded = True
+        batch._count = self._count
+        for share in self.shares:  # one for each set
+            messages = loops.decode_set(self.records[share.first], max_decompressed=1 << 30).messages  # type: ignore[arg-type]
+            data, _ = form.encode(messages, "gzip")  # the one compression of all readers and releases
+            batch.shares.append(Share(share.send, share.first, 1, batch.bytes, len(data)))
+            batch.records.append(data)
+            batch.bytes += len(data)
+        return batch
+
+    def _part(self, messages: Sequence[Record], begin: int, end: int, form: Format) -> ProducerBatch:
+        part = ProducerBatch(self.topic, self.partition, form, self.codec, self.unfinished, self.deadline)
         starts = [part.bytes]
         for message in messages[begin:end]:
-            starts.append(starts[-1] + self.form.size(message))
+            starts.append(starts[-1] + size_of(message, form))
         part.records = list(messages[begin:end])
         part.bytes = starts[-1]
         for share in self.shares:

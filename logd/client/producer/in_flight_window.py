@@ -15,7 +15,7 @@ answer was lost is sent again. The first occurrences arrive in order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -103,6 +103,10 @@ class InFlightWindow(Generic[T]):
                 self._in_flight[each] = refused
         self._draining = True
         self._settle()
+
+    def exchange(self, other: Callable[[T], T]) -> None:
+        """Put the results of ``other`` in the places of the items that are not in flight."""
+        self._waiting = deque(map(other, self._waiting))
 
     def lost(self, item: T) -> None:
         """Send an item again whose connection was lost. Called for each item sent on that connection."""

@@ -14,14 +14,14 @@ from logd.client.interfaces import IPartitioner
 from logd.client.producer.accumulator import BatchAccumulator
 from logd.client.producer.batch import BatchPiece, ProducerBatch
 from logd.client.producer.buffer_pool import BufferPool
-from logd.client.producer.formats import Format
+from logd.client.producer.formats import Format, TopicFormats
 from logd.client.producer.in_flight_window import InFlightWindow
 from logd.client.producer.leader_search import LeaderSearch
 from logd.client.producer.pending_send import PendingSend, Sent
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
-from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken
+from logd.errors import ClientClosed, DeliveryFailed, InvalidMessage, LogdError, MessageTooLarge, PipelineBroken
 from logd.interfaces import Clock
 
 
@@ -51,7 +51,7 @@ class PartitionQueue:
         partitioner: IPartitioner,
         backoff: Backoff,
         reroute: Callable[[PartitionQueue, Exception], None],
-        form: Format,
+        forms: TopicFormats,
         unfinished: Unfinished,
         ended: Callable[[ProducerBatch], None],
     ) -> None:
@@ -70,8 +70,9 @@ class PartitionQueue:
         self._leader_search = LeaderSearch(clock, backoff, lambda error: reroute(self, error))
         self._window: InFlightWindow[ProducerBatch] = InFlightWindow(settings.max_in_flight)
         self.accumulator = BatchAccumulator(
-            (topic, partition), form, settings, clock, unfinished, self._wake, self._sealed, self.flush
+            (topic, partition), forms, settings, clock, unfinished, self._wake, self._sealed, self.flush
         )
+        forms.listen(topic, self.fall_back)
         #: The error after which refused batches are sent again, until all answers in flight have come.
         self._trouble: Exception | None = None
         #: The last error, until a batch succeeds: the cause that expired batches report.
@@ -134,8 +135,16 @@ class PartitionQueue:
 
     def refused(self, batch: ProducerBatch, error: LogdError) -> None:
         """Send a batch again, or give it up: the broker answered with an error, or the connection was lost."""
-        if isinstance(error, PipelineBroken):
-            self._window.refused(batch)
+        if isinstance(error, InvalidMessage) and batch.form.by_number:
+            self.accumulator.forms.refused(self.topic, error)
+            self._window.divided(batch, (self._as_entries(batch),))
+        elif isinstance(error, PipelineBroken):
+            if self.accumulator.fell_back and batch.form.by_number:
+                self._window.divided(batch, (self._as_entries(batch),))
+            else:
+                self._window.refused(batch)
+        elif isinstance(error, InvalidMessage) and self.accumulator.fell_back:
+            self._divide(batch, error)  # what 0.7 cannot read, a key for instance, fails alone
         elif isinstance(error, MessageTooLarge) and (batch.form.by_number or self._settings.on_too_large == "skip"):
             self._divide(batch, error)
         elif is_final(error):
@@ -146,7 +155,21 @@ class PartitionQueue:
             self._window.refused(batch)
         self._go_on()
 
-    def _divide(self, batch: ProducerBatch, error: MessageTooLarge) -> None:
+    def fall_back(self, form: Format) -> None:
+        """Send entries in place of batches from now on; what is in flight is encoded anew when it is refused."""
+        if self.accumulator.form.by_number:
+            self.accumulator.fall_back(form)
+            self._window.exchange(self._as_entries)
+
+    def _as_entries(self, batch: ProducerBatch) -> ProducerBatch:
+        if not batch.form.by_number:
+            return batch
+        held = batch.held
+        entries = batch.as_entries(self.accumulator.form)
+        self._pool.give(held - entries.held)
+        return entries
+
+    def _divide(self, batch: ProducerBatch, error: LogdError) -> None:
         """Send the halves of a batch, and theirs, until each message that the broker refuses is alone."""
         held = batch.held
         halves = batch.divide()
@@ -155,7 +178,7 @@ class PartitionQueue:
             self._window.divided(batch, halves)
             return
         self._window.refused_for_good(batch)
-        if self._settings.on_too_large == "skip" and batch.left_out(error):
+        if isinstance(error, MessageTooLarge) and self._settings.on_too_large == "skip" and batch.left_out(error):
             self._pool.give(held)
         else:
             self._give_up(batch, error)

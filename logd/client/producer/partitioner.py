@@ -11,8 +11,13 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from logd.client.interfaces import IPartitioner
+from logd.clientcore.metadata import TopicView
 from logd.clientcore.partition_numbers import in_words, is_among
+from logd.errors import WrongPartition
 from logd.protocol.key_placement import partition_of_key
+
+#: The partition number that leaves the choice to the broker (docs/protocol.md, Produce).
+BROKER_CHOOSES = -1
 
 #: ``(topic, key, partitions) -> partition``: what an application may pass in place of an IPartitioner.
 ChoosePartition = Callable[[str, bytes | None, Sequence[int]], int]
@@ -89,3 +94,14 @@ def as_partitioner(given: IPartitioner | ChoosePartition | None) -> IPartitioner
     if callable(given):
         return FunctionPartitioner(given)
     raise TypeError(f"partitioner = {given!r} is not allowed; allowed is an IPartitioner or a function")
+
+
+def given_partition(partition: int | None, view: TopicView | None) -> int:
+    """Return the partition that a send names, or BROKER_CHOOSES. Raises WrongPartition."""
+    if partition is None:
+        return BROKER_CHOOSES
+    if not 0 <= partition < 1 << 31:
+        raise WrongPartition(f"partition {partition} is not allowed; allowed is a whole number from 0")
+    if view is not None and not is_among(partition, view.partitions):
+        raise WrongPartition(f"topic {view.name!r} has no partition {partition}; it has {in_words(view.partitions)}")
+    return partition

@@ -11,23 +11,19 @@ from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch, encoded_pieces, pieces_of
 from logd.client.producer.buffer_pool import BufferPool
-from logd.client.producer.formats import Format, TopicFormats
+from logd.client.producer.formats import Format, TopicFormats, size_of
 from logd.client.producer.partition_queue import CurrentBatch, PartitionQueue
-from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner
+from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner, given_partition
 from logd.client.producer.pending_send import HeldMessages, PendingSend, Published
 from logd.client.producer.sender import BrokerSender
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
 from logd.clientcore.metadata import TopicView
-from logd.clientcore.partition_numbers import in_words, is_among
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, DeliveryFailed, WireError, WrongPartition
 from logd.protocol.message import Message
-
-#: The partition number that leaves the choice to the broker (docs/protocol.md, Produce).
-BROKER_CHOOSES = -1
 
 
 class Router:
@@ -90,7 +86,7 @@ class Router:
     ) -> tuple[ProducerBatch, PartitionQueue]:
         self.entered()
         if partition is not None or view is None:
-            chosen = self._given(partition, view)
+            chosen = given_partition(partition, view)
         else:
             among = view.partitions if key is not None else view.available or view.partitions
             chosen = self._partitioner.choose(topic, key, among)
@@ -181,7 +177,7 @@ class Router:
         try:
             self.forms.check(send.topic, messages, send.codec)
             if send.partition is not None or view is None:
-                partition = self._given(send.partition, view)
+                partition = given_partition(send.partition, view)
             elif send.key is not None:
                 partition = self._partitioner.choose(send.topic, send.key, view.partitions)
             else:
@@ -249,13 +245,14 @@ class Router:
         for message in messages:
             try:
                 self.forms.check(topic, (message.record,))
-                batch, queue = self._batch_for(topic, message.key, message.partition, message.size, view)
+                size = size_of(message.record, self.forms.of(topic))  # the format may have been another one before
+                batch, queue = self._batch_for(topic, message.key, message.partition, size, view)
             except Exception as error:  # as in _dispatch
                 self._unfinished.failed(topic, 1, error)
                 continue
             batch.records.append(message.record)
-            batch.bytes += message.size
-            self._pool.take(message.size + RECORD_MEMORY)
+            batch.bytes += size
+            self._pool.take(size + RECORD_MEMORY)
             batches[batch] = queues[queue] = None
             queue.accumulator.seal_full()
         self._unfinished.replace(held, batches)
@@ -263,18 +260,6 @@ class Router:
         if held.hurry:
             for queue in queues:
                 queue.flush()
-
-    def _given(self, partition: int | None, view: TopicView | None) -> int:
-        """Return the partition that a send names, or BROKER_CHOOSES. Raises WrongPartition."""
-        if partition is None:
-            return BROKER_CHOOSES
-        if not 0 <= partition < 1 << 31:
-            raise WrongPartition(f"partition {partition} is not allowed; allowed is a whole number from 0")
-        if view is not None and not is_among(partition, view.partitions):
-            raise WrongPartition(
-                f"topic {view.name!r} has no partition {partition}; it has {in_words(view.partitions)}"
-            )
-        return partition
 
     def _dispatch_by_key(
         self, send: PendingSend, messages: Sequence[Message], keys: set[bytes | None], held: int, view: TopicView
@@ -310,7 +295,7 @@ class Router:
                 self._partitioner,
                 self._cluster.backoff(),
                 self._reroute,
-                self.forms.of(topic),
+                self.forms,
                 self._unfinished,
                 self._end_current,
             )
@@ -319,6 +304,7 @@ class Router:
 
     def _find(self, queue: PartitionQueue) -> None:
         """Give a queue the sender of its leader, by the metadata last read."""
+        self.forms.adapt(queue.topic)
         try:
             link = self._cluster.leader(queue.topic, queue.partition)
         except WireError as error:

@@ -1,4 +1,4 @@
-"""Messages that are sent or published one at a time: no object is made for each but its Deferred, if it has one."""
+"""Messages that are sent or published one at a time, without an object for each beside the Deferred of a send."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEND_MEMORY = SET_BYTES + RECORD_MEMORY
 
 
 class SingleMessages:
-    """The messages of one producer that come one at a time and are not simply added to their topic's current batch."""
+    """Takes the messages of one producer that come one at a time and cannot simply join their topic's current batch."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class SingleMessages:
         pool = self._pool
         if pool.used + pool.behind >= MOST_BUFFERS * pool.limit:
             raise ProducerBufferFull(
-                f"{pool.used + pool.behind} bytes are held, {MOST_BUFFERS} times buffer_bytes = {pool.limit}: wait for "
-                "ready() once publish has returned False"
+                f"the message was not published: the producer holds {pool.used + pool.behind} bytes, {MOST_BUFFERS} "
+                f"times buffer_bytes = {pool.limit}; wait for ready() once publish has returned False"
             )
         if pool.sends_wait:
             self._put_behind(topic, Published(record, size, partition))
@@ -114,7 +114,7 @@ class SingleMessages:
             queue.accumulator.seal_full()
         if self.has_room:
             return True
-        # What lingers takes the room that the next message waits for.
+        # Lingering batches would hold the bytes for which the next message waits.
         if had_room:
             self._router.flush()
         elif found is not None:

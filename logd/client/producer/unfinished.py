@@ -40,10 +40,10 @@ class Unfinished:
 
     #: The application's; None logs each failure.
     on_error: OnError | None = None
-    #: In order.
+    #: In the order of their begin.
     items: dict[UnfinishedItem, None] = field(factory=dict, init=False)
     _flushes: list[_Flush] = field(factory=list, init=False)
-    #: Published messages that failed since the last flush told of them, and the first reason.
+    #: Published messages that have failed and that no flush has reported yet, and the first reason.
     _failed: int = field(default=0, init=False)
     _reason: Exception | None = field(default=None, init=False)
 
@@ -52,7 +52,7 @@ class Unfinished:
         self.items[item] = None
 
     def end(self, item: UnfinishedItem) -> None:
-        """Count an item no longer, and fire the flushes that waited for it last."""
+        """Stop counting an item, and fire the flushes for which it was the last."""
         self.items.pop(item, None)
         if self._flushes:
             self._change(item, ())
@@ -67,7 +67,7 @@ class Unfinished:
     def flushed(self) -> Deferred[None]:
         """Return a cancellable Deferred that fires when all present items have ended.
 
-        Fails with PublishFailed if published messages have failed since the last one that told so.
+        Fails with PublishFailed if published messages have failed that no earlier flush has reported.
         """
         if not self.items:
             error = self._failure()

@@ -12,7 +12,7 @@ from logd.log.disk.errors import NO_ROOM
 from logd.log.store.locked_directory import LockedDirectory
 from logd.log.store.meta import BATCH_FORMAT
 
-#: Called with the error to answer, None if batches may be appended.
+#: Called with the error to answer with, or None if batches may be appended.
 Raised = Callable[[WireError | None], None]
 
 
@@ -20,8 +20,8 @@ Raised = Callable[[WireError | None], None]
 class BatchFormat:
     """Tells whether batches may be appended, and raises the directory's format for the first one. Owner thread only.
 
-    A directory without batches keeps format 1, so that an older release still opens it. An older release would cut a
-    log at its first batch, so that format 2, which it refuses, has to be on the disk before any batch is appended.
+    A directory without batches keeps format 1, so that an older release still opens it. But an older release would cut
+    a log at its first batch. So format 2, which it refuses, must be on the disk before any batch is appended.
     """
 
     _directory: LockedDirectory

@@ -38,11 +38,11 @@ def encode_records(messages: Sequence[Message]) -> Records:
     append = pieces.append
     small = SMALL
     most_small = len(small)
-    # The first time that there is, so that no difference takes more than 64 bits, that to no time (-1) included.
+    # The first time that a message has: so no difference, not even that to no time (-1), takes more than 64 bits.
     base = newest = next((each.timestamp for each in messages if each.timestamp is not None), -1)
-    # What stands before the time of a record without key and headers, and between its number and its payload, by the
-    # length of the payload and of the encoded time. The first holds the record's length, which includes that of the
-    # number, so these are made anew when numbers take one more byte.
+    # For records without key and headers: the bytes before the time, and those between number and payload, by the
+    # lengths of the payload and of the encoded time. The bytes before the time hold the record's length, which includes
+    # that of the number, so all are made anew when numbers take one more byte.
     around: dict[int, tuple[bytes, bytes]] = {}
     number_bytes = 1
     number = -1
@@ -76,7 +76,7 @@ def encode_records(messages: Sequence[Message]) -> Records:
 
 
 def encode_payload_records(payloads: Sequence[bytes]) -> Records:
-    """Return messages of these payloads alone, at least one, as the records of a batch, not compressed."""
+    """Return messages that are only these payloads, at least one, as the records of a batch, not compressed."""
     pieces: list[bytes] = []
     append = pieces.append
     small = SMALL
@@ -100,7 +100,7 @@ def encode_payload_records(payloads: Sequence[bytes]) -> Records:
 
 
 def _around(payload_bytes: int, time_and_number_bytes: int) -> tuple[bytes, bytes]:
-    """Return what stands before the time of a record, and between its number and its payload."""
+    """Return the bytes before the time of a record, and those between its number and its payload."""
     behind = _NO_KEY + encode_zigzag(payload_bytes)
     length = 1 + time_and_number_bytes + len(behind) + payload_bytes + 1
     return encode_zigzag(length) + b"\0", behind

@@ -83,7 +83,7 @@ class OpenBatch:
     def columns(self, limit: int, limit_bytes: int) -> RecordColumns:
         """Return up to ``limit`` further messages, of about ``limit_bytes`` in all, as columns.
 
-        Raises CorruptMessage for bytes that are no record, once the messages before them were returned.
+        Raises CorruptMessage for bytes that are not a record, after the messages before them were returned.
         """
         data, begin = self.records, self._at
         at = done = begin
@@ -98,8 +98,8 @@ class OpenBatch:
         times: list[int | None] | None = None
         headers: list[Headers] | None = None
         numbers: list[int] | None = None
-        # What stands between the number and the value of a record without key and headers, by the bytes behind the
-        # number. It was the same in the last record of that size, and a comparison is quicker than reading it.
+        # For records without key and headers: the bytes between number and value, by the number of bytes that follow
+        # the number. They were the same in the last record of that size, and comparing is quicker than reading them.
         between: dict[int, bytes] = {}
         starts_with = data.startswith
         small = SMALL
@@ -266,8 +266,8 @@ class OpenBatch:
 
     def _positions(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return the first position of each message by its number, and the position behind each."""
-        # A message owns the positions from that behind the message before it in the set as it was produced: so where
-        # compaction has removed messages, the next one's id is not the position behind the one before it.
+        # A message's positions begin where those of its predecessor in the set as produced ended. So where compaction
+        # has removed messages, the next id is not the position behind the previous message.
         behind = self.end - self.last_delta
         if isinstance(numbers, range):
             nexts = list(range(behind + numbers.start, behind + numbers.stop))
@@ -308,7 +308,7 @@ def _headers(data: bytes, at: int, stop: int) -> tuple[Headers, int]:
 def open_batch(data: bytes, at: int, start: int, end: int, max_decompressed: int, max_messages: int) -> OpenBatch:
     """Return the batch at index ``at``, which is at [start, end) of its log, decompressed; its checksums were verified.
 
-    Raises CorruptMessage for records that are not of the codec, or a number of messages that cannot be;
+    Raises CorruptMessage for records that the codec cannot decompress, or for an impossible number of messages;
     WrapperTooLarge above ``max_decompressed`` bytes or ``max_messages`` messages.
     """
     head = batch_head(data, at)

@@ -40,7 +40,7 @@ class ComparisonTests(SynchronousTestCase):
         self.assertGreaterEqual(figures["honest", "latency", None]["latency_ms_99"], 0)
         reasons = {each["name"]: each["reason"] for each in result["missing"]}
         self.assertIn("no luck", reasons["fake by failing, batch 0"])
-        self.assertIn("999 came", reasons["fake by forgetful, batch 0"])
+        self.assertIn("only 999 of 1000 messages", reasons["fake by forgetful, batch 0"])
         self.assertIn("no-such-distribution", reasons["fake by absent"])
         self.assertEqual(reasons["missing"], "nobody has written it")
         self.assertIn("out of order", reasons["broken"])

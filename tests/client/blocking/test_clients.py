@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, TypeVar
@@ -224,6 +226,34 @@ class BlockingProducerTests(BlockingTestCase):
         """A call that blocks there would wait for itself."""
         await self.on_thread(lambda: None)
         self.assertRaises(RuntimeError, self.producer)
+
+
+class ForkTests(TestCase):
+    """A process forked from one whose reactor runs in a thread."""
+
+    def test_a_forked_child_is_refused(self) -> None:
+        """Nothing there would ever answer a call: it ends with an error, and does not wait for ever."""
+        found = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60, check=True)
+        self.assertEqual(found.stdout.split(), ["refused"] * 4)
+
+
+FORKING = """
+import os
+from logd.client.blocking import Producer
+from logd.errors import ClientClosed
+
+producer = Producer("127.0.0.1:1")
+child = os.fork()
+if not child:
+    for call in (producer.flush, producer.close, Producer, lambda: producer.send("t", b"1")):
+        try:
+            call()
+        except (RuntimeError, ClientClosed):
+            print("refused", flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+producer.close(0.0)
+"""
 
 
 class BlockingConsumerTests(BlockingTestCase):

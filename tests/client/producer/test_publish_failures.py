@@ -11,6 +11,7 @@ from logd.errors import (
     ClientClosed,
     DeliveryFailed,
     InvalidMessage,
+    InvalidTopic,
     MessageTooLarge,
     PublishFailed,
     StorageFull,
@@ -40,14 +41,14 @@ class FailureTests(PublishTestCase):
         """Those behind it are delivered, and the next flush is fine."""
         producer = self.producer()
         self.result(producer.send("t", b"warm"))
-        answers: list[WireError | None] = [InvalidMessage("bad")]
+        answers: list[WireError | None] = [InvalidTopic("bad")]
         self.broker.refuse = lambda part: answers.pop() if answers else None
         producer.publish("t", b"1")
         producer.publish("t", b"2")
         self.run_for(0.0005)
         error = self.failed(producer)
         self.assertEqual([(topic, count) for topic, count, _ in self.told], [("t", 2)])
-        self.assertIsInstance(error.__cause__, InvalidMessage)
+        self.assertIsInstance(error.__cause__, InvalidTopic)
         self.assertIn("2 published messages", str(error))
         producer.publish("t", b"3")
         self.flushed(producer)
@@ -57,13 +58,13 @@ class FailureTests(PublishTestCase):
         """The report counts published messages alone."""
         producer = self.producer()
         self.result(producer.send("t", b"warm"))
-        self.broker.refuse = lambda part: InvalidMessage("bad")
+        self.broker.refuse = lambda part: InvalidTopic("bad")
         producer.publish("t", b"1")
         one, several = producer.send("t", b"2"), producer.send("t", [b"3", b"4"])
         producer.publish("t", b"5")
         self.failed(producer)
         for send in (one, several):
-            self.failureResultOf(send, InvalidMessage)
+            self.failureResultOf(send, InvalidTopic)
         self.assertEqual([count for _, count, _ in self.told], [2])
 
     def test_messages_too_late_are_reported(self) -> None:

@@ -79,7 +79,7 @@ class _Work:
             if load.rate:
                 for message in batch.messages:
                     watch.note(message.payload or b"")
-            if count > load.messages:  # one more than the load: the first, which connected the producer
+            if count > load.messages:  # one more than the load: the first message, which connected the producer
                 break
         watch.stop(count)
         await consumer.close()

@@ -8,7 +8,7 @@ from logd.bench.systems.client_process import run_client
 from logd.bench.systems.load import Load, Stopwatch
 from logd.errors import LogdError
 
-#: Messages that the node sends ahead of their acknowledgements.
+#: Messages that the node may send before earlier ones are acknowledged.
 PREFETCH = 1000
 
 
@@ -22,8 +22,8 @@ def _open(address: str) -> Any:
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
     """See client_process: with batch 1, the confirm of each message is awaited before the next.
 
-    The blocking connection cannot await several confirms, so other batches have none: the end is the answer to a call
-    on the same channel, which the node gives behind everything that was published before it.
+    The blocking connection cannot await several confirms, so other batches have none: the load ends with the answer to
+    a call on the same channel, which the node sends only after it has handled everything published before.
     """
     from pika import BasicProperties
 
@@ -43,11 +43,11 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
             channel.basic_publish("", load.topic, payload, persistent)
             if number % load.batch == 0:
                 connection.process_data_events(0)
-        # A synchronous call on the same channel is answered behind everything that was published before it.
+        # A synchronous call on the same channel is answered only after everything published before it was handled.
         ready = channel.queue_declare(load.topic, durable=True, passive=True).method.message_count
         watch.stop(load.messages)
         if ready > load.messages:
-            raise LogdError(f"{ready} messages are in the queue, and {load.messages} were published")
+            raise LogdError(f"{ready} messages are in the queue, but only {load.messages} were published")
     connection.close()
 
 
