@@ -18,6 +18,9 @@ from logd.protocol.conversation.client import ClientConversation
 
 #: The size of one read in bytes: a consumer's chunks are large.
 READ_BYTES = 256 << 10
+#: The most bytes of one write to the socket. Twisted's 128 KiB would mean more turns of the reactor for a producer, and
+#: smaller reads for the broker (docs/design/clients.md has the figures).
+WRITE_BYTES = 512 << 10
 
 
 def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 10.0) -> IStreamClientEndpoint:
@@ -157,6 +160,7 @@ class BrokerConnection(Protocol):
     def connectionMade(self) -> None:  # noqa: N802
         transport: Any = self.transport
         transport.bufferSize = READ_BYTES
+        transport.SEND_LIMIT = WRITE_BYTES
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
         transport.registerProducer(self, True)

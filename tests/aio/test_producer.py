@@ -151,7 +151,7 @@ class ProducerTests(ModelTestCase):
         self.assertEqual(sum(number for _, number, _ in told), 2)
 
     def test_a_cancelled_task_takes_its_message_back(self) -> None:
-        """What has not left is never sent, and the sends behind it are."""
+        """A send that has not left is never sent, and the sends behind it are."""
 
         async def main() -> None:
             self.begin()

@@ -6,6 +6,7 @@ import errno
 import pickle
 from typing import Any
 
+from twisted.internet.abstract import FileDescriptor
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.error import ConnectionRefusedError as TwistedConnectionRefused
@@ -178,6 +179,30 @@ class TransportTests(SynchronousTestCase):
         self.client = BrokerConnection(1 << 20)
         self.transport = StringTransport()
         self.client.makeConnection(self.transport)
+
+    def test_a_write_to_the_socket_is_large(self) -> None:
+        """Twisted's transports take the limit of one write from their own attribute."""
+        written: list[int] = []
+
+        class Descriptor(FileDescriptor):
+            def writeSomeData(self, data: bytes) -> int:  # noqa: N802
+                written.append(min(len(data), self.SEND_LIMIT))
+                return written[-1]
+
+            def startWriting(self) -> None:  # noqa: N802
+                """Wait for the test to write."""
+
+            def stopWriting(self) -> None:  # noqa: N802
+                """Stay as it is."""
+
+        transport = Descriptor(MemoryReactorClock())
+        transport.connected = 1
+        client = BrokerConnection(1 << 20)
+        client.makeConnection(transport)
+        client.send_frames([bytes(100 << 10)] * 10)
+        while sum(written) < 1000 << 10:
+            transport.doWrite()
+        self.assertEqual(written, [512 << 10, 488 << 10])
 
     def test_nonsense_ends_the_connection(self) -> None:
         """The waiting request fails with the reason."""

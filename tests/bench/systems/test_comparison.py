@@ -29,7 +29,7 @@ class ComparisonTests(SynchronousTestCase):
         return result
 
     def test_a_run_has_a_figure_or_a_reason_for_everything(self) -> None:
-        """What fails, forgets messages, or is not here is a line with the reason, and the rest goes on."""
+        """A system that fails, forgets messages, or is not here is a line with the reason, and the rest goes on."""
         result = self.compare()
         figures = {(each["client"], each["part"], each.get("batch")): each for each in result["figures"]}
         rates = {("honest", part, batch) for part in ("produce", "consume") for batch in (50, 0)}

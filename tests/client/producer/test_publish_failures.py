@@ -68,7 +68,7 @@ class FailureTests(PublishTestCase):
         self.assertEqual([count for _, count, _ in self.told], [2])
 
     def test_messages_too_late_are_reported(self) -> None:
-        """Whether their topic was known or not; with the last error."""
+        """That holds for known and unknown topics; the report has the last error."""
         self.broker.refuse = lambda part: StorageFull("full")
         producer = self.producer(delivery_timeout=5.0)
         producer.publish("t", b"1")

@@ -63,7 +63,7 @@ class GroupTaskTests(SynchronousTestCase):
         )
 
     def test_a_failed_sync_is_the_failure_of_one_partition_alone(self) -> None:
-        """Which one is found out by a sync of each, so that the others stay online."""
+        """A sync of each finds out which one it is, so that the others stay online."""
         self.inode(3).fail(self.files.random)
         self.assertEqual((self.run_group(), self.marks()), ([3], [20, 20, 20, 0, 20]))
         self.assertEqual(set(self.durable()) | {3}, {*range(COUNT)})

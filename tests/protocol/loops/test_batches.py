@@ -121,7 +121,7 @@ class RoundTripTests(BatchTestCase):
         self.assertEqual([message.timestamp for message in self.decode_all(data)[0]], [50, 50])
 
     def test_removed_messages_leave_their_positions(self) -> None:
-        """Where compaction has removed messages, those left keep their positions, and the batch its end."""
+        """Messages left by a compaction keep their positions, and the batch its end."""
         data = bytearray(batch(record(b"a", 1), record(b"b", 3), time=5))
         pack_into(">i", data, 23, 4)  # five messages were produced
         data[17:21] = batch(record(b"a", 1), record(b"b", 3), time=5)[17:21]

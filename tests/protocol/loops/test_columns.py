@@ -229,7 +229,7 @@ class BatchColumnTests(BatchTestCase):
         self.assertEqual(self.loops.columns_of_set(data).times, number_column([50, 50]))
 
     def test_removed_messages_leave_their_positions(self) -> None:
-        """Where compaction has removed messages, those left keep their positions."""
+        """Messages left by a compaction keep their positions."""
         records = [record(b"a", 1), record(b"b", 2), record(b"c", 5), record(b"d", 6)]
         data = bytearray(batch(*records, time=5))
         pack_into(">i", data, 23, 8)  # nine messages were produced

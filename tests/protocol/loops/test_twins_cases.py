@@ -228,7 +228,7 @@ class CasesTests(TwinsTestCase):
             self.assert_decoded_alike(data, max_decompressed_messages=1)
 
     def test_messages(self) -> None:
-        """What one implementation encodes, all fields at their limits, the other does."""
+        """Both implementations encode the same, all fields at their limits."""
         times = (None, 0, 1, 63, 64, (1 << 63) - 1)
         keys = (None, b"", b"k" * 63, b"k" * 64, b"k" * 9000)
         for headers in ((), [("", None)], [("n" * 64, b""), ("\u20ac", b"v" * 8200)]):

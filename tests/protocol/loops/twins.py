@@ -1,4 +1,4 @@
-"""What the tests need that compare the compiled loops with those in Python."""
+"""Parts of the tests that compare the compiled loops with those in Python."""
 
 from __future__ import annotations
 
