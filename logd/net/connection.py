@@ -160,7 +160,8 @@ class BrokerConnection(Protocol):
     def connectionMade(self) -> None:  # noqa: N802
         transport: Any = self.transport
         transport.bufferSize = READ_BYTES
-        transport.SEND_LIMIT = WRITE_BYTES
+        if hasattr(transport, "SEND_LIMIT"):  # of Twisted's sockets alone
+            transport.SEND_LIMIT = WRITE_BYTES
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
         transport.registerProducer(self, True)
