@@ -136,7 +136,10 @@ class Fetcher:
 
         A group has to know the log's topic first, and metadata has to be there.
         """
-        if fetch.start != "earliest" or fetch.identity.fixed or self._cluster.known(fetch.topic) is None:
+        view = self._cluster.known(fetch.topic)
+        if fetch.start != "earliest" or fetch.identity.fixed or view is None:
+            return False
+        if fetch.partition in view.offline:  # the broker's description of the log says why
             return False
         fetch.assume_start()
         return True

@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.fetching.partition_fetch import FetchState, PartitionFetch
 from logd.client.settings import ConsumerSettings
+from logd.errors import PartitionOffline
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.describe_log import DescribeLog
@@ -55,6 +56,16 @@ class AssumedStartTests(SynchronousTestCase):
         (stream,) = self.consumer.create_message_streams("empty", 1)
         run(self.clock, 1.0, 0.01)
         self.assertEqual(stream.positions(), {0: 0, 1: 0})
+
+    def test_an_offline_partition_is_described(self) -> None:
+        """Its broker says in the description why it is offline; a fetch would only fail."""
+        self.broker.add("u")
+        self.broker.partition_errors["u", 0] = PartitionOffline.code
+        (stream,) = self.consumer.create_message_streams("u", 1)
+        run(self.clock, 1.0, 0.01)
+        described = [each.topic for each in self.broker.requests if isinstance(each, DescribeLog)]
+        self.assertIn("u", described)
+        self.assertEqual(stream.positions(), {0: 0})
 
     def test_a_reader_to_the_end_is_told_of_an_empty_log(self) -> None:
         """It waits for the positions of partitions without messages too."""
