@@ -158,8 +158,9 @@ class Ledger:
         self, topic: str, partition: int, start: int, end: int, payloads: list[bytes], left: list[bytes]
     ) -> None:
         """Note that a repair has replaced a range with ``payloads`` by gaps; ``left`` remain."""
-        self.gaps.setdefault((topic, partition), []).append((start, end))
-        self.gaps[topic, partition].sort()
+        others = self.gaps.get((topic, partition), ())
+        apart = [each for each in others if not start <= each[0] < end]  # a gap takes the place of those inside it
+        self.gaps[topic, partition] = sorted([*apart, (start, end)])
         self.lost_payloads.setdefault((topic, partition), []).extend(payloads)
         self.first_gone.update(map(key_of, payloads))
         self.gone.update({key_of(payload) for payload in payloads}.difference(map(key_of, left)))
