@@ -56,7 +56,7 @@ class Peer(ABC):
     """One system, with its data in ``folder``; ``places`` says where its program is. All methods block."""
 
     name: ClassVar[str]
-    #: How durable an acknowledged message is, in a sentence.
+    #: The durability of an acknowledged message, in a sentence.
     durability: ClassVar[str]
     clients: ClassVar[tuple[PeerClient, ...]]
 
