@@ -14,11 +14,11 @@ from rich.console import Console
 
 from logd.bench.systems.comparison import PeerComparison, PeerPlan
 from logd.bench.systems.fetch import fetch
-from logd.bench.systems.figures import draw
 from logd.bench.systems.interruption import INTERRUPTED, ending_once
 from logd.bench.systems.known import SYSTEMS
 from logd.bench.systems.places import VARIABLE, SystemPlaces
-from logd.bench.systems.report import markdown
+from logd.bench.systems.results.figures import draw
+from logd.bench.systems.results.report import markdown
 from logd.cli.bench.shapes import WHOLE
 from logd.cli.options import json_option
 

@@ -65,7 +65,7 @@ class _Receipts:
 
 
 @define(eq=False)
-class _Reader:
+class _StompReader:
     """Counts messages in the client's own thread, and acknowledges them."""
 
     connection: Any
@@ -136,7 +136,7 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
     """See client_main: pushed messages, acknowledged ACKNOWLEDGED at a time."""
     connection = _open(address, None)
-    reader = _Reader(connection, load, watch)
+    reader = _StompReader(connection, load, watch)
     connection.set_listener("bench", reader)
     watch.start()
     connection.subscribe(f"/queue/{load.topic}", id="1", ack="client", headers={"activemq.prefetchSize": str(PREFETCH)})
