@@ -88,7 +88,7 @@ class SendResult:
             self._log.failure("a send failed, and nothing waited for its result", self._result)
 
 
-class _Flush(SendResult):
+class _FlushRequest(SendResult):
     """A flush, which fails with the error of Producer.flush."""
 
 
@@ -110,7 +110,7 @@ class BlockingProducer:
             self._reactor, lambda: _producer.Producer(brokers, reactor=self._reactor, **settings)
         )
         #: Sends, flushes, and runs of published messages, in the order of the calls.
-        self._outbox: queue.SimpleQueue[_Send | _Flush | PublishedRun] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[_Send | _FlushRequest | PublishedRun] = queue.SimpleQueue()
         self._places = threading.Semaphore(SENDS_BETWEEN)
         self._published = PublishQueue(self._producer.settings.buffer_bytes)
         self._wanted = threading.Lock()
@@ -181,7 +181,7 @@ class BlockingProducer:
 
         Raises TimeoutError, and PublishFailed if published messages were not delivered; see Producer.flush.
         """
-        flushed = _Flush()
+        flushed = _FlushRequest()
         self._published.end_run()
         self._put(flushed)
         try:
@@ -211,7 +211,7 @@ class BlockingProducer:
         # Ctrl-C must not wait for a broker that is away.
         self.close(INTERRUPTED_SECONDS if isinstance(error, KeyboardInterrupt) else None)
 
-    def _put(self, item: _Send | _Flush | PublishedRun) -> None:
+    def _put(self, item: _Send | _FlushRequest | PublishedRun) -> None:
         check_not_forked()
         self._outbox.put(item)
         if self._wanted.acquire(blocking=False):  # no coroutine empties the outbox at the moment
@@ -235,7 +235,7 @@ class BlockingProducer:
                 continue
             if isinstance(item, PublishedRun):
                 await self._published.carry(item, self._producer)
-            elif isinstance(item, _Flush):
+            elif isinstance(item, _FlushRequest):
                 self._producer.flush().addCallback(lambda _: Sent("", -1)).addBoth(item._finish)
             else:
                 await self._carry_send(*item)

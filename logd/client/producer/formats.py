@@ -136,6 +136,8 @@ class TopicFormats:
     _listeners: dict[str, list[Callable[[Format], None]]] = field(factory=dict, init=False)
     #: The time of each topic's fall back to entries (clock's seconds).
     _since: dict[str, float] = field(factory=dict, init=False)
+    #: Topics of which messages of batches were sent as entries.
+    _exchanged: set[str] = field(factory=set, init=False)
     #: Topics of which a broker is being asked.
     _asking: set[str] = field(factory=set, init=False)
     #: The time of the last warning of a batch that was refused for another reason, by topic.
@@ -171,6 +173,7 @@ class TopicFormats:
 
     def refused(self, topic: str, partition: int, error: Exception) -> None:
         """Ask the broker that refused a batch for the reason, and fall back to entries if it takes none."""
+        self._exchanged.add(topic)
         if self.of(topic).by_number and topic not in self._asking:
             self._asking.add(topic)
             Deferred.fromCoroutine(self._ask(topic, partition, error)).addErrback(
@@ -180,6 +183,10 @@ class TopicFormats:
     @property
     def _metadata_age(self) -> float:
         return self._cluster.settings.metadata_age
+
+    def were_exchanged(self, topic: str) -> bool:
+        """Return whether messages of batches were sent as entries: then 0.7 may not take some of those in a set."""
+        return topic in self._exchanged
 
     async def _ask(self, topic: str, partition: int, refusal: Exception) -> None:
         try:
@@ -220,6 +227,7 @@ class TopicFormats:
             "metadata says otherwise.",
             topic=topic, reason=reason,
         )  # fmt: skip
+        self._exchanged.add(topic)
         self._since[topic] = self._cluster.clock.seconds()
         self._change(topic, self.entries)
 

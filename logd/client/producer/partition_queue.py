@@ -75,8 +75,6 @@ class PartitionQueue:
         forms.listen(topic, self.change_format)
         #: The error after which refused batches are sent again, until all answers in flight have come.
         self._trouble: Exception | None = None
-        #: True once the broker has refused a batch that is one entry: its messages were sent as entries then.
-        self._sent_as_entries = False
         #: The last error, until a batch succeeds: the cause that expired batches report.
         self._cause: Exception | None = None
         self._state = PartitionQueueState.OPEN
@@ -139,14 +137,13 @@ class PartitionQueue:
         """Send a batch again, or give it up: the broker answered with an error, or the connection was lost."""
         if isinstance(error, InvalidMessage) and batch.form.by_number:
             self.accumulator.forms.refused(self.topic, self.partition, error)
-            self._sent_as_entries = True
             self._window.divided(batch, (self._as_entries(batch),))
         elif isinstance(error, PipelineBroken):
             if batch.form.by_number and not self.accumulator.form.by_number:
                 self._window.divided(batch, (self._as_entries(batch),))
             else:
                 self._window.refused(batch)
-        elif isinstance(error, InvalidMessage) and self._sent_as_entries:
+        elif isinstance(error, InvalidMessage) and self.accumulator.forms.were_exchanged(self.topic):
             self._divide(batch, error)  # what 0.7 cannot read, a key for instance, fails alone
         elif isinstance(error, MessageTooLarge) and (batch.form.by_number or self._settings.on_too_large == "skip"):
             self._divide(batch, error)
