@@ -12,7 +12,7 @@ class BinaryColumn(NamedTuple):
     """Byte strings, one behind the other; at most 2 GiB of them."""
 
     data: bytes
-    #: Where each begins in ``data``, and where the last one ends: int32, in the machine's byte order.
+    #: The beginning of each in ``data``, and the end of the last one: int32, in the machine's byte order.
     offsets: bytes
     #: A bit for each, lowest first: 0 where there is none; None if none is missing.
     valid: bytes | None

@@ -52,7 +52,7 @@ class ReadSettings:
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     #: The most messages that one compressed wrapper may hold.
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
-    #: Whether messages get values and keys.
+    #: True when messages get values, and when they get keys.
     include_values: bool = True
     #: Further fetches of an entry that is damaged.
     corrupt_retries: int = defaults.CORRUPT_RETRIES

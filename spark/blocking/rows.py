@@ -127,7 +127,7 @@ class Cursor:
     ended: bool = False
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
-    #: Whether values and keys are wanted.
+    #: True when values, and when keys, are wanted.
     include_values: bool = True
     #: The current wrapper or batch, while messages of it are left.
     _opened: loops.OpenEntry | None = None

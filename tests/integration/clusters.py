@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -13,8 +13,6 @@ from urllib.request import urlopen
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
-from twisted.python.failure import Failure
-from twisted.trial.unittest import TestCase
 
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
@@ -23,6 +21,7 @@ from logd.protocol.requests.metadata import MetadataResponse
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess
+from tests.integration.background import BackgroundTestCase
 
 CLOCK: Any = reactor
 #: The shortest session that the server grants; for this long a killed broker still counts as live.
@@ -30,7 +29,7 @@ SESSION_MS = 4000
 CLIENTS: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay_limit": 0.2}
 
 
-class ClusterTestCase(TestCase):
+class ClusterTestCase(BackgroundTestCase):
     """A coordination server and ``count`` brokers, whose ids are 1 to ``count``."""
 
     timeout = 120
@@ -44,7 +43,6 @@ class ClusterTestCase(TestCase):
         self.tree = self.make_tree(str(self.folder / "tree"))
         self.tree.start()
         self.addCleanup(self.tree.kill)
-        self.failures: list[Failure] = []
         self.brokers = [self.broker(number) for number in range(1, self.count + 1)]
         return Deferred.fromCoroutine(self.all_there())
 
@@ -87,17 +85,6 @@ class ClusterTestCase(TestCase):
         consumer = Consumer(self.addresses, **{**CLIENTS, **more})
         self.addCleanup(consumer.close)
         return consumer
-
-    def go_on(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
-        """Run ``work`` in the background; its failure fails the test."""
-        return Deferred.fromCoroutine(work).addErrback(self.failures.append)
-
-    async def until(self, true: Callable[[], bool]) -> None:
-        """Poll until ``true()`` holds; the test's timeout is the limit."""
-        while not true():
-            for failure in self.failures:
-                failure.raiseException()
-            await deferLater(CLOCK, 0.01)
 
     async def until_metadata(self, admin: Admin, true: Callable[[MetadataResponse], bool]) -> MetadataResponse:
         """Ask for metadata until ``true`` accepts them, and return them."""

@@ -33,7 +33,7 @@ class Rig:
     limits: dict[str, int] = field(factory=dict)
     #: The ends of partitions that the coordination tree knows when the store is opened.
     known_end: dict[tuple[str, int], int] = field(factory=dict)
-    #: Whether the disk offers a sync of the whole file system.
+    #: True where the disk offers a sync of the whole file system.
     syncs_whole: bool = False
 
     def __attrs_post_init__(self) -> None:

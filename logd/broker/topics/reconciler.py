@@ -54,7 +54,7 @@ class TopicReconciler:
     _dirty: set[str] = field(factory=set, init=False)
     #: The reasons why topics could not be settled, as logged.
     _troubles: dict[str, str] = field(factory=dict, init=False)
-    #: What was changed here and the child cache may not show yet.
+    #: Changes made here that the child cache may not show yet.
     _own: OwnChanges = field(factory=OwnChanges, init=False)
     #: Held during each change of a topic, here or by the administration of topics.
     locks: NamedLocks = field(factory=NamedLocks, init=False)

@@ -231,8 +231,7 @@ class ServerConnection(Protocol):
         self._take()
 
     def _is_full(self) -> bool:
-        waits = self._outgoing.is_held_up or self._unready or self._next_slice is not None
-        return waits or self._pending.is_full()
+        return self._outgoing.is_held_up or self._unready or self._next_slice is not None or self._pending.is_full()
 
     def _regulate(self) -> None:
         reading = not self._is_full()

@@ -41,7 +41,7 @@ class Checked(NamedTuple):
     messages: int
     #: The newest time in ms, -1 for none.
     newest: int
-    #: Whether the set holds batches, and one whose leader epoch is not -1.
+    #: True when the set holds batches, and when one has a leader epoch other than -1.
     has_batches: bool = False
     has_epochs: bool = False
 

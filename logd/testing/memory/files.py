@@ -185,7 +185,7 @@ class MemoryFiles:
     fail_at: int = 0
     fail_with: Callable[[str, str], OSError | None] = lambda call, path: None
     calls: int = 0
-    #: Whether a sync of the whole file system is offered.
+    #: True where a sync of the whole file system is offered.
     syncs_whole: bool = False
     #: The folders that are file systems of their own; the rest is one, of number 1.
     mounts: dict[str, int] = field(factory=dict)

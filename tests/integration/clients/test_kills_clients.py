@@ -7,19 +7,16 @@ tests.integration.clients.test_kills_clients``. Files are checked without logd's
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import gatherResults
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
-from twisted.python.failure import Failure
-from twisted.trial.unittest import TestCase
 
 from logd.client.consumer.consumer import Consumer
 from logd.client.producer.pending_send import Sent
@@ -27,6 +24,7 @@ from logd.client.producer.producer import Producer
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.background import BackgroundTestCase
 from tests.integration.broker.segments import check_partition, partition_bytes
 
 ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "3"))
@@ -37,7 +35,7 @@ OPTIONS = ("--set", "segment.bytes=100000", "--set", "checkpoint.ms=50", "--set"
 CLOCK: Any = reactor
 
 
-class KillTests(TestCase):
+class KillTests(BackgroundTestCase):
     """SIGKILL of the broker at any moment."""
 
     timeout = 60 + 10 * ROUNDS
@@ -53,7 +51,6 @@ class KillTests(TestCase):
         self.seen: list[dict[int, bytes | None]] = [{} for _ in range(PARTITIONS)]
         self.seen_end = [0] * PARTITIONS
         self.over = False
-        self.failures: list[Failure] = []
 
     async def test_acknowledged_and_seen_messages_stay_at_their_ids(self) -> None:
         """Producers and a consumer go on through every kill; the files are compared at each, and sound at the end."""
@@ -128,17 +125,6 @@ class KillTests(TestCase):
             if seen.setdefault(message.id, message.payload) != message.payload:
                 self.fail(f"message {message.id} of partition {message.partition} is not what it was")
             self.seen_end[message.partition] = max(self.seen_end[message.partition], message.next_position)
-
-    def go_on(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
-        """Run ``work`` in the background; its failure fails the test."""
-        return Deferred.fromCoroutine(work).addErrback(self.failures.append)
-
-    async def until(self, true: Callable[[], bool]) -> None:
-        """Poll until ``true()`` holds; the test's timeout is the limit."""
-        while not true():
-            for failure in self.failures:
-                failure.raiseException()
-            await deferLater(CLOCK, 0.005)
 
     def check_files(self, when: str) -> None:
         """Compare the files with the notes so far. A broker that was killed may leave a part of an entry."""

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.internet.utils import getProcessOutputAndValue
-from twisted.python.failure import Failure
-from twisted.trial.unittest import TestCase
 
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
 from logd.client.producer.producer import Producer
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.background import BackgroundTestCase
 
 CLOCK: Any = reactor
 CLIENTS: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay_limit": 0.1}
@@ -28,7 +25,7 @@ PARTITIONS = 3
 KEYS = [b"key%d" % number for number in range(7)]
 
 
-class PublishTests(TestCase):
+class PublishTests(BackgroundTestCase):
     """One broker, one topic, one producer of batches."""
 
     timeout = 120
@@ -39,7 +36,6 @@ class PublishTests(TestCase):
         self.broker.start()
         self.addCleanup(self.broker.kill)
         self.reports: list[tuple[str, int, Exception]] = []
-        self.failures: list[Failure] = []
         self.published = 0
         self.over = False
 
@@ -86,17 +82,6 @@ class PublishTests(TestCase):
             if not missing:
                 break
         return found
-
-    def go_on(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
-        """Run ``work`` in the background; its failure fails the test."""
-        return Deferred.fromCoroutine(work).addErrback(self.failures.append)
-
-    async def until(self, true: Callable[[], bool]) -> None:
-        """Poll until ``true()`` holds; the test's timeout is the limit."""
-        while not true():
-            for failure in self.failures:
-                failure.raiseException()
-            await deferLater(CLOCK, 0.005)
 
     async def until_more(self, count: int) -> None:
         """Wait until ``count`` more messages were published."""

@@ -156,7 +156,7 @@ ENTRIES = {
     **{f"a record with {name}": batch(FIRST, record(body), time=_TIME) for name, body in BODIES.items()},
     **{f"first a record with {name}": batch(record(body), FIRST, time=_TIME) for name, body in BODIES.items()},
 }  # fmt: skip
-#: What follows the entry: nothing, an entry, and tails that are cut.
+#: The bytes after the entry: none, an entry, and tails that are cut.
 TAILS = (
     b"",
     plain(b"behind"),
