@@ -135,6 +135,8 @@ class Producer:
 
         Raises TypeError for a value that is no message.
         """
+        if key is None and type(messages) is not bytes:
+            messages = _only_payload(messages)
         if type(messages) is bytes:  # the most common form first: isinstance with "|" takes five times as long
             if key is None:
                 name = topic if partition is None else (topic, partition)
@@ -362,6 +364,20 @@ class Producer:
             self._fast_path.moved()
         if self._unfinished.items:
             self._tick = self._clock.callLater(TICK_SECONDS, self._look)
+
+
+def _only_payload(messages: Messages) -> Messages:
+    """Return the payload in place of one message, or a set of one, that has nothing else; other messages as they are.
+
+    Payloads are kept and encoded many at a time.
+    """
+    if type(messages) is MessageSet and len(messages.messages) == 1 and messages.compression == "none":
+        messages = messages.messages[0]
+    if type(messages) is Message:
+        payload, key, timestamp, headers, _, _, _, _ = messages
+        if key is None and timestamp is None and not headers and type(payload) is bytes:
+            return payload
+    return messages
 
 
 class _Waiting:
