@@ -111,7 +111,10 @@ class PartitionQueue:
             return None
         window = self._window
         if not window.has_waiting and self.accumulator.ready:
-            if not window.can_send:
+            # A batch that is not full waits for the answer of the one before it while the producer has no room. Those
+            # who publish wait then in any case, and larger sets let them go on sooner: without this, room for some
+            # thousand messages goes to thousands of partitions in sets of two or three.
+            if not window.can_send or not (window.idle or self._pool.free):
                 return None
             self.accumulator.seal()
         return window.take()
