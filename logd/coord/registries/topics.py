@@ -114,8 +114,9 @@ async def change_topic(
     """Replace a topic's entry by ``change(entry)``; return the former and the new one.
 
     ``change`` is called again where others have changed the entry meanwhile; what it raises is raised. A change whose
-    answer was lost is looked for in the tree, and is not made a second time. Raises UnknownTopic, and CoordinationError:
-    DataInconsistency for an entry that cannot be read, and ChangeUncertain if the entry may or may not be changed.
+    answer was lost is looked for in the tree, and is not made a second time. Raises UnknownTopic, and
+    CoordinationError: DataInconsistency for an entry that cannot be read, and ChangeUncertain if the entry may or may
+    not be changed.
     """
     path = paths.topic(name)
     unanswered: _Unanswered | None = None
