@@ -8,6 +8,7 @@ from unittest import mock
 from twisted.logger import formatEvent, globalLogPublisher
 
 from logd.client.producer.pending_send import Sent
+from logd.client.producer.producer import Messages
 from logd.errors import ClientClosed, MessageTooLarge
 from logd.protocol import loops
 from logd.protocol.message import Message
@@ -41,8 +42,8 @@ class UnansweredTests(ProducerTestCase):
         """In whatever form it is sent: the payloads of a write are encoded in one call."""
         producer = self.producer(acks=0, batch_messages=1)
         self.result(producer.send("t", b"0"))
-        forms = [b"1", Message(b"2"), MessageSet([Message(b"3")]), Message(b"4")]
-        others = [
+        forms: list[Messages] = [b"1", Message(b"2"), MessageSet([Message(b"3")]), Message(b"4")]
+        others: list[Messages] = [
             Message(b"5", timestamp=5),
             Message(b"6", headers=[("name", b"")]),
             MessageSet([Message(b"7", key=b"k")]),
