@@ -132,7 +132,13 @@ COMPONENTS = (
         exempt=("logd.collect.disk", "logd.collect.collector"),
         forbidden_calls=("open", "print", "input"),
     ),
-    Component("cli", 5, ("logd.cli", "logd.__main__"), beside=("logd.bench", "logd.collect", "logd.spark", "logd.tap")),
+    Component("mirror", 5, ("logd.mirror",), beside=("logd.web",)),
+    Component(
+        "cli",
+        5,
+        ("logd.cli", "logd.__main__"),
+        beside=("logd.bench", "logd.collect", "logd.mirror", "logd.spark", "logd.tap"),
+    ),
     # Spark's workers import a blocking socket and the protocol, and nothing of the driver.
     Component(
         "spark workers",
