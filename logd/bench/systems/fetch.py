@@ -56,7 +56,7 @@ _ACTIVEMQ_JARS = (
 def fetch(folder: str, tell: Callable[[str], None] = lambda _: None) -> dict[str, str]:
     """Fetch what is not in ``folder`` yet; return the reason for each part that failed.
 
-    Blocks for minutes; tansu is compiled, which takes ten and more.
+    Blocks for minutes; tansu is compiled, for up to an hour.
     """
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)

@@ -41,7 +41,8 @@ class TansuPeer(Peer):
 
     def launch(self) -> None:
         """See Peer."""
-        store = f"sqlite://{os.path.join(self.data, 'tansu.db')}"
+        # tansu takes the path of such a URL as relative to its working folder, even one with a leading slash.
+        store = f"sqlite:///{os.path.relpath(self.data, self.folder)}/tansu.db"
         listen = ["--listener-url", self._url, "--advertised-listener-url", self._url]
         self.run([self._program, "broker", *listen, "--storage-engine", store])
 
