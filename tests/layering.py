@@ -120,7 +120,7 @@ COMPONENTS = (
     Component("client", 4, ("logd.client",)),
     Component("aio", 5, ("logd.aio",)),
     Component("web", 5, ("logd.web",)),
-    Component("tap", 5, ("logd.tap",), beside=("logd.web",)),
+    Component("tap", 5, ("logd.registry_tap", "logd.service_options", "logd.tap"), beside=("logd.web",)),
     Component("plugins", 5, ("twisted.plugins",)),
     Component("testing", 5, ("logd.testing",)),
     Component("bench", 5, ("logd.bench",), beside=("logd.testing", "logd.spark")),
