@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from logd.avro.framing import HEAD_BYTES, AvroError, schema_id_of
 from logd.avro.registry_client import RegistryRefusal, SchemaRegistryClient
@@ -17,11 +17,12 @@ from logd.protocol.optional_packages import needing
 
 @frozen
 class AvroValue:
-    """A value with its message and the id of the schema that wrote it."""
+    """A value with its message, the id of the schema that wrote it, and the schema that it fits now, for fastavro."""
 
     message: Message
     schema_id: int
     value: Any
+    schema: Any = field(repr=False)
 
 
 class AvroDeserializer:
@@ -78,4 +79,4 @@ class AvroDeserializer:
         rest = len(message.payload or b"") - stream.tell()
         if rest:
             raise AvroError(f"{place} cannot be read by schema {schema_id}: {rest} bytes are left over")
-        return AvroValue(message, schema_id, value)
+        return AvroValue(message, schema_id, value, written if self._reader is None else self._reader)

@@ -29,6 +29,11 @@ class AvroSerializer:
         self._text = schema
         self._parsed = parse(schema, {}, "the schema")
 
+    @property
+    def schema(self) -> Any:
+        """The schema as fastavro takes it."""
+        return self._parsed
+
     async def serialize(self, values: Sequence[Any]) -> list[bytes]:
         """Return a payload for each value.
 
