@@ -132,9 +132,11 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     from twisted.internet import reactor
 
     from logd.broker.service import BrokerService
+    from logd.net.allocator import keep_buffers
     from logd.net.monotonic import use_monotonic_time
 
     use_monotonic_time(reactor)
+    keep_buffers()
     # Objects loaded so far stay: the garbage collector need not scan them again and again.
     gc.freeze()
     settings = options.settings
