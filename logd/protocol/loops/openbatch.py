@@ -106,6 +106,7 @@ class OpenBatch:
         most_small = min(len(small) - 1, last_delta)
         problem = ""
         left = self.count - self._taken
+        final = left - 1
         for count in range(min(limit, left)):
             if at >= last:
                 break
@@ -136,8 +137,9 @@ class OpenBatch:
                         else:
                             time, at = decode_zigzag(data, at - 1)
                 number = delta + 1
-                # The last record, behind which nothing may stand, is left to the checks below.
-                if number <= most_small and stop < end:
+                # The last record, behind which nothing may stand, is left to the checks below; so is the last message
+                # by the head's count, behind which there may be more records.
+                if number <= most_small and stop < end and count != final:
                     encoded = small[number]
                     usual = between.get(stop - at - len(encoded))
                     if usual is not None and starts_with(encoded + usual, at) and not data[stop - 1]:
@@ -227,7 +229,7 @@ class OpenBatch:
             if not delta < number <= last_delta:
                 problem = f"a record with the number {number} behind {delta}"
                 break
-            if count + 1 == left and at != end:
+            if count == final and at != end:
                 problem = f"{end - at} bytes behind its last record"
                 break
             if times is None and time and fixed is None:

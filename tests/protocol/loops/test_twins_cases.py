@@ -149,6 +149,10 @@ ENTRIES = {
     "a pad that is needed": MANY,
     "a pad that is needed, and not zero": MANY[:-1] + b"!",
     "a byte behind the records": batch(FIRST, SECOND, b"\0", time=_TIME, messages=2),
+    "more records than messages": batch(*[record(b"\0" + z(0, n, -1, 1) + b"a" + z(0)) for n in range(8)], messages=5),
+    "more records than messages, of which some were removed": headed(
+        23, ">i", 20, batch(*[record(b"\0" + z(0, n, -1, 1) + b"a" + z(0)) for n in range(8)], messages=5)
+    ),
     "a record missing": batch(FIRST, SECOND, time=_TIME, messages=3),
     "a record removed": headed(23, ">i", 3, batch(record(b"\0" + z(1, 2, -1, 0, 0)), time=_TIME)),
     "a record too long for the batch": batch(FIRST, record(b"\0" + z(5, 1, -1, 0, 0), 90), time=_TIME),

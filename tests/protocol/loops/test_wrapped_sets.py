@@ -14,6 +14,7 @@ from logd.protocol.loops import python as loops
 from logd.protocol.loops.openwrapper import OpenWrapper
 from logd.protocol.message import Message
 from logd.protocol.wrapper import encode_wrapper
+from tests.log.entries import batch, record
 from tests.protocol.loops.implementations import LoopsTestCase, on_each_implementation
 from tests.protocol.loops.test_loops import GAP, HELLO_0, HELLO_1
 
@@ -57,6 +58,15 @@ class WrapperTests(LoopsTestCase):
         self.assert_wrong(HELLO_0 + GAP, "magic 127")
         self.assert_wrong(HELLO_0 + HELLO_0[:-1] + b"!", "checksum")
         self.assert_wrong(HELLO_0 + HELLO_0[:-1], "cut short")
+
+    def test_a_batch_with_more_records_than_messages_is_damaged(self) -> None:
+        """The last message by the head's count is not returned: nothing says where the batch ends."""
+        data = batch(*[record(b"a", number) for number in range(8)], messages=5)
+        decoded = self.loops.decode_set(data)
+        self.assertEqual(len(decoded.messages), 4)
+        again = self.loops.decode_set(data, decoded.position, opened=decoded.opened)
+        self.assertEqual(again.messages, [])
+        self.assertIn("bytes behind its last record (message 5 of 5)", str(again.error))
 
     def test_an_empty_wrapper_is_passed_over(self) -> None:
         """A reader goes on with the entry behind it, and does not wait."""
