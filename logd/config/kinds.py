@@ -7,6 +7,8 @@ from typing import Protocol
 
 from attrs import frozen
 
+#: int() takes more: blanks, "_" between digits, a plus sign, and the digits of other scripts.
+_WHOLE = re.compile(r"-?[0-9]+")
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})\Z")
 _ENDPOINT = re.compile(r"[A-Za-z][A-Za-z0-9_]*:.+\Z")
 _SERVER = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?"
@@ -62,6 +64,8 @@ class Whole:
         return self.minimum <= value <= self.maximum or (bool(self.none) and value == -1)
 
     def parse(self, text: str) -> object:
+        if not _WHOLE.fullmatch(text):
+            raise ValueError(text)
         return int(text)
 
 
