@@ -89,6 +89,7 @@ class Mirror:
 
     async def run(self) -> None:
         """Mirror until cancelled or stopped."""
+        self._pairs.make_topic()
         for work in (self._commit_often(), self._check_often(), self._measure_often()):
             self._background.start(work)
         backoff = Backoff(self.settings.retry_delay, self.settings.retry_limit, self._random)
@@ -112,6 +113,7 @@ class Mirror:
         await self._drain(list(self._copies.values()))
         await self._commit()
         self._background.stop()
+        self._pairs.stop()
         await self._leave()
         await self._producer.close(DRAIN_SECONDS)
         await self._admin.close()
@@ -212,7 +214,8 @@ class Mirror:
     def _hold_back(self, stream: GroupStream, where: TopicPartition, position: int) -> None:
         """Read a partition from ``position``, but not before its copy begins."""
         stream.pause(*_number_and_topic(where))
-        stream.seek(where.partition, position, where.topic)
+        if position >= 0:  # else nothing was read yet
+            stream.seek(where.partition, position, where.topic)
 
     # Partitions that come and go.
 
@@ -258,7 +261,7 @@ class Mirror:
 
     async def _prepare_topic(self, topic: str) -> None:
         try:
-            found = await self._topics.prepare(topic)
+            found = await self._topics.prepare(topic, self._known.get(topic))
         except (LogdError, CoordinationError) as error:
             if not isinstance(error, UnknownTopic) and self.refused.get(topic) != str(error):
                 self._log.error("{error}", error=str(error))

@@ -57,7 +57,11 @@ class PairLog:
         found = {}
         for copy in copies:
             last = self._last.get(copy)
-            if not copy.positions or (last and last.done == copy.done and now - last.at < AGAIN_SECONDS):
+            if (
+                copy.done < 0
+                or not copy.positions
+                or (last and last.done == copy.done and now - last.at < AGAIN_SECONDS)
+            ):
                 continue
             known = progress[copy.where]
             messages, size = known.since_pair
@@ -76,10 +80,10 @@ class PairLog:
     ) -> None:
         """Publish pairs whose positions are committed, of the copies that are still ``current``."""
         self._last = {copy: last for copy, last in self._last.items() if current.get(copy.where) is copy}
-        if self._publishing is not None or len(self._background):
+        if self._publishing is not None:
             return  # the next ones say more
         if not self._made:
-            self._background.start(self._make_topic())
+            self.make_topic()
             return
         messages = []
         for copy, pair in pairs.items():
@@ -92,6 +96,15 @@ class PairLog:
             sending = self._producer.send(PAIRS_TOPIC, messages, partition=0)
             self._publishing = sending.addCallbacks(lambda _: None, self._failed)
             self._publishing.addBoth(self._ended)
+
+    def make_topic(self) -> None:
+        """Make the topic in the background, unless that is under way; pairs are published once it is there."""
+        if not len(self._background):
+            self._background.start(self._make_topic())
+
+    def stop(self) -> None:
+        """Make the topic no longer."""
+        self._background.stop()
 
     async def _make_topic(self) -> None:
         try:

@@ -47,7 +47,8 @@ class PartitionCopy:
     send: SendSet
     stored: Callable[[PartitionCopy, RawChunk, MovingSet], None]
     failed: Callable[[PartitionCopy, Exception], None]
-    #: The position on the source behind what is stored on the target; at first where this tenure began.
+    #: The position on the source behind what is stored on the target; at first where this tenure began, -1 if that is
+    #: not known before the first chunk.
     done: int
     #: The positions on the target behind what is stored there, by partition.
     positions: dict[int, int] = field(factory=dict)
@@ -65,6 +66,8 @@ class PartitionCopy:
         Raises CorruptMessage and WrapperTooLarge for entries that cannot be moved; nothing of the chunk is sent then,
         or, where sets are divided by key, a part that is sent again later.
         """
+        if self.done < 0:
+            self.done = chunk.position
         moving = self._entries.take(chunk.position, data)
         step = _Step(chunk._replace(position=chunk.next_position, data=b""), moving)
         self._steps.append(step)

@@ -53,9 +53,10 @@ class TargetTopics:
     source_tree: ICoordination
     admin: Admin
 
-    async def prepare(self, topic: str) -> MirroredTopic:
+    async def prepare(self, topic: str, before: MirroredTopic | None = None) -> MirroredTopic:
         """Return a topic with its copy, which is made if it is missing and changed where it has to be.
 
+        ``before`` is what was last returned: a copy that had the source's number of partitions then gets it again.
         Raises MirrorRefused, UnknownTopic if the source has no such topic, other errors of ``Admin`` and of the tree,
         and InvalidTopic for a name that the target cannot have.
         """
@@ -78,8 +79,8 @@ class TargetTopics:
         settings = dict(found.settings)
         known = chain_of(settings.get(MIRRORED_FROM))
         missing = [each for each in chain if each not in known]
-        ours = self.source_cluster in known
-        more = len(entry.partitions) if ours and found.partitions < len(entry.partitions) else 0
+        followed = before is not None and before.same_partitions and before.target_uuid == found.uuid
+        more = len(entry.partitions) if followed and found.partitions < len(entry.partitions) else 0
         if missing or more:
             change = {MIRRORED_FROM: ",".join([*known, *missing])} if missing else {}
             found = await self.admin.alter(target, change, more)

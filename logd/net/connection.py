@@ -207,7 +207,8 @@ class BrokerConnection(Protocol):
         self._lost = reason
         waiting, self._waiting = self._waiting, {}
         for deferred in waiting.values():
-            deferred.errback(self._unavailable())
+            if not deferred.called:  # the one that waits for an earlier request may have cancelled it
+                deferred.errback(self._unavailable())
         self._writable_waiters.fail(self._unavailable())
         self._watchers.fire(_reason(reason))
 

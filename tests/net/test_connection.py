@@ -234,6 +234,16 @@ class TransportTests(SynchronousTestCase):
         self.assertIsNone(self.successResultOf(first))
         self.assertTrue(self.client.writable)
 
+    def test_a_failed_request_may_cancel_the_next(self) -> None:
+        """As requests that are gathered do; those behind fail all the same."""
+        asked = [self.client.request(Metadata((str(number),))) for number in range(3)]
+        outcomes: list[object] = []
+        asked[0].addErrback(lambda _: asked[1].cancel())
+        for each in asked:
+            each.addBoth(outcomes.append)
+        self.client.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual(len(outcomes), 3)
+
     def test_a_lost_connection_ends_the_wait(self) -> None:
         """The writer gets the error."""
         self.client.pauseProducing()

@@ -1,4 +1,4 @@
-"""``logd mirror``: mirrors topics in the foreground."""
+"""``logd mirror``: mirrors topics in the foreground; its subcommands show lags and translate positions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 
 from logd.cli.mirror.options import cluster_options
+from logd.cli.mirror.status import status
+from logd.cli.mirror.translate import translate
 from logd.cli.options import GroupParameter
 from logd.cli.reactor_command import run
 from logd.cli.terminal.exits import complain
@@ -22,6 +24,8 @@ from logd.mirror.tap import plan_of
 _EPILOG = """\b
 Examples:
   logd mirror --from live:2181 --to offline:2181 --topics '.*'
+  logd mirror status --from live:2181 --to offline:2181
+  logd mirror translate billing --from live:2181 --to offline:2181
   logd mirror --from live:2181 --to offline:6667 --topics 'web\\..*' --rename '(.*)=east.\\1'
 \b
 As a service, in the background, with /health and /metrics:
@@ -69,6 +73,10 @@ def mirror(ctx: click.Context, /, **options: Any) -> None:
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None
     ctx.exit(run(lambda reactor: _mirror(reactor, plan, options["every"])))
+
+
+mirror.add_command(status)
+mirror.add_command(translate)
 
 
 async def _mirror(reactor: Any, plan: MirrorPlan, every: float | None) -> None:

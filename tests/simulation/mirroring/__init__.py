@@ -1,0 +1,1 @@
+"""Mirrors between two clusters on one clock, harmed by a seed."""
