@@ -20,7 +20,7 @@ from logd.config.sources import ROWS
 from logd.config.zookeeper import values_of_environment
 from logd.errors import ConfigurationError
 from logd.log.disk.names import COORDINATION, META
-from logd.protocol.implementation import IMPLEMENTATION
+from logd.protocol.implementation import described
 
 #: The environment variable with the servers of the coordination tree, used if no setting names them.
 ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
@@ -71,7 +71,7 @@ options; the last value counts. docs/configuration.md lists them all."""
 
     def opt_version(self) -> None:
         """Display the version and exit."""
-        print(f"logd {__version__} (loops: {IMPLEMENTATION})")
+        print(f"logd {__version__} ({described()})")
         raise SystemExit(0)
 
     def parseArgs(self, *arguments: str) -> None:  # noqa: N802  # Twisted calls it

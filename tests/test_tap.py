@@ -15,7 +15,7 @@ from zope.interface.verify import verifyObject
 from logd import __version__
 from logd.broker.service import BrokerService
 from logd.config import BrokerSettings
-from logd.protocol.implementation import IMPLEMENTATION
+from logd.protocol.implementation import IMPLEMENTATION, REASON
 from logd.tap import Options, makeService
 
 
@@ -160,7 +160,7 @@ class OptionsTests(TestCase):
         """The option of twistd itself would print Twisted's. The line is that of ``logd --version``."""
         with redirect_stdout(io.StringIO()) as out, self.assertRaises(SystemExit):
             parsed("--version")
-        self.assertEqual(out.getvalue(), f"logd {__version__} (loops: {IMPLEMENTATION})\n")
+        self.assertEqual(out.getvalue(), f"logd {__version__} (loops: {IMPLEMENTATION}; {REASON})\n")
 
 
 class MakeServiceTests(TestCase):

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from logd import __version__
-from logd.protocol.implementation import IMPLEMENTATION
+from logd.protocol.implementation import IMPLEMENTATION, REASON
 
 if TYPE_CHECKING:
     from logd.broker.broker import Broker
@@ -39,7 +39,9 @@ class BrokerMetrics(Collector):
         """Yield every metric with its current value."""
         broker = self._broker
         yield InfoMetricFamily(
-            "logd", "Version, and the loops over messages.", {"version": __version__, "loops": IMPLEMENTATION}
+            "logd",
+            "Version, the loops over messages, and why these.",
+            {"version": __version__, "loops": IMPLEMENTATION, "loops_reason": REASON},
         )
         for name, meaning in _COUNTS.items():
             yield CounterMetricFamily(f"logd_{name.removesuffix('_total')}", meaning, getattr(broker.counters, name))

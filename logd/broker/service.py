@@ -31,6 +31,7 @@ from logd.log.disk.local_files import LocalFiles
 from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
 from logd.plurals import counted
+from logd.protocol.implementation import UNUSABLE
 
 #: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
 BACKLOG = 1024
@@ -122,6 +123,8 @@ class BrokerService(Service):
         self.registry.register(BrokerMetrics(broker))
         if assembly.membership is not None:
             self.registry.register(CoordinationMetrics(assembly.membership, self._coordination.figures))
+        if UNUSABLE is not None:
+            self.log.warn("{warning}", warning=UNUSABLE)
         self.log.info(
             "broker {id} serves {partitions} of {data} at {host}:{port}",
             id=broker.store.broker_id,

@@ -130,11 +130,11 @@ class Commands(LazyGroup):
 
 
 def _show_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
-    """Print the version, and which implementation of the loops over messages would be in use."""
+    """Print the version, and which implementation of the loops over messages would be in use, and why."""
     if asked and not ctx.resilient_parsing:
-        from logd.protocol.implementation import IMPLEMENTATION
+        from logd.protocol.implementation import described
 
-        click.echo(f"logd {__version__} (loops: {IMPLEMENTATION})")
+        click.echo(f"logd {__version__} ({described()})")
         ctx.exit()
 
 

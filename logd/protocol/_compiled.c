@@ -22,6 +22,12 @@
 #error "the compiled loops are known to fit Python 3.11 to 3.13; others use the loops in Python"
 #endif
 
+/* The CRC-32 of this file, defined by setup.py: logd.protocol.implementation compares it with the file, so that an
+ * extension that was not built again after an update is not used with the new code around it. */
+#ifndef SOURCE_CRC
+#error "build with setup.py, which defines SOURCE_CRC"
+#endif
+
 /* ---- What set_up hands in ---- */
 
 enum {
@@ -2883,7 +2889,10 @@ execute(PyObject *module)
     if (state->no_headers == NULL) {
         return -1;
     }
-    return PyModule_AddStringConstant(module, "CHECKSUMS_BY", choose_checksums());
+    PyObject *source = PyLong_FromUnsignedLong(SOURCE_CRC);
+    int failed = source == NULL ? -1 : PyModule_AddObjectRef(module, "SOURCE_CRC", source);
+    Py_XDECREF(source);
+    return failed ? -1 : PyModule_AddStringConstant(module, "CHECKSUMS_BY", choose_checksums());
 }
 
 static int

@@ -10,6 +10,8 @@ from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
 from logd.protocol.message import Message
 
+#: The CRC-32 of the source that the extension was built from.
+SOURCE_CRC: int
 #: ``instructions`` of the processor, or ``tables``.
 CHECKSUMS_BY: str
 

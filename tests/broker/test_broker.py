@@ -6,7 +6,7 @@ import random
 
 from logd import __version__
 from logd.broker.metrics import BrokerMetrics
-from logd.protocol.implementation import IMPLEMENTATION
+from logd.protocol.implementation import IMPLEMENTATION, REASON
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import Metadata
@@ -181,7 +181,7 @@ class HealthTests(BrokerTestCase):
             for sample in metric.samples
         }
         expected = {
-            ("logd_info", __version__, IMPLEMENTATION): 1,
+            ("logd_info", __version__, IMPLEMENTATION, REASON): 1,
             ("logd_messages_in_total",): 2,
             ("logd_bytes_in_total",): 2 * len(HELLO),
             ("logd_bytes_out_total",): 20,

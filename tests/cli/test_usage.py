@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd import __version__
 from logd.cli.main import Commands, main
-from logd.protocol.implementation import IMPLEMENTATION
+from logd.protocol.implementation import IMPLEMENTATION, REASON
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
@@ -109,4 +109,4 @@ class UsageTests(SynchronousTestCase):
 
     def test_the_version_is_the_projects(self) -> None:
         """A bug report quotes it."""
-        self.assertEqual(invoke("--version"), (0, f"logd {__version__} (loops: {IMPLEMENTATION})\n"))
+        self.assertEqual(invoke("--version"), (0, f"logd {__version__} (loops: {IMPLEMENTATION}; {REASON})\n"))

@@ -11,7 +11,8 @@ from attrs import asdict, define, field, frozen
 from logd.bench.rates.process_usage import UsageMeter
 from logd.bench.rates.result import summarise
 from logd.bench.scratch import scratch
-from logd.bench.systems.client_process import ClientProcess, Measured
+from logd.bench.systems.client_main import Measured
+from logd.bench.systems.client_process import ClientProcess
 from logd.bench.systems.load import Load
 from logd.bench.systems.peer import Peer, PeerClient
 from logd.bench.systems.places import SystemPlaces
@@ -79,11 +80,11 @@ class PeerComparison:
 
     def _round(self, peer: Peer) -> None:
         try:
-            peer.start()
-        except (LogdError, OSError) as error:
-            self._missing[peer.name] = str(error)
-            return
-        try:
+            try:
+                peer.start()
+            except (LogdError, OSError) as error:
+                self._missing[peer.name] = str(error)
+                return
             self._versions[peer.name] = peer.version
             for client in peer.clients:
                 reason = client.missing(self.places)
@@ -123,8 +124,9 @@ class PeerComparison:
         producing = ClientProcess.start(client, "produce", peer, load)
         try:
             consumed = ClientProcess.start(client, "consume", peer, load).result()
-        finally:
             produced = producing.result()
+        finally:
+            producing.kill()
         figures = {
             "reached_per_second": round(produced.per_second),
             "latency_ms_median": consumed.latency_ms_median,

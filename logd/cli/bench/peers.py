@@ -14,10 +14,11 @@ from rich.console import Console
 
 from logd.bench.systems.comparison import PeerComparison, PeerPlan
 from logd.bench.systems.fetch import fetch
-from logd.bench.systems.figures import draw
+from logd.bench.systems.interruption import INTERRUPTED, ending_once
 from logd.bench.systems.known import SYSTEMS
 from logd.bench.systems.places import VARIABLE, SystemPlaces
-from logd.bench.systems.report import markdown
+from logd.bench.systems.results.figures import draw
+from logd.bench.systems.results.report import markdown
 from logd.cli.bench.shapes import WHOLE
 from logd.cli.options import json_option
 
@@ -86,14 +87,19 @@ def peers(
     if wanted and not place:
         raise click.UsageError("--fetch needs --systems-in, the folder to fetch into")
     console = Console(stderr=True)
-    with console.status("") as status:
-        tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
-        for name, reason in (fetch(place, tell) if wanted and place else {}).items():
-            console.print(f"logd: {name} could not be fetched: {reason}", style="red", markup=False)
-        plan = PeerPlan(**shape, rates=() if no_latency else rates)
-        places = SystemPlaces(os.path.abspath(place) if place else "")
-        chosen = [SYSTEMS[name] for name in systems or SYSTEMS]
-        result = PeerComparison(os.path.abspath(folder), places, plan, chosen, tell).run()
+    plan = PeerPlan(**shape, rates=() if no_latency else rates)
+    places = SystemPlaces(os.path.abspath(place) if place else "")
+    chosen = [SYSTEMS[name] for name in systems or SYSTEMS]
+    try:
+        with ending_once(), console.status("") as status:
+            tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
+            for name, reason in (fetch(place, tell) if wanted and place else {}).items():
+                console.print(f"logd: {name} could not be fetched: {reason}", style="red", markup=False)
+            result = PeerComparison(os.path.abspath(folder), places, plan, chosen, tell).run()
+    except KeyboardInterrupt:
+        text = "interrupted: every system was stopped, its data removed, and no result written"
+        console.print(f"logd: {text}", style="red", markup=False)
+        sys.exit(INTERRUPTED)
     if out:
         _write(result, out, places, console)
     click.echo(json.dumps(result) if as_json else markdown(result), nl=as_json)

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.bench.systems.comparison import PeerComparison, PeerPlan
 from logd.bench.systems.load import DUE, Load, Stopwatch
 from logd.bench.systems.places import SystemPlaces
-from logd.bench.systems.report import markdown
+from logd.bench.systems.results.report import markdown
 from tests.bench.systems.fake import BrokenPeer, FakePeer, MissingPeer
 
 

@@ -12,6 +12,7 @@ import sys
 import sysconfig
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "logd.protocol._compiled"
@@ -41,7 +42,8 @@ def main(tests: list[str]) -> int:
         source = ROOT.joinpath(*NAME.split(".")).with_suffix(".c")
         include = f"-I{sysconfig.get_paths()['include']}"
         unused = ("-Wno-unused-parameter", "-Wno-missing-field-initializers", "-Wno-cast-function-type", "-Werror")
-        subprocess.run(["gcc", *FLAGS, *SANITIZERS, *unused, include, source, "-o", extension], check=True)
+        macro = f"-DSOURCE_CRC={crc32(source.read_bytes()):#x}U"
+        subprocess.run(["gcc", *FLAGS, *SANITIZERS, *unused, include, macro, source, "-o", extension], check=True)
         library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
         environment = {
             **os.environ,
