@@ -10,6 +10,8 @@ from logd.audit.windows import DEFAULT_WIDTH, check_width, window_of
 #: The most origins of one topic and window that are counted apart: what more servers sent is counted under "*". So
 #: messages with any headers cannot fill the memory.
 MOST_ORIGINS = 1000
+#: Ms after which messages are reported that were counted after their window's end, unless windows are narrower.
+LATE = 10_000
 #: The most windows that are counted at a time: with more, the oldest is reported at once. So messages with any times
 #: cannot fill the memory either.
 MOST_WINDOWS = 10_000
@@ -68,8 +70,8 @@ class WindowCounter:
     """The counter of one reporter in one tier.
 
     Times are in ms since the epoch. The first count of a topic's window makes an event with ``open``. The counts are
-    reported once the window is over and nothing of it is in flight; messages that are counted later open it again, for
-    as long as its width. Messages without a time (-1) are not counted: they are in no window. Call ``take_events``
+    reported once the window is over and nothing of it is in flight; messages that are counted later open it again for
+    LATE ms. Messages without a time (-1) are not counted: they are in no window. Call ``take_events``
     after counts and when ``next_due`` has come, and publish what it returns in that order.
     """
 
@@ -148,7 +150,7 @@ class WindowCounter:
             if len(self._windows) >= MOST_WINDOWS:
                 next(iter(self._windows.values())).due = now
             end = start + self.width
-            window = self._windows[topic, start] = _Window(end if end > now else now + self.width)
+            window = self._windows[topic, start] = _Window(end if end > now else now + min(self.width, LATE))
             self._opened.append((topic, start, origin))
         return window
 

@@ -82,6 +82,16 @@ def tally_heads(data: Buffer, width: int) -> list[WindowTally]:
     return [WindowTally(time, ALL_ORIGINS, messages, None) for time, messages in found.values()]
 
 
+def tally_set(data: bytes, width: int) -> list[WindowTally]:
+    """Return the tallies of a sound message set, whose batches and wrappers are opened."""
+    found: list[WindowTally] = []
+    for at, size, time in loops.heads_of_set(data):
+        if not LAYOUTS[data[at + MAGIC_AT]].is_gap:
+            messages = loops.decode_set(data[at : at + size]).messages
+            found += tally_messages(messages, width, time if data[at + MAGIC_AT] == BATCH else None)
+    return found
+
+
 def _bytes_of(messages: Sequence[Message]) -> int:
     payloads = list(map(_payload_of, messages))
     keys = list(map(_key_of, messages))

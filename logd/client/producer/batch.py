@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 
+from logd.audit.event import AUDIT_TOPIC
+from logd.audit.tallies import WindowTally
 from logd.client.producer.formats import Format, Record, entries_codec, size_of
 from logd.client.producer.pending_send import PendingSend, Sent
 from logd.client.producer.unfinished import Unfinished
@@ -50,7 +52,7 @@ class ProducerBatch:
 
     __slots__ = (
         *("_count", "_data", "_ends", "bytes", "codec", "deadline", "encoded", "form", "left", "partition", "records"),
-        *("shares", "singles", "topic", "unfinished"),
+        *("_tallies", "shares", "singles", "topic", "unfinished"),
     )
 
     def __init__(
@@ -79,6 +81,8 @@ class ProducerBatch:
         self._ends: list[int] = []
         self._count = 0
         self._data: bytes | None = None
+        #: What the audit counts of the batch, from its encoding until it is settled.
+        self._tallies: Sequence[WindowTally] = ()
 
     @property
     def messages(self) -> int:
@@ -146,6 +150,9 @@ class ProducerBatch:
                 if self.singles and not self.form.by_number and self.codec == "none":
                     self._ends = loops.ends_of_set(data)
                 self.records = []
+            audit = self.unfinished.audit
+            if audit is not None and self.topic != AUDIT_TOPIC:
+                self._tallies = audit.left(self.topic, () if self.encoded else records, data)
             self._data = data
         return data
 
@@ -165,6 +172,7 @@ class ProducerBatch:
         if self.messages < 2 or self.encoded:
             return None
         messages = self.decoded()
+        self._not_stored(None)
         middle = len(messages) // 2
         form = self.form
         halves = self._part(messages, 0, middle, form), self._part(messages, middle, len(messages), form)
@@ -185,6 +193,7 @@ class ProducerBatch:
             records = self.records if self._data is None else self.decoded()
             batch = self._part(records, 0, len(records), form)
             batch.codec = entries_codec(self.codec)
+        self._not_stored(None)
         self.unfinished.replace(self, (batch,))
         return batch
 
@@ -219,6 +228,7 @@ class ProducerBatch:
         """Report a single message as left out; return False for a batch of more than one message."""
         if self.messages != 1:
             return False
+        self._not_stored(error)
         if self._sends:
             message = self.decoded()[0]
             size = len(message.key or b"") + len(message.payload or b"")
@@ -235,6 +245,8 @@ class ProducerBatch:
 
     def succeeded(self, partition: int, first_id: int, next_position: int) -> None:
         """Tell each send its place: the batch is stored in ``partition`` from ``first_id`` to ``next_position``."""
+        if self._tallies and self.unfinished.audit is not None:
+            self.unfinished.audit.stored(self.topic, self._tallies, partition, first_id, next_position)
         by_number = self.form.by_number and not self.encoded
         if self._sends:
             if first_id < 0 or (self.codec != "none" and not by_number):
@@ -293,6 +305,7 @@ class ProducerBatch:
         """Tell each send that the batch will not be delivered. Has no effect once the batch has ended."""
         if self not in self.unfinished.items:  # the producer was closed while it was in flight
             return
+        self._not_stored(error)
         published = self.messages - len(self.singles) - sum(share.messages for share in self.shares)
         for deferred in self.singles.values():
             if not deferred.called:
@@ -302,6 +315,12 @@ class ProducerBatch:
         if published > 0 and not self.encoded:
             self.unfinished.failed(self.topic, published, error)
         self.unfinished.end(self)
+
+    def _not_stored(self, error: Exception | None) -> None:
+        """Tell the audit that the batch is given up with an error, or sent in another form without one."""
+        tallies, self._tallies = self._tallies, ()
+        if tallies and self.unfinished.audit is not None:
+            self.unfinished.audit.not_stored(self.topic, tallies, error)
 
 
 class BatchPiece(NamedTuple):

@@ -95,7 +95,12 @@ class Router:
         if queue is None:
             queue = self._queue(topic, chosen)
         batch = queue.accumulator.with_room(1, size)
-        if key is None and not queue.held_up and (partition is not None or self._stays):
+        if (
+            key is None
+            and not queue.held_up
+            and self._unfinished.audit is None
+            and (partition is not None or self._stays)
+        ):
             settings = self._settings
             # A message that fits the limit of the batch is then not larger than the limit of messages, either.
             self.current[topic if partition is None else (topic, partition)] = CurrentBatch(
@@ -129,6 +134,11 @@ class Router:
         for queues in self.queues.values():
             for queue in queues.values():
                 queue.flush()
+
+    def seal(self) -> None:
+        """Complete all open batches: what comes next is in another window of the audit."""
+        for queue in self.all_queues():
+            queue.accumulator.seal()
 
     def all_queues(self) -> list[PartitionQueue]:
         """Return all queues."""
