@@ -6,8 +6,9 @@ its own time.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from logd.audit.event import ALL_ORIGINS, NO_ORIGIN, SERVER_HEADER, is_name
@@ -21,6 +22,7 @@ from logd.protocol.message import Message
 Buffer = bytes | memoryview
 
 _payload_of, _key_of, _time_of, _headers_of = map(itemgetter, range(4))
+_end_of = attrgetter("next_position")
 
 
 class WindowTally(NamedTuple):
@@ -41,6 +43,39 @@ def origin_of(headers: Headers) -> str:
             origin = "" if value is None else value.decode(errors="replace")
             return origin if is_name(origin) and origin != ALL_ORIGINS else NO_ORIGIN
     return NO_ORIGIN
+
+
+class BatchPlace(NamedTuple):
+    """The positions of a batch in a partition's log, up to its end, and its max_time in ms."""
+
+    start: int
+    end: int
+    time: int
+
+
+def batches_in(data: Buffer, position: int) -> list[BatchPlace]:
+    """Return the places of the batches among entries, the first of which begins at ``position``."""
+    return [
+        BatchPlace(position + at, position + at + size, time)
+        for at, size, time in loops.heads_of_set(data)
+        if data[at + MAGIC_AT] == BATCH
+    ]
+
+
+def tally_read(messages: Sequence[Message], batches: Sequence[BatchPlace], width: int) -> list[WindowTally]:
+    """Return the tallies of messages with positions, which were read from entries among which are these batches."""
+    if not batches:
+        return tally_messages(messages, width)
+    found: list[WindowTally] = []
+    done = 0
+    for start, end, time in batches:
+        first = bisect_right(messages, start, done, key=_end_of)
+        last = bisect_right(messages, end, first, key=_end_of)
+        found += tally_messages(messages[done:first], width)
+        found += tally_messages(messages[first:last], width, time)
+        done = last
+    found += tally_messages(messages[done:], width)
+    return found
 
 
 def tally_messages(messages: Sequence[Message], width: int, batch_time: int | None = None) -> list[WindowTally]:

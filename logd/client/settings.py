@@ -106,3 +106,9 @@ class ConsumerSettings:
     message_bytes: int = attrs.field(default=defaults.ENTRY_BYTES, validator=whole(1, 1 << 31, "bytes"))
     #: Messages decoded at a time, which bounds the objects held.
     decode_messages: int = attrs.field(default=2000, validator=whole(1, 1 << 20))
+    #: Publish counts of the messages that streams hand over to ``_audit``. Raw bytes are not counted.
+    audit: bool = attrs.field(default=False, validator=switch)
+    #: The width of the audit's windows, in seconds: the same for all that are compared.
+    audit_window: float = attrs.field(default=DEFAULT_WIDTH / 1000, validator=seconds(0.001, DAY))
+    #: The name of this server in the audit; empty for the machine's host name.
+    server: str = attrs.field(default="", validator=server_name)

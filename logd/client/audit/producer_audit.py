@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from socket import gethostname
-from time import time_ns
-
-from twisted.internet import defer
-from twisted.internet.defer import CancelledError
 
 from logd.audit.counter import Span, WindowCounter
 from logd.audit.event import SERVER_HEADER, Tier
 from logd.audit.tallies import WindowTally, tally_messages, tally_set
 from logd.audit.windows import window_of
-from logd.client.audit.publisher import AuditPublisher, PublishEvent, new_reporter
+from logd.client.audit.publisher import AuditPublisher, PublishEvents, new_reporter
 from logd.client.cluster.cluster import Cluster
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
-from logd.deferreds.timeouts import with_timeout
 from logd.interfaces import Clock
 from logd.protocol.batch_layout import BATCH, batch_head
 from logd.protocol.entry import MAGIC_AT
 from logd.protocol.message import Message
 
 _new_tuple = tuple.__new__
-
-
-def time_of_day() -> int:
-    """Return the time of day, in ms since the epoch."""
-    return time_ns() // 1_000_000
 
 
 class ProducerAudit:
@@ -44,13 +33,12 @@ class ProducerAudit:
         clock: Clock,
         server: str,
         width: int,
-        publish: PublishEvent,
+        publish: PublishEvents,
         cluster: Callable[[], str],
         seal: Callable[[], None],
         time_ms: Callable[[], int],
     ) -> None:
         """``width``: of the windows, in ms. ``seal`` completes the open batches; it is called at each window's end."""
-        self._clock = clock
         self._headers = ((SERVER_HEADER, server.encode()),)
         self._width = width
         self._seal = seal
@@ -115,14 +103,13 @@ class ProducerAudit:
 
     async def finish(self, seconds: float) -> None:
         """Publish the last counts, for at most some seconds. Never fails; see AuditPublisher.finish."""
-        with suppress(CancelledError, defer.TimeoutError):
-            await with_timeout(self._clock, max(0.0, seconds), self._publisher.finish())
+        await self._publisher.finish_within(seconds)
 
 
 def producer_audit(
     settings: ProducerSettings,
     clock: Clock,
-    publish: PublishEvent,
+    publish: PublishEvents,
     cluster: Cluster,
     seal: Callable[[], None],
     time_ms: Callable[[], int],

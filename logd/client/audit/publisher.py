@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet import defer
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.audit.counter import WindowCounter
 from logd.audit.event import AUDIT_TOPIC, AuditEvent, Reporter, encode_event
+from logd.deferreds.timeouts import with_timeout
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock, Timer
 from logd.protocol.message import Message
@@ -23,8 +26,8 @@ from logd.protocol.message import Message
 MOST_EVENTS = 10_000
 #: Seconds before events are sent again that could not be delivered.
 RETRY_SECONDS = 5.0
-#: Sends a message to AUDIT_TOPIC; fires once it is acknowledged.
-PublishEvent = Callable[[Message], Deferred[Any]]
+#: Sends messages of one key to AUDIT_TOPIC; fires once all are acknowledged.
+PublishEvents = Callable[[Sequence[Message]], Deferred[Any]]
 
 
 def new_reporter(server: str) -> Reporter:
@@ -40,7 +43,7 @@ class AuditPublisher:
 
     _clock: Clock
     _counter: WindowCounter
-    _publish: PublishEvent
+    _publish: PublishEvents
     #: Returns the time of day, in ms since the epoch.
     _time_ms: Callable[[], int]
     #: Returns the cluster's uuid, "" while it is not known.
@@ -73,6 +76,11 @@ class AuditPublisher:
         self._closed = True
         self._send()
         return self._settled.new() if self._in_flight else succeed(None)
+
+    async def finish_within(self, seconds: float) -> None:
+        """Do as ``finish``, for at most some seconds. Never fails."""
+        with suppress(CancelledError, defer.TimeoutError):
+            await with_timeout(self._clock, max(0.0, seconds), self.finish())
 
     def _set(self, due: int) -> None:
         self._stop()
@@ -107,42 +115,34 @@ class AuditPublisher:
         """Send the events that wait, all together, unless earlier ones are in flight."""
         if self._in_flight or not self._events:
             return
-        events = list(self._events)
-        self._in_flight = len(events)
+        self._in_flight = len(self._events)
         now = self._time_ms()
-        left = len(events)
-        failed: list[AuditEvent] = []
-        problem: Failure | None = None
+        key = self._counter.reporter.instance.encode()
+        messages = [Message(encode_event(event), key=key, timestamp=now) for event in self._events]
+        self._publish(messages).addCallbacks(self._stored, self._failed)
 
-        def ended(result: object, event: AuditEvent) -> None:
-            nonlocal left, problem
-            left -= 1
-            if isinstance(result, Failure):
-                failed.append(event)
-                problem = problem or result
-            if not left:
-                self._ended(failed, problem)
-
-        for event in events:
-            message = Message(encode_event(event), key=event.reporter.instance.encode(), timestamp=now)
-            self._publish(message).addBoth(ended, event)
-
-    def _ended(self, failed: list[AuditEvent], problem: Failure | None) -> None:
+    def _stored(self, _: object) -> None:
         for _ in range(self._in_flight):
             self._events.popleft()
         self._in_flight = 0
-        self._events.extendleft(reversed(failed))
-        if problem is not None and not self._failing:
+        self._failing = False
+        if self._closed and self._events:  # the last ones, which came while others were in flight
+            self._send()
+        elif self._closed:
+            self._settled.fire(None)
+        elif self._events:
+            self._set(self._time_ms())
+
+    def _failed(self, failure: Failure) -> None:
+        self._in_flight = 0
+        if not self._failing:
             self._log.warn(
                 "audit events could not be published to topic {topic}: {error}; {outcome}",
-                topic=AUDIT_TOPIC, error=problem.getErrorMessage(),
+                topic=AUDIT_TOPIC, error=failure.getErrorMessage(),
                 outcome="their windows will be shown as unaccounted" if self._closed else "they are sent again",
             )  # fmt: skip
-        self._failing = problem is not None
+        self._failing = True
         if self._closed:
-            if self._events and not failed:  # the last ones, which came while others were in flight
-                self._send()
-            else:
-                self._settled.fire(None)
-        elif self._events:
-            self._set(self._time_ms() + (round(RETRY_SECONDS * 1000) if failed else 0))
+            self._settled.fire(None)
+        else:
+            self._set(self._time_ms() + round(RETRY_SECONDS * 1000))

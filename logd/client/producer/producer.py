@@ -11,7 +11,8 @@ from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
 from logd.audit.event import AUDIT_TOPIC
-from logd.client.audit.producer_audit import producer_audit, time_of_day
+from logd.client.audit.producer_audit import producer_audit
+from logd.client.audit.time_of_day import time_of_day
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.interfaces import IPartitioner
@@ -87,7 +88,7 @@ class Producer:
             self._router.entered = self._open_ways.clear
         self._singles = SingleMessages(reactor, mine, self._pool, self._router, self._fast_path, self._unfinished)
         self._unfinished.audit = producer_audit(
-            mine, reactor, self._send_event, self._cluster, self._router.seal, time_ms
+            mine, reactor, self._send_events, self._cluster, self._router.seal, time_ms
         )
         self._checked: set[str] = set()
         self._tick: Timer | None = None
@@ -368,10 +369,10 @@ class Producer:
             send.fail(error)
         return deferred
 
-    def _send_event(self, message: Message) -> Deferred[Sent]:
-        """Send an event of the audit, which is neither stamped nor counted."""
+    def _send_events(self, messages: Sequence[Message]) -> Deferred[Sent]:
+        """Send events of the audit, which are neither stamped nor counted."""
         self._begin(AUDIT_TOPIC)
-        return self._send_all(AUDIT_TOPIC, (message,), None, message.key, "none")
+        return self._send_all(AUDIT_TOPIC, messages, None, messages[0].key, "none")
 
     def _look(self) -> None:
         self._tick = None
