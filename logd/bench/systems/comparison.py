@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 
 from attrs import asdict, define, field, frozen
 
+from logd.bench.machine import describe_machine
 from logd.bench.rates.process_usage import UsageMeter
 from logd.bench.rates.result import summarise
 from logd.bench.scratch import scratch
@@ -56,6 +56,7 @@ class PeerComparison:
 
     def run(self) -> dict[str, object]:
         """Return the plan, the systems, and for each measurement the medians and spread of its successful rounds."""
+        machine = describe_machine()
         for number in range(self.plan.rounds):
             for kind in self.peers:
                 reason = kind.missing(self.places)
@@ -68,7 +69,7 @@ class PeerComparison:
         return {
             "bench": "peers",
             **asdict(self.plan),
-            "processors": os.cpu_count(),
+            "machine": machine,
             "systems": [
                 {"system": kind.name, "version": self._versions.get(kind.name, ""), "durability": kind.durability}
                 for kind in self.peers

@@ -1,4 +1,4 @@
-"""Downloads other systems into a folder, only on request: from Maven Central, PyPI, crates.io and Debian's packages.
+"""Downloads other systems into a folder, only on request: from Maven Central, PyPI, Debian's packages and cargo.
 
 Nothing is installed: packages are unpacked into the folder, which can simply be removed. A part is first made in a
 folder beside it, and takes its place when it is whole, so that an interrupted download is begun again.

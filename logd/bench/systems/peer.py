@@ -21,7 +21,7 @@ from logd.errors import LogdError
 from logd.testing.processes.broker import free_port
 
 #: Seconds in which a system must answer after its start, and end after SIGTERM.
-START_SECONDS = 90.0
+START_SECONDS = 240.0
 STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
@@ -106,10 +106,12 @@ class Peer(ABC):
         self.launch()
         deadline = time.monotonic() + START_SECONDS
         while not self.serves():
-            if time.monotonic() > deadline or self.process is None or self.process.poll() is not None:
+            ended = self.process is None or self.process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                what = "its process ended" if ended else f"it did not answer within {START_SECONDS:g} s"
                 text = self.end_of_log()
                 self.stop()
-                raise LogdError(f"{self.name} did not start: {text}")
+                raise LogdError(f"{self.name} did not start: {what}: {text}")
             time.sleep(_POLL_SECONDS)
 
     def serves(self) -> bool:

@@ -47,7 +47,7 @@ class ComparisonTests(SynchronousTestCase):
         page = markdown(result)
         self.assertIn("| fake | honest | produce | 50 | ", page)
         self.assertIn("- fake: nothing survives.", page)
-        self.assertIn("- broken: broken did not start: out of order", page)
+        self.assertIn("- broken: broken did not start: its process ended: out of order", page)
 
 
 class PeerTests(SynchronousTestCase):

@@ -84,6 +84,8 @@ class PartitionFetch:
         self.error: Exception | None = None
         #: The batches among the entries that were decoded last, for the audit alone.
         self.batch_places: Sequence[BatchPlace] = ()
+        #: True while the stream is to hand nothing over.
+        self.paused = False
         #: The parts of the log that were passed without being delivered.
         self.losses = PartitionLosses(topic, partition)
         self._settings = settings
