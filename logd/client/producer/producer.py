@@ -24,7 +24,7 @@ from logd.client.producer.formats import Record, format_of
 from logd.client.producer.partitioner import ChoosePartition, as_partitioner
 from logd.client.producer.pending_send import HeldMessages, PendingSend, Sent, WaitingSend
 from logd.client.producer.router import Router
-from logd.client.producer.single_messages import SEND_MEMORY, SingleMessages
+from logd.client.producer.single_messages import SEND_MEMORY, SingleMessages, only_payload
 from logd.client.producer.unfinished import OnError, Unfinished
 from logd.client.setting_names import read_settings
 from logd.client.settings import LinkSettings, ProducerSettings
@@ -145,6 +145,8 @@ class Producer:
 
         Raises TypeError for a value that is no message.
         """
+        if key is None and type(messages) is not bytes:
+            messages = only_payload(messages)
         if type(messages) is bytes:  # the most common form first: isinstance with "|" takes five times as long
             if key is None:
                 name = topic if partition is None else (topic, partition)
@@ -169,10 +171,7 @@ class Producer:
                     way = self._open_ways.get(name)
                     if way is not None and way.take(messages):
                         return succeed(way.sent)
-                record: Record = messages
-            else:
-                record = messages if key is None else Message(messages, key=key)
-            return self._send_one(topic, record, partition, key)
+            return self._send_one(topic, messages if key is None else Message(messages, key=key), partition, key)
         codec = "none"
         if isinstance(messages, MessageSet):
             codec = messages.compression
