@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from socket import gethostname
 
 from logd.audit.counter import Span, WindowCounter
-from logd.audit.event import SERVER_HEADER, Tier
+from logd.audit.event import AUDIT_TOPIC, SERVER_HEADER, Tier
 from logd.audit.tallies import WindowTally, tally_messages, tally_set
 from logd.audit.windows import window_of
 from logd.client.audit.publisher import AuditPublisher, PublishEvents, new_reporter
@@ -70,6 +70,8 @@ class ProducerAudit:
 
         ``records`` are its messages, all stamped, and ``data`` its bytes; without records the bytes are opened.
         """
+        if topic == AUDIT_TOPIC:
+            return ()
         if records:
             batch_time = batch_head(data).max_time if data[MAGIC_AT] == BATCH else None
             tallies = tally_messages(records, self._width, batch_time)  # type: ignore[arg-type]

@@ -9,21 +9,16 @@ from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 
-from logd.audit.event import AUDIT_TOPIC
 from logd.audit.tallies import WindowTally
-from logd.client.producer.formats import Format, Record, entries_codec, size_of
+from logd.client.producer.formats import ENTRY_HEAD_BYTES, Format, Record, entries_codec, size_of, too_large
 from logd.client.producer.pending_send import PendingSend, Sent
 from logd.client.producer.unfinished import Unfinished
 from logd.errors import MessageTooLarge
 from logd.protocol import loops
 from logd.protocol.batch import encode_batches
-from logd.protocol.entry import LEAST_BYTES
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
 from logd.protocol.message_size import entry_bytes
-
-#: Bytes of an entry's length, magic and checksum, which the brokers' message.bytes does not count.
-ENTRY_HEAD_BYTES = LEAST_BYTES
 
 #: Memory held for a message beside its bytes: the head of its object and its place in a list.
 RECORD_MEMORY = 48
@@ -162,7 +157,7 @@ class ProducerBatch:
                     self._ends = loops.ends_of_set(data)
                 self.records = []
             audit = self.unfinished.audit
-            if audit is not None and self.topic != AUDIT_TOPIC:
+            if audit is not None:
                 self._tallies = audit.left(self.topic, () if self.encoded else records, data)
             self._data = data
         return data
@@ -368,14 +363,6 @@ def pieces_of(messages: Sequence[Message], form: Format, batch_bytes: int, messa
         total += size
     pieces.append(BatchPiece(messages[begin:], total))
     return pieces
-
-
-def too_large(size: int, message_bytes: int, number: int = 1) -> MessageTooLarge:
-    """Return the error for message ``number`` of a set, which has ``size`` bytes as an entry."""
-    return MessageTooLarge(
-        f"message {number} of the set has {size - ENTRY_HEAD_BYTES} bytes with key and headers, more than "
-        f"message_bytes = {message_bytes}: allow more there, and in the broker's setting message.bytes"
-    )
 
 
 def encoded_pieces(

@@ -90,9 +90,7 @@ class Producer:
             self._open_ways = self._fast_path.open
             self._router.entered = self._open_ways.clear
         self._singles = SingleMessages(reactor, mine, self._pool, self._router, self._fast_path, self._unfinished)
-        self._unfinished.audit = producer_audit(
-            mine, reactor, self._send_events, self._cluster, self._seal, time_ms
-        )
+        self._unfinished.audit = producer_audit(mine, reactor, self._send_events, self._cluster, self._seal, time_ms)
         self._checked: set[str] = set()
         self._tick: Timer | None = None
         self._closed = False
