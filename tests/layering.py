@@ -127,6 +127,7 @@ COMPONENTS = (
     Component("schema registry", 4, ("logd.schema_registry",)),
     Component("broker", 4, ("logd.broker",)),
     Component("client", 4, ("logd.client",)),
+    Component("avro messages", 4, ("logd.avro",)),
     Component("aio", 5, ("logd.aio",)),
     Component("web", 5, ("logd.web",)),
     Component("tap", 5, ("logd.registry_tap", "logd.service_options", "logd.tap"), beside=("logd.web",)),
