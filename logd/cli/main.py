@@ -16,6 +16,12 @@ Start a broker with: logd broker --data DIR
 """
 
 
+def _audit() -> click.Command:
+    from logd.cli.audit.audit import audit
+
+    return audit
+
+
 def _bench() -> click.Command:
     from logd.cli.bench.bench import bench
 
@@ -110,6 +116,7 @@ class Commands(LazyGroup):
     """All commands, imported lazily: importing them all for a page of help would take a second."""
 
     lazy: ClassVar[Mapping[str, Lazy]] = {
+        "audit": Lazy("Show whether messages are missing, by topic and window of time.", _audit),
         "bench": Lazy("Measure the performance of logd on this machine.", _bench),
         "broker": Lazy("Run a broker in the foreground.", _broker),
         "brokers": Lazy("List the brokers that share a coordination tree.", _brokers),

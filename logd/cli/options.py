@@ -131,6 +131,24 @@ def decompression_options(command: Command) -> Command:
     )(messages(command))
 
 
+def audit_options(command: Command) -> Command:
+    """--audit, --server and --audit-window, for commands that produce or consume."""
+    width = click.option(
+        "--audit-window",
+        type=click.FloatRange(0.001, 24 * 60 * 60),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="With --audit: the width of windows, the same for all that are compared.",
+    )
+    server = click.option(
+        "--server", metavar="NAME", default="", help="With --audit: this server's name; by default that of the host."
+    )
+    return click.option("--audit", is_flag=True, help="Publish counts of messages to topic _audit (see logd audit).")(
+        server(width(command))
+    )
+
+
 def json_option(command: Command) -> Command:
     """--json, for scripts."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(command)

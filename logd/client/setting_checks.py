@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logd.audit.event import ALL_ORIGINS, MOST_NAME, is_name
 from logd.errors import ConfigurationError
 
 Validator = Callable[[Any, Any, Any], None]
@@ -49,3 +50,10 @@ def switch(_instance: Any, attribute: Any, value: Any) -> None:
     """Validate True or False."""
     if not isinstance(value, bool):
         raise _refuse(attribute.name, value, "True or False")
+
+
+def server_name(_instance: Any, attribute: Any, value: Any) -> None:
+    """Validate the name of a server in the audit; empty is the host name."""
+    if not is_name(value) or value == ALL_ORIGINS:
+        allowed = f"a text of at most {MOST_NAME} printable characters, but not {ALL_ORIGINS!r}"
+        raise _refuse(attribute.name, value, allowed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from logd.client.setting_checks import one_of, seconds, switch, whole
+from logd.audit.windows import DEFAULT_WIDTH
+from logd.client.setting_checks import one_of, seconds, server_name, switch, whole
 from logd.clientcore import defaults
 from logd.errors import ConfigurationError
 
@@ -67,8 +68,18 @@ class ProducerSettings:
     #: When the broker refuses a message as too large: "fail" fails all that travels with it; "skip" leaves it out,
     #: delivers the rest in order, and counts it in ``Sent.skipped``. (acks=0 has no answers.)
     on_too_large: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
+    #: Give each message its time and the header ``server``, and publish counts of the acknowledged ones to ``_audit``.
+    audit: bool = attrs.field(default=False, validator=switch)
+    #: The width of the audit's windows, in seconds: the same for all that are compared.
+    audit_window: float = attrs.field(default=DEFAULT_WIDTH / 1000, validator=seconds(0.001, DAY))
+    #: The name of this server in the audit; empty for the machine's host name.
+    server: str = attrs.field(default="", validator=server_name)
 
     def __attrs_post_init__(self) -> None:
+        if self.audit and self.acks == 0:
+            raise ConfigurationError(
+                "audit = True is not allowed with acks = 0: only acknowledged messages are counted"
+            )
         if self.compression == "lz4" and self.format == "plain":
             raise ConfigurationError("compression = 'lz4' is not allowed with format = 'plain'; allowed is 'batch'")
 
@@ -97,3 +108,9 @@ class ConsumerSettings:
     message_bytes: int = attrs.field(default=defaults.ENTRY_BYTES, validator=whole(1, 1 << 31, "bytes"))
     #: Messages decoded at a time, which bounds the objects held.
     decode_messages: int = attrs.field(default=2000, validator=whole(1, 1 << 20))
+    #: Publish counts of the messages that streams hand over to ``_audit``. Raw bytes are not counted.
+    audit: bool = attrs.field(default=False, validator=switch)
+    #: The width of the audit's windows, in seconds: the same for all that are compared.
+    audit_window: float = attrs.field(default=DEFAULT_WIDTH / 1000, validator=seconds(0.001, DAY))
+    #: The name of this server in the audit; empty for the machine's host name.
+    server: str = attrs.field(default="", validator=server_name)

@@ -44,6 +44,8 @@ class ClusterView(Generic[A]):
 
     #: Returns the address to connect to, for a broker that advertises a host and a port.
     address_of: Callable[[str, int], A]
+    #: The cluster's uuid, empty while no broker has named it.
+    uuid: str = field(default="", init=False)
     _addresses: dict[int, A] = field(factory=dict, init=False)
     _topics: dict[str, TopicView] = field(factory=dict, init=False)
 
@@ -66,6 +68,7 @@ class ClusterView(Generic[A]):
 
     def read(self, response: MetadataResponse, now: float) -> None:
         """Store a broker's answer of time ``now``; a topic in error stays as it was."""
+        self.uuid = response.cluster or self.uuid
         self._addresses = {broker.id: self.address_of(broker.host, broker.port) for broker in response.brokers}
         for topic in response.topics:
             if topic.error == 0:

@@ -17,7 +17,7 @@ from twisted.internet.defer import CancelledError
 
 from logd.cli.messages.timestamps import may_stamp, timestamps_option
 from logd.cli.messages.unmatched import Unmatched
-from logd.cli.options import TopicParameter, broker_option, json_option
+from logd.cli.options import TopicParameter, audit_options, broker_option, json_option
 from logd.cli.reactor_command import run
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import FAILED, OK, SIGNALLED, complain
@@ -143,6 +143,7 @@ class KeyParameter(click.ParamType[str]):
     help="How long to wait for an unavailable broker before ending with status 3; by default a week.",
 )
 @timestamps_option
+@audit_options
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress and no summary, only notices.")
 @click.pass_context
@@ -192,6 +193,9 @@ async def _collect(
         delivery_timeout=options["timeout"] or FOR_EVER,
         message_bytes=options["max_line"] + BESIDE_BYTES,
         buffer_bytes=BUFFER_BYTES,
+        audit=options["audit"],
+        server=options["server"],
+        audit_window=options["audit_window"],
     )
     began = time.monotonic()
     problem: Exception | None = None

@@ -22,6 +22,7 @@ from logd.cli.messages.group_consume import consume_as_member
 from logd.cli.messages.start_option import ALLOWED, StartParameter
 from logd.cli.options import (
     GroupParameter,
+    audit_options,
     broker_option,
     decompression_options,
     topic_argument,
@@ -90,6 +91,7 @@ Examples:
     help="Fail at damaged messages (checksum mismatch), or skip them.",
 )
 @decompression_options
+@audit_options
 @registry_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
@@ -106,7 +108,7 @@ def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options:
     delivered twice. Brokers are found in the coordination tree, unless --broker is given.
     """
     given = ctx.get_parameter_source
-    reading = ("on_corrupt", "max_decompressed", "max_decompressed_messages")
+    reading = ("on_corrupt", "max_decompressed", "max_decompressed_messages", "audit", "server", "audit_window")
     options["reading"] = {name: options.pop(name) for name in reading}
     if group is not None:
         if options["partition"] is not None or isinstance(options["start"], Position):

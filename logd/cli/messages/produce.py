@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from logd.cli.messages.avro_lines import AvroLineReader, registry_option
 from logd.cli.messages.lines import LineBatch, read_lines, total_bytes
 from logd.cli.messages.timestamps import Stamp, may_stamp, timestamps_option
-from logd.cli.options import broker_option, json_option, topic_argument
+from logd.cli.options import audit_options, broker_option, json_option, topic_argument
 from logd.cli.reactor_command import run
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import complain
@@ -159,6 +159,7 @@ def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list
     help="Leave out lines longer than --message-bytes or the broker's limit, and print how many.",
 )
 @timestamps_option
+@audit_options
 @click.option(
     "--avro",
     "schema",
@@ -193,6 +194,9 @@ async def _produce(
     timeout: float,
     skip_too_long: bool,
     timestamps: bool,
+    audit: bool,
+    server: str,
+    audit_window: float,
     schema: TextIO | None,
     registry: str,
     as_json: bool,
@@ -211,6 +215,9 @@ async def _produce(
         delivery_timeout=timeout,
         message_bytes=message_bytes,
         on_too_large="skip" if skip_too_long else "fail",
+        audit=audit,
+        server=server,
+        audit_window=audit_window,
     )
     tally = Tally(between=len(separator or b""))
     began = time.monotonic()

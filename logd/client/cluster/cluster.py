@@ -71,6 +71,11 @@ class Cluster:
         """Return the topic's metadata as last read. Never waits."""
         return self._view.known(topic)
 
+    @property
+    def uuid(self) -> str:
+        """Return the cluster's uuid, "" while no broker has named it."""
+        return self._view.uuid
+
     def forget(self, topic: str) -> None:
         """Read the topic's metadata again before it is next used."""
         self._view.forget(topic)

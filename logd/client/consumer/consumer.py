@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from twisted.internet.defer import Deferred
 
+from logd.client.audit.time_of_day import time_of_day
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.consumer.consumer_state import ConsumerState
@@ -51,6 +52,7 @@ class Consumer:
         reactor: Any = None,
         connect: Connect | None = None,
         random: Callable[[], float] | None = None,
+        time_ms: Callable[[], int] = time_of_day,
         **settings: Any,
     ) -> None:
         """Read ``brokers``, the addresses to start from (see addresses.parse_brokers). Connects at the first stream.
@@ -68,8 +70,8 @@ class Consumer:
         the partitions that came and went. ``on_revoked`` is called before positions are committed, and a Deferred that
         it returns is waited for.
 
-        ``connect`` and ``random`` are seams for tests. Raises ConfigurationError for a setting that is unknown or not
-        allowed.
+        ``connect``, ``random`` and ``time_ms`` (the time of day, for the audit) are seams for tests. Raises
+        ConfigurationError for a setting that is unknown or not allowed.
         """
         if reactor is None:
             from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
@@ -85,7 +87,7 @@ class Consumer:
             brokers = () if find_brokers else "127.0.0.1:6667"
         seams = {} if random is None else {"random": random}
         cluster = Cluster(reactor, brokers, links, connect=connect, **seams)
-        self._state = state = ConsumerState(cluster, mine)
+        self._state = state = ConsumerState(cluster, mine, group or "", time_ms)
         when_dropped(self, reactor, state.abandon)
         #: The consumer's group, or None.
         self.group: Group | None = None

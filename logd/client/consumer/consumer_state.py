@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.client.audit.consumer_audit import consumer_audit
 from logd.client.cluster.cluster import Cluster
 from logd.client.consumer.dropped import DroppedStreams
 from logd.client.consumer.fetching.fetcher import Fetcher
@@ -29,10 +30,11 @@ class ConsumerState:
 
     _log = Logger()
 
-    def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings, group: str, time_ms: Callable[[], int]) -> None:
         self.cluster = cluster
         self.settings = settings
         self.fetcher = Fetcher(cluster, settings)
+        self.fetcher.audit = consumer_audit(cluster, settings, group, time_ms)
         #: None without a group.
         self.group: Group | None = None
         #: A client of the tree that belongs to this consumer, or None.
@@ -92,6 +94,12 @@ class ConsumerState:
     def _disconnect(self) -> Deferred[None]:
         self.fetcher.close()
         self._background.stop()
+        audit, self.fetcher.audit = self.fetcher.audit, None
+        if audit is None:
+            return self._hang_up()
+        return Deferred.fromCoroutine(audit.finish()).addCallback(lambda _: self._hang_up())
+
+    def _hang_up(self) -> Deferred[None]:
         closing = self.cluster.close()
         tree = self.coordination
         return closing if tree is None else closing.addCallback(lambda _: tree.close())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import length_hint
 from typing import TypeVar
 
+from logd.client.audit.consumer_audit import StreamAudit
 from logd.client.consumer.dropped import afresh
 from logd.client.consumer.end_positions import Ends
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
@@ -57,6 +58,7 @@ class StreamState:
         self._batch: MessageBatch | None = None
         self._unassigned: WaitingDeferreds[None] | None = WaitingDeferreds()
         self._since_turn = 0
+        self._audit = None if fetcher.audit is None else StreamAudit(fetcher.audit)
         #: The number of calls of ``seek``.
         self._seeks = 0
         #: Counts of partitions that the stream has no longer.
@@ -94,6 +96,8 @@ class StreamState:
 
     def take_batch(self) -> MessageBatch | None:
         """Return the next batch, if there is one."""
+        if self._audit is not None:
+            self._audit.settle()
         ready = self._ready
         while ready:
             fetch = next(iter(ready))
@@ -108,6 +112,8 @@ class StreamState:
                     self._since_turn = TURN_BYTES
                 elif len(ready) > 1:
                     ready.move_to_end(fetch)
+                if self._audit is not None:
+                    self._audit.handed(batch.messages, fetch.batch_places)
                 return batch
             if fetch.unfinished:
                 self._since_turn = TURN_BYTES
@@ -204,6 +210,7 @@ class StreamState:
             mine = sorted(number for name, number in self._fetches if name == topic)
             raise WrongPartition(f"partition {partition} of topic {topic!r} is not this stream's: {mine}")
         if self._batch is not None and (self._batch.topic, self._batch.partition) == (topic, partition):
+            self._settle_audit()
             self._batch.messages.clear()  # it ends the iterator over them, wherever that is held
             self._batch = None
         fetch.seek(position)
@@ -242,6 +249,7 @@ class StreamState:
         """End the stream: iterations end, and nothing more is fetched for it."""
         if not self.closed:
             self.closed = True
+            self._settle_audit()
             for fetch in self._fetches.values():
                 self._fetcher.remove(fetch)
                 fetch.close()
@@ -266,6 +274,11 @@ class StreamState:
         self._notify()
 
     # Private.
+
+    def _settle_audit(self) -> None:
+        """Count what was handed over of the last batch: nothing more of it will be."""
+        if self._audit is not None:
+            self._audit.settle(length_hint(self.messages))
 
     def _arrived(self, fetch: PartitionFetch) -> None:
         if fetch.error is not None:

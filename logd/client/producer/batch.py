@@ -9,19 +9,16 @@ from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 
-from logd.client.producer.formats import Format, Record, entries_codec, size_of
+from logd.audit.tallies import WindowTally
+from logd.client.producer.formats import ENTRY_HEAD_BYTES, Format, Record, entries_codec, size_of, too_large
 from logd.client.producer.pending_send import PendingSend, Sent
 from logd.client.producer.unfinished import Unfinished
 from logd.errors import MessageTooLarge
 from logd.protocol import loops
 from logd.protocol.batch import encode_batches
-from logd.protocol.entry import LEAST_BYTES
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
 from logd.protocol.message_size import entry_bytes
-
-#: Bytes of an entry's length, magic and checksum, which the brokers' message.bytes does not count.
-ENTRY_HEAD_BYTES = LEAST_BYTES
 
 #: Memory held for a message beside its bytes: the head of its object and its place in a list.
 RECORD_MEMORY = 48
@@ -50,7 +47,7 @@ class ProducerBatch:
     """
 
     __slots__ = (
-        *("_count", "_data", "_ends", "bytes", "codec", "deadline", "encoded", "form", "left", "partition"),
+        *("_count", "_data", "_ends", "_tallies", "bytes", "codec", "deadline", "encoded", "form", "left", "partition"),
         *("records", "shares", "singles", "topic", "unfinished"),
     )
 
@@ -80,6 +77,8 @@ class ProducerBatch:
         self._ends: list[int] = []
         self._count = 0
         self._data: bytes | None = None
+        #: What the audit counts of the batch, from its encoding until it is settled.
+        self._tallies: Sequence[WindowTally] = ()
 
     @property
     def messages(self) -> int:
@@ -157,6 +156,9 @@ class ProducerBatch:
                 if self.singles and not self.form.by_number and self.codec == "none":
                     self._ends = loops.ends_of_set(data)
                 self.records = []
+            audit = self.unfinished.audit
+            if audit is not None:
+                self._tallies = audit.left(self.topic, () if self.encoded else records, data)
             self._data = data
         return data
 
@@ -176,6 +178,7 @@ class ProducerBatch:
         if self.messages < 2 or self.encoded:
             return None
         messages = self.decoded()
+        self._not_stored(None)
         middle = len(messages) // 2
         form = self.form
         halves = self._part(messages, 0, middle, form), self._part(messages, middle, len(messages), form)
@@ -196,6 +199,7 @@ class ProducerBatch:
             records = self.records if self._data is None else self.decoded()
             batch = self._part(records, 0, len(records), form)
             batch.codec = entries_codec(self.codec)
+        self._not_stored(None)
         self.unfinished.replace(self, (batch,))
         return batch
 
@@ -230,6 +234,7 @@ class ProducerBatch:
         """Report a single message as left out; return False for a batch of more than one message."""
         if self.messages != 1:
             return False
+        self._not_stored(error)
         if self._sends:
             message = self.decoded()[0]
             size = len(message.key or b"") + len(message.payload or b"")
@@ -246,6 +251,8 @@ class ProducerBatch:
 
     def succeeded(self, partition: int, first_id: int, next_position: int) -> None:
         """Tell each send its place: the batch is stored in ``partition`` from ``first_id`` to ``next_position``."""
+        if self._tallies and self.unfinished.audit is not None:
+            self.unfinished.audit.stored(self.topic, self._tallies, partition, first_id, next_position)
         by_number = self.form.by_number and not self.encoded
         if self._sends:
             if first_id < 0 or (self.codec != "none" and not by_number):
@@ -304,6 +311,7 @@ class ProducerBatch:
         """Tell each send that the batch will not be delivered. Has no effect once the batch has ended."""
         if self not in self.unfinished.items:  # the producer was closed while it was in flight
             return
+        self._not_stored(error)
         published = self.messages - len(self.singles) - sum(share.messages for share in self.shares)
         for deferred in self.singles.values():
             if not deferred.called:
@@ -313,6 +321,12 @@ class ProducerBatch:
         if published > 0 and not self.encoded:
             self.unfinished.failed(self.topic, published, error)
         self.unfinished.end(self)
+
+    def _not_stored(self, error: Exception | None) -> None:
+        """Tell the audit that the batch is given up with an error, or sent in another form without one."""
+        tallies, self._tallies = self._tallies, ()
+        if tallies and self.unfinished.audit is not None:
+            self.unfinished.audit.not_stored(self.topic, tallies, error)
 
 
 class BatchPiece(NamedTuple):
@@ -349,14 +363,6 @@ def pieces_of(messages: Sequence[Message], form: Format, batch_bytes: int, messa
         total += size
     pieces.append(BatchPiece(messages[begin:], total))
     return pieces
-
-
-def too_large(size: int, message_bytes: int, number: int = 1) -> MessageTooLarge:
-    """Return the error for message ``number`` of a set, which has ``size`` bytes as an entry."""
-    return MessageTooLarge(
-        f"message {number} of the set has {size - ENTRY_HEAD_BYTES} bytes with key and headers, more than "
-        f"message_bytes = {message_bytes}: allow more there, and in the broker's setting message.bytes"
-    )
 
 
 def encoded_pieces(

@@ -15,16 +15,19 @@ from logd.client.settings import ProducerSettings
 from logd.clientcore.message_format import LEGACY_CODECS, check_codec, check_messages, takes_only_legacy
 from logd.clientcore.metadata import described
 from logd.config.log import LEGACY_FORMAT
-from logd.errors import LogdError, UnsupportedVersion
+from logd.errors import LogdError, MessageTooLarge, UnsupportedVersion
 from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH_HEAD_BYTES, encode_batch_entry
 from logd.protocol.codecs import BATCH_CODEC_NUMBERS, compress
+from logd.protocol.entry import LEAST_BYTES
 from logd.protocol.message import Message
 from logd.protocol.message_set import DEFAULT_WRAPPER_BYTES, wrap
 from logd.protocol.message_size import HEADER_MARGIN, PLAIN_BYTES, RECORD_BYTES, RECORD_MARGIN, entry_bytes
 from logd.protocol.requests.metadata import MetadataV1
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
+#: Bytes of an entry's length, magic and checksum, which the brokers' message.bytes does not count.
+ENTRY_HEAD_BYTES = LEAST_BYTES
 #: A message that is only a payload is kept as its payload, which saves an object for each.
 Record = bytes | Message
 
@@ -273,3 +276,11 @@ def _payloads(records: Sequence[Record]) -> list[bytes] | None:
 
 def _messages(records: Sequence[Record]) -> list[Message]:
     return [each if isinstance(each, Message) else Message(each) for each in records]
+
+
+def too_large(size: int, message_bytes: int, number: int = 1) -> MessageTooLarge:
+    """Return the error for message ``number`` of a set, which has ``size`` bytes as an entry."""
+    return MessageTooLarge(
+        f"message {number} of the set has {size - ENTRY_HEAD_BYTES} bytes with key and headers, more than "
+        f"message_bytes = {message_bytes}: allow more there, and in the broker's setting message.bytes"
+    )

@@ -11,6 +11,9 @@ from typing import Any, Self
 from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
+from logd.audit.event import AUDIT_TOPIC
+from logd.client.audit.producer_audit import producer_audit
+from logd.client.audit.time_of_day import time_of_day
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.interfaces import IPartitioner
@@ -56,13 +59,14 @@ class Producer:
         reactor: Any = None,
         connect: Connect | None = None,
         random: Callable[[], float] | None = None,
+        time_ms: Callable[[], int] = time_of_day,
         **settings: Any,
     ) -> None:
         """Read ``brokers``, the addresses to start from (see addresses.parse_brokers). Connects at the first send.
 
         ``partitioner``: an IPartitioner or a function ``(topic, key, partitions) -> partition``; by default
         KeyedPartitioner. ``on_error`` is called with topic, number and error for published messages that will not be
-        delivered; without it each such failure is logged. ``connect`` and ``random`` are seams for tests.
+        delivered; without it each such failure is logged. ``connect``, ``random`` and ``time_ms`` are seams for tests.
 
         Raises ConfigurationError for a setting that is unknown or not allowed.
         """
@@ -77,7 +81,8 @@ class Producer:
         chooser = as_partitioner(partitioner)
         self._unfinished = Unfinished(on_error)
         self._router = Router(self._cluster, mine, chooser, self._pool, format_of(mine), self._unfinished)
-        self._current = self._router.current
+        # Without a way past the audit, which stamps each message.
+        self._current = {} if mine.audit else self._router.current
         self._fast_path: FastPath | None = None
         self._open_ways: OpenWays = {}
         if FastPath.fits(mine):
@@ -85,6 +90,7 @@ class Producer:
             self._open_ways = self._fast_path.open
             self._router.entered = self._open_ways.clear
         self._singles = SingleMessages(reactor, mine, self._pool, self._router, self._fast_path, self._unfinished)
+        self._unfinished.audit = producer_audit(mine, reactor, self._send_events, self._cluster, self._seal, time_ms)
         self._checked: set[str] = set()
         self._tick: Timer | None = None
         self._closed = False
@@ -174,6 +180,8 @@ class Producer:
             return self._send_one(topic, Message(bytes(messages), key=key), partition, key)
         else:
             listed = tuple([each if isinstance(each, Message) else Message(each, key=key) for each in messages])
+        if self._unfinished.audit is not None:
+            listed = tuple(map(self._unfinished.audit.stamp, listed))
         if len(listed) == 1 and codec == "none":
             return self._send_one(topic, listed[0], partition, listed[0].key if key is None else key)
         refused = self._begin(topic)
@@ -235,6 +243,7 @@ class Producer:
         if type(payload) is not bytes or key is not None or timestamp is not None or headers:
             self._begin_publish(topic)
             message = Message(payload, key=key, timestamp=timestamp, headers=headers)
+            message = message if self._unfinished.audit is None else self._unfinished.audit.stamp(message)
             return self._singles.publish(topic, message, partition, key)
         if pool.used < pool.limit and not pool.line:
             if current is not None:
@@ -257,7 +266,8 @@ class Producer:
                 if way is not None and way.take(payload):
                     return True
         self._begin_publish(topic)
-        return self._singles.publish(topic, payload, partition, None)
+        record = payload if self._unfinished.audit is None else self._unfinished.audit.stamp(payload)
+        return self._singles.publish(topic, record, partition, None)
 
     def ready(self) -> Deferred[None]:
         """Return a Deferred that fires once there is room, behind all sends that wait. Cancellable.
@@ -307,9 +317,11 @@ class Producer:
         self._closed = True
         self._current.clear()
         self._open_ways.clear()
-        flushing = self.flush()
+        deadline = self._clock.seconds() + timeout
         with suppress(CancelledError, defer.TimeoutError, PublishFailed):  # told by on_error, or in the log
-            await with_timeout(self._clock, timeout, flushing)
+            await with_timeout(self._clock, timeout, self.flush())
+        if self._unfinished.audit is not None:
+            await self._unfinished.audit.finish(deadline - self._clock.seconds())
         self._ended = True
         self._router.close()
         self._pool.open()
@@ -357,6 +369,7 @@ class Producer:
         refused = self._begin(topic)
         if refused is not None:
             return fail(refused)
+        record = record if self._unfinished.audit is None else self._unfinished.audit.stamp(record)
         sending = self._singles.send(topic, record, partition, key)
         if sending is not None:
             return sending
@@ -389,6 +402,16 @@ class Producer:
             send.holders = (waiting,)
         except ProducerBufferFull as error:
             send.fail(error)
+
+    def _send_events(self, messages: Sequence[Message]) -> Deferred[Sent]:
+        """Send events of the audit, which are neither stamped nor counted."""
+        self._begin(AUDIT_TOPIC)
+        return self._send_all(AUDIT_TOPIC, messages, None, messages[0].key, "none")
+
+    def _seal(self) -> None:
+        """Complete all open batches: what comes next is in another window of the audit."""
+        for queue in self._router.all_queues():
+            queue.accumulator.seal()
 
     def _look(self) -> None:
         self._tick = None

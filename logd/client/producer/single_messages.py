@@ -7,9 +7,9 @@ from typing import TypeVar
 from twisted.internet.defer import Deferred, fail, succeed
 
 from logd.client.producer.acks_zero_path import FastPath
-from logd.client.producer.batch import ENTRY_HEAD_BYTES, RECORD_MEMORY, SET_BYTES, too_large
+from logd.client.producer.batch import RECORD_MEMORY, SET_BYTES
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
-from logd.client.producer.formats import Record
+from logd.client.producer.formats import ENTRY_HEAD_BYTES, Record, too_large
 from logd.client.producer.pending_send import HeldMessages, Published, Sent
 from logd.client.producer.router import Router
 from logd.client.producer.unfinished import Unfinished

@@ -9,6 +9,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 
+from logd.client.audit.producer_audit import ProducerAudit
 from logd.errors import PublishFailed
 from logd.plurals import counted
 
@@ -40,6 +41,8 @@ class Unfinished:
 
     #: The application's; None logs each failure.
     on_error: OnError | None = None
+    #: The audit that counts the batches; None without the setting ``audit``.
+    audit: ProducerAudit | None = field(default=None, init=False)
     #: In the order of their begin.
     items: dict[UnfinishedItem, None] = field(factory=dict, init=False)
     _flushes: list[_Flush] = field(factory=list, init=False)

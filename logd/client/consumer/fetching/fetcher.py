@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.client.audit.consumer_audit import ConsumerAudit
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.describe_log import describe_logs
 from logd.client.cluster.link import BrokerLink, ClientConnection
@@ -31,6 +32,8 @@ class Fetcher:
     _log = Logger()
 
     def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
+        #: The audit of the consumer, in which its streams count; None without the setting ``audit``.
+        self.audit: ConsumerAudit | None = None
         self._cluster = cluster
         self._clock = cluster.clock
         self._settings = settings

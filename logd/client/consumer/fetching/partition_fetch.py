@@ -7,10 +7,12 @@ counted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from attrs import frozen
 
+from logd.audit.tallies import BatchPlace, batches_in
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
 from logd.client.consumer.fetching.damage_policy import DamagePolicy, Remedy
 from logd.client.consumer.fetching.entry_decoder import EntryDecoder
@@ -21,6 +23,7 @@ from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position, Time
 from logd.errors import CorruptMessage, OffsetOutOfRange, WrapperTooLarge
 from logd.protocol import loops
+from logd.protocol.entry import size_at
 from logd.protocol.message import Message
 
 
@@ -79,6 +82,8 @@ class PartitionFetch:
         self.visible_end = -1
         #: The error after which nothing more comes, or None.
         self.error: Exception | None = None
+        #: The batches among the entries that were decoded last, for the audit alone.
+        self.batch_places: Sequence[BatchPlace] = ()
         #: True while the stream is to hand nothing over.
         self.paused = False
         #: The parts of the log that were passed without being delivered.
@@ -254,6 +259,9 @@ class PartitionFetch:
             at, position = held.at, held.position
             decoded = decoder.decode(limit)
             messages = decoded.messages
+            if self._settings.audit:
+                end = decoded.consumed + (size_at(held.data, decoded.consumed) if decoded.opened else 0)
+                self.batch_places = batches_in(memoryview(held.data)[at:end], position)
             if decoded.consumed > at or decoded.opened is not None:
                 start = decoder.position
                 self._decoded(decoded, position)

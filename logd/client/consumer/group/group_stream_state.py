@@ -91,6 +91,7 @@ class GroupStreamState(StreamState):
 
     def stop(self) -> None:
         """Hand nothing more over, and drop the bytes held: all partitions are taken away."""
+        self._settle_audit()
         batch = self._batch
         if batch is not None and length_hint(self.messages):
             position = self._begun(batch)
@@ -116,6 +117,7 @@ class GroupStreamState(StreamState):
             return
         batch = self._batch
         if batch is not None and (batch.topic, batch.partition) == where and length_hint(self.messages):
+            self._settle_audit()
             del batch.messages[len(batch.messages) - length_hint(self.messages) :]
         self._retire(fetch)
         self._forget(fetch)

@@ -1,0 +1,147 @@
+"""Tallies: how many messages of each window and origin are in a batch or in a message set.
+
+A message in a batch belongs to the window of the batch's max_time, in every tier; any other message to the window of
+its own time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
+
+from logd.audit.event import ALL_ORIGINS, NO_ORIGIN, SERVER_HEADER, is_name
+from logd.audit.windows import window_of
+from logd.protocol import loops
+from logd.protocol.batch_layout import BATCH, batch_head
+from logd.protocol.entry import LAYOUTS, MAGIC_AT, codec_at
+from logd.protocol.headers import Headers
+from logd.protocol.message import Message
+
+Buffer = bytes | memoryview
+
+_payload_of, _key_of, _time_of, _headers_of = map(itemgetter, range(4))
+_end_of = attrgetter("next_position")
+
+
+class WindowTally(NamedTuple):
+    """Messages of one window and origin."""
+
+    #: In ms, inside the window; -1 for messages without a time.
+    time: int
+    origin: str
+    messages: int
+    #: Bytes of keys and values; None if the messages were not opened.
+    bytes: int | None
+
+
+def origin_of(headers: Headers) -> str:
+    """Return the server that the headers name; NO_ORIGIN for none, or for a name that no event can have."""
+    for name, value in headers:
+        if name == SERVER_HEADER:
+            origin = "" if value is None else value.decode(errors="replace")
+            return origin if is_name(origin) and origin != ALL_ORIGINS else NO_ORIGIN
+    return NO_ORIGIN
+
+
+class BatchPlace(NamedTuple):
+    """The positions of a batch in a partition's log, up to its end, and its max_time in ms."""
+
+    start: int
+    end: int
+    time: int
+
+
+def batches_in(data: Buffer, position: int) -> list[BatchPlace]:
+    """Return the places of the batches among entries, the first of which begins at ``position``."""
+    return [
+        BatchPlace(position + at, position + at + size, time)
+        for at, size, time in loops.heads_of_set(data)
+        if data[at + MAGIC_AT] == BATCH
+    ]
+
+
+def tally_read(messages: Sequence[Message], batches: Sequence[BatchPlace], width: int) -> list[WindowTally]:
+    """Return the tallies of messages with positions, which were read from entries among which are these batches."""
+    if not batches:
+        return tally_messages(messages, width)
+    found: list[WindowTally] = []
+    done = 0
+    for start, end, time in batches:
+        first = bisect_right(messages, start, done, key=_end_of)
+        last = bisect_right(messages, end, first, key=_end_of)
+        found += tally_messages(messages[done:first], width)
+        found += tally_messages(messages[first:last], width, time)
+        done = last
+    found += tally_messages(messages[done:], width)
+    return found
+
+
+def tally_messages(messages: Sequence[Message], width: int, batch_time: int | None = None) -> list[WindowTally]:
+    """Return the tallies of messages, which ``batch_time`` says to be those of one batch with that max_time."""
+    if not messages:
+        return []
+    headers = list(map(_headers_of, messages))
+    if headers.count(headers[0]) == len(messages):
+        time = batch_time
+        if time is None:
+            times = list(map(_time_of, messages))
+            if None not in times:
+                low = min(times)
+                if window_of(low, width) == window_of(max(times), width):
+                    time = low
+        if time is not None:  # the common case: one server and one window
+            return [WindowTally(time, origin_of(headers[0]), len(messages), _bytes_of(messages))]
+    return _tally_each(messages, width, batch_time)
+
+
+def tally_heads(data: Buffer, width: int) -> list[WindowTally]:
+    """Return the tallies of a sound message set by the heads of its entries: all origins together, without bytes.
+
+    Only wrappers are opened, since the times are in their messages.
+    """
+    found: dict[int, list[int]] = {}
+    for at, size, time in loops.heads_of_set(data):
+        magic = data[at + MAGIC_AT]
+        if magic == BATCH:
+            counts = [(time, batch_head(data, at).messages)]
+        elif codec_at(data, at):
+            decoded = loops.decode_set(bytes(data[at : at + size]))
+            counts = [(tally.time, tally.messages) for tally in tally_messages(decoded.messages, width)]
+        else:
+            counts = [] if LAYOUTS[magic].is_gap else [(time, 1)]
+        for when, messages in counts:
+            if when >= 0:
+                found.setdefault(window_of(when, width), [when, 0])[1] += messages
+    return [WindowTally(time, ALL_ORIGINS, messages, None) for time, messages in found.values()]
+
+
+def tally_set(data: bytes, width: int) -> list[WindowTally]:
+    """Return the tallies of a sound message set, whose batches and wrappers are opened."""
+    found: list[WindowTally] = []
+    for at, size, time in loops.heads_of_set(data):
+        if not LAYOUTS[data[at + MAGIC_AT]].is_gap:
+            messages = loops.decode_set(data[at : at + size]).messages
+            found += tally_messages(messages, width, time if data[at + MAGIC_AT] == BATCH else None)
+    return found
+
+
+def _bytes_of(messages: Sequence[Message]) -> int:
+    payloads = list(map(_payload_of, messages))
+    keys = list(map(_key_of, messages))
+    size = sum(map(len, filter(None, payloads)))
+    if keys.count(None) != len(keys):
+        size += sum(map(len, filter(None, keys)))
+    return size
+
+
+def _tally_each(messages: Sequence[Message], width: int, batch_time: int | None) -> list[WindowTally]:
+    found: dict[tuple[int, str], list[int]] = {}
+    for payload, key, own_time, headers, *_ in messages:
+        time = batch_time if batch_time is not None else -1 if own_time is None else own_time
+        if time >= 0:
+            count = found.setdefault((window_of(time, width), origin_of(headers)), [time, 0, 0])
+            count[1] += 1
+            count[2] += len(payload or b"") + len(key or b"")
+    return [WindowTally(time, origin, count, size) for (_, origin), (time, count, size) in found.items()]

@@ -1,0 +1,1 @@
+"""``logd audit``: reads the counts of topic ``_audit``, and says what is missing."""

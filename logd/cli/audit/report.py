@@ -1,0 +1,138 @@
+"""Verdicts of the audit as rows, JSON, sentences, metrics and Parquet."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from logd.audit.event import ALL_ORIGINS, NO_ORIGIN
+from logd.audit.verdicts import Difference, Verdict
+from logd.errors import LogdError
+from logd.plurals import counted
+
+COLUMNS = ("topic", "window", "tier", "expected", "seen", "missing", "duplicated", "unaccounted", "state")
+
+
+def as_row(verdict: Verdict) -> list[object]:
+    """Return the cells of COLUMNS."""
+    counts = (verdict.expected, verdict.seen, verdict.missing, verdict.duplicated, verdict.unaccounted)
+    return [verdict.topic, time_text(verdict.window), verdict.stage, *counts, state_of(verdict)]
+
+
+def as_fields(verdict: Verdict) -> dict[str, Any]:
+    """Return the fields of a verdict, for JSON and Parquet."""
+    return {
+        "topic": verdict.topic,
+        "window": verdict.window,
+        "width": verdict.width,
+        "cluster": verdict.cluster,
+        "tier": verdict.tier.value,
+        "group": verdict.group or None,
+        "expected": verdict.expected,
+        "seen": verdict.seen,
+        "missing": verdict.missing,
+        "duplicated": verdict.duplicated,
+        "unaccounted": verdict.unaccounted,
+        "state": state_of(verdict),
+    }
+
+
+def as_json_line(verdict: Verdict) -> str:
+    """Return a verdict as JSON, with what differs for each server."""
+    differences = [
+        {
+            "origin": each.origin,
+            "missing": each.missing,
+            "duplicated": each.duplicated,
+            "unaccounted": each.unaccounted,
+            "bytes_differ": each.bytes_differ,
+        }
+        for each in verdict.differences
+    ]
+    return json.dumps(as_fields(verdict) | {"differences": differences})
+
+
+def state_of(verdict: Verdict) -> str:
+    """Return the verdict in one word."""
+    if verdict.failed:
+        return "missing"
+    if verdict.pending:
+        return "pending"
+    return "unaccounted" if verdict.unaccounted else "duplicated" if verdict.duplicated else "complete"
+
+
+def time_text(time: int) -> str:
+    """Return a time in ms since the epoch as text, in UTC; its number where no calendar has it."""
+    try:
+        text = datetime.fromtimestamp(time // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{time} ms"
+    return f"{text}.{time % 1000:03d}Z" if time % 1000 else f"{text}Z"
+
+
+def findings(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a sentence for each server whose messages are missing from a tier in a window."""
+    return [
+        _finding(verdict, each)
+        for verdict in verdicts
+        for each in verdict.differences
+        if each.missing or each.bytes_differ
+    ]
+
+
+def _finding(verdict: Verdict, difference: Difference) -> str:
+    server = {NO_ORIGIN: "clients without a server's name", ALL_ORIGINS: "all servers together"}.get(
+        difference.origin, difference.origin
+    )
+    place = f"topic {verdict.topic}, window {time_text(verdict.window)}, {verdict.stage}"
+    if difference.bytes_differ:
+        return f"{place}: the number of messages from {server} is right, their bytes are not: one is lost, one doubled"
+    spans = [f"partition {p} from {at} to {verdict.last[p]}" for p, at in sorted(verdict.first.items())]
+    where = f" (positions of the window: {', '.join(spans)})" if spans else ""
+    return f"{place}: {counted(difference.missing, 'message')} from {server} missing{where}"
+
+
+def write_metrics(verdicts: Sequence[Verdict], path: str) -> None:
+    """Write the sums over all judged windows to a file, in Prometheus' text format, in one step."""
+    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+    registry = CollectorRegistry()
+    labels = ("topic", "cluster", "tier", "group")
+    gauges = {
+        name: Gauge(f"logd_audit_{name}_messages", f"Messages {name}, in judged windows.", labels, registry=registry)
+        for name in ("expected", "seen", "missing", "duplicated", "unaccounted")
+    }
+    windows = Gauge("logd_audit_windows", "Windows judged.", (*labels, "state"), registry=registry)
+    for verdict in verdicts:
+        if verdict.pending:
+            continue
+        values = verdict.topic, verdict.cluster, verdict.tier.value, verdict.group
+        for name, gauge in gauges.items():
+            gauge.labels(*values).inc(getattr(verdict, name))
+        windows.labels(*values, state_of(verdict)).inc()
+    write_to_textfile(path, registry)
+
+
+def write_parquet(verdicts: Sequence[Verdict], path: str) -> None:
+    """Write the table to a Parquet file, in one step. Raises LogdError without pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise LogdError("--parquet needs pyarrow: pip install 'logd[spark]'") from None
+    text, number = pyarrow.string(), pyarrow.int64()
+    names = {"topic": text, "window": pyarrow.timestamp("ms", "UTC"), "width": number, "cluster": text, "tier": text}
+    names |= {"group": text} | dict.fromkeys(("expected", "seen", "missing", "duplicated", "unaccounted"), number)
+    schema = pyarrow.schema([*names.items(), ("state", text)])
+    table = pyarrow.Table.from_pylist([as_fields(verdict) for verdict in verdicts], schema)
+    beside = f"{path}.{os.getpid()}"
+    try:
+        parquet.write_table(table, beside)
+        os.replace(beside, path)
+    except BaseException:
+        if os.path.exists(beside):
+            os.unlink(beside)
+        raise
