@@ -13,7 +13,7 @@ HOURS ?= 8
 # Where make bench-peers finds, or fetches, the systems that it measures beside logd.
 SYSTEMS ?= build/systems
 
-.PHONY: help demo test coverage lint bench bench-peers smoke sanitize flakes soak docs site wheel clean
+.PHONY: help demo test coverage lint bench bench-peers bench-figures smoke sanitize flakes soak docs site wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
@@ -55,6 +55,11 @@ bench: $(STAMP)  ## Measure produce, consume and latency against the limits of t
 bench-peers: $(STAMP)  ## Measure logd and what is used instead of it, fetched into SYSTEMS=build/systems; figures into build/peers
 	mkdir -p build/peers
 	$(BIN)/logd bench peers --systems-in $(SYSTEMS) --fetch --folder build/peers --out build/peers
+
+bench-figures: $(STAMP)  ## Put the result of make bench-peers into README and docs: figures, numbers and tables
+	mkdir -p docs/figures
+	$(BIN)/logd bench peers --from build/peers/peers.json --systems-in $(SYSTEMS) --out docs/figures \
+		--page README.md --page docs/benchmarks.md
 
 smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it all still go
 	$(BIN)/python -m demo

@@ -34,6 +34,21 @@ def load_json(data: bytes | str, most_bytes: int = MOST_BYTES) -> Any:
         raise ValueError(f"{error}: {excerpt(data)}") from None
 
 
+def require_depth(value: object, most: int) -> None:
+    """Raise ValueError if lists and dicts are nested deeper than ``most`` levels."""
+    level: list[object] = [value]
+    for _ in range(most + 1):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, (list, dict))
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return
+    raise ValueError(f"it is nested deeper than {most} levels")
+
+
 def whole_number(value: object, most: int = INT32_MAX) -> int:
     """Return ``value`` if it is an integer from 0 to ``most``; raise ValueError."""
     if type(value) is not int or not 0 <= value <= most:

@@ -32,7 +32,9 @@ _UUID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 
 
 def check_topic_name(name: str) -> str:
-    """Return ``name`` if it is allowed for a topic, else raise InvalidTopic."""
+    """Return ``name`` if it is allowed for a topic, else raise InvalidTopic. Raises TypeError for what is no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"a topic's name is text (str), not {type(name).__name__}")
     if not _NAME.match(name) or name in (".", ".."):
         raise InvalidTopic(
             f"topic name {name[:210]!r} is not allowed: "

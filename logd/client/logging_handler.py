@@ -55,9 +55,21 @@ class LogdHandler(logging.Handler):
         self._producer: BlockingProducer | None = None
         self._process = os.getpid()
         self._ended = False
-        self._unreported = 0
-        #: Records that were dropped or could not be delivered.
-        self.dropped = 0
+        #: Records dropped by a thread that has the handler's lock, and by the reactor's thread, which must not wait for
+        #: it: two numbers, so that neither of two threads overwrites what the other has counted.
+        self._dropped_with_lock = 0
+        self._dropped_without_lock = 0
+        #: Records of them that a published record has reported.
+        self._reported = 0
+
+    @property
+    def dropped(self) -> int:
+        """Return the number of records that were dropped or could not be delivered."""
+        return self._dropped_with_lock + self._dropped_without_lock
+
+    @property
+    def _unreported(self) -> int:
+        return self.dropped - self._reported
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Skip the project's own records; for others see logging.Handler.
@@ -72,7 +84,7 @@ class LogdHandler(logging.Handler):
         if lock is None or not isInIOThread():
             return bool(super().handle(record))
         if not lock.acquire(blocking=False):
-            self._drop(1)
+            self._dropped_without_lock += 1
             return False
         try:
             return bool(super().handle(record))
@@ -84,21 +96,18 @@ class LogdHandler(logging.Handler):
         try:
             producer = self._begun()
             if producer is None or not producer.has_room:
-                self._drop(1)
+                self._dropped_with_lock += 1
                 return
             message = self._encoded(record)
-            if self._unreported:
-                count, self._unreported = self._unreported, 0
-                try:
-                    producer.publish(self._topic, self._encoded_report(count))
-                except LogdError:
-                    self._unreported += count
-                    raise
+            count = self._unreported
+            if count:
+                producer.publish(self._topic, self._encoded_report(count))
+                self._reported += count
             producer.publish(self._topic, message)
         except LogdError:
-            self._drop(1)
+            self._dropped_with_lock += 1
         except Exception:
-            self._drop(1)
+            self._dropped_with_lock += 1
             self.handleError(record)
 
     def flush(self) -> None:
@@ -150,10 +159,6 @@ class LogdHandler(logging.Handler):
             }
         )
 
-    def _drop(self, count: int) -> None:
-        self.dropped += count
-        self._unreported += count
-
     def _undelivered(self, topic: str, count: int, error: Exception) -> None:
         """Count published records that will not be delivered; on the reactor's thread."""
-        self._drop(count)
+        self._dropped_without_lock += count

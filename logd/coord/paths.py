@@ -11,9 +11,10 @@
     /consumers/<group>/ids/<consumer>                ephemeral: topics subscribed, with the number of streams for each
     /consumers/<group>/owners/<topic>/<partition>    ephemeral: id of the consumer stream that owns the partition
     /consumers/<group>/offsets/<topic>/<partition>   position of the next message to consume, as decimal text
+    /schemas/...                                     the schema registry: see logd/schema_registry/tree/paths.py
 
-Values are UTF-8 JSON except for the last two, which are plain text. A name that would leave its place in the tree
-raises ValueError.
+Values are UTF-8 JSON except for the owners and offsets of groups, which are plain text. A name that would leave its
+place in the tree raises ValueError.
 """
 
 from __future__ import annotations

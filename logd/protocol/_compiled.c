@@ -35,6 +35,7 @@ enum {
     CLASS_CHECKED,
     CLASS_SCANNED,
     CLASS_DECODED,
+    CLASS_JOINED_FRAMES,
     CLASS_COLUMNS,
     CLASS_BINARY_COLUMN,
     CLASS_RECORDS,
@@ -58,6 +59,7 @@ enum {
     TWIN_ENCODE_SET,
     TWIN_ENDS_OF_SET,
     TWIN_HEADS_OF_SET,
+    TWIN_JOIN_FRAMES,
     TWIN_SCAN_SET,
     TWIN_SLICE_END,
     PARTS
@@ -68,6 +70,7 @@ static const char *const PART_NAMES[PARTS] = {
     [CLASS_CHECKED] = "Checked",
     [CLASS_SCANNED] = "Scanned",
     [CLASS_DECODED] = "Decoded",
+    [CLASS_JOINED_FRAMES] = "JoinedFrames",
     [CLASS_COLUMNS] = "Columns",
     [CLASS_BINARY_COLUMN] = "BinaryColumn",
     [CLASS_RECORDS] = "Records",
@@ -91,6 +94,7 @@ static const char *const PART_NAMES[PARTS] = {
     [TWIN_ENCODE_SET] = "encode_set",
     [TWIN_ENDS_OF_SET] = "ends_of_set",
     [TWIN_HEADS_OF_SET] = "heads_of_set",
+    [TWIN_JOIN_FRAMES] = "join_frames",
     [TWIN_SCAN_SET] = "scan_set",
     [TWIN_SLICE_END] = "slice_end",
 };
@@ -2824,6 +2828,91 @@ slice_end(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *k
     return PyLong_FromLongLong(valid && at <= last ? at : input.size);
 }
 
+/* ---- join_frames ---- */
+
+/* Return whether the entries from at on, by their lengths, end at stop. */
+static inline bool
+is_whole(const uint8_t *data, int64_t at, int64_t stop)
+{
+    while (stop - at >= HEAD_BYTES) {
+        int64_t length = read_i32(data + at);
+        if (length < PLAIN_MINIMUM) {
+            return false;
+        }
+        at += LENGTH_BYTES + length;
+    }
+    return at == stop;
+}
+
+/* Return the index behind the frame at an index that has the head before its set, or -1 if it cannot be joined. */
+static inline int64_t
+end_of_frame(const struct input *input, int64_t at, const uint8_t *head, int64_t head_bytes, int64_t frame_bytes)
+{
+    int64_t first = at + LENGTH_BYTES + head_bytes + LENGTH_BYTES;
+    if (first > input->size) {
+        return -1;
+    }
+    const uint8_t *data = input->bytes;
+    int64_t size = read_i32(data + at), stop = at + LENGTH_BYTES + size;
+    if (size > frame_bytes || first >= stop || stop > input->size ||
+        memcmp(data + at + LENGTH_BYTES, head, (size_t)head_bytes) != 0 ||
+        read_i32(data + first - LENGTH_BYTES) != stop - first || !is_whole(data, first, stop)) {
+        return -1;
+    }
+    return stop;
+}
+
+static PyObject *
+join_frames(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = {"data", "begin", "head_bytes", "frame_bytes", "most"};
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *given[5] = {NULL};
+    struct input input;
+    int64_t begin = 0, head_bytes = 0, frame_bytes = 0, most = 0;
+    if (!place_arguments(names, 5, 5, args, count, keywords, given) || given[1] == NULL || given[2] == NULL ||
+        given[3] == NULL || given[4] == NULL || !limit_argument(given[1], &begin) ||
+        !limit_argument(given[2], &head_bytes) || !limit_argument(given[3], &frame_bytes) ||
+        !limit_argument(given[4], &most) || begin < 0 || head_bytes < 0 || !open_input(given[0], &input)) {
+        return ask_twin(state, TWIN_JOIN_FRAMES, args, count, keywords);
+    }
+    int64_t beside = LENGTH_BYTES + head_bytes + LENGTH_BYTES, frames = 0, stop = begin, next;
+    if (begin + beside <= input.size) {
+        const uint8_t *head = input.bytes + begin + LENGTH_BYTES;
+        while (frames < most && (next = end_of_frame(&input, stop, head, head_bytes, frame_bytes)) >= 0) {
+            stop = next;
+            frames++;
+        }
+    }
+    if (frames < 2) {
+        close_input(&input);
+        Py_RETURN_NONE;
+    }
+    PyObject *sets = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(stop - begin - frames * beside));
+    PyObject *sizes = PyList_New((Py_ssize_t)frames);
+    if (sets != NULL && sizes != NULL) {
+        uint8_t *to = (uint8_t *)PyBytes_AS_STRING(sets);
+        int64_t at = begin;
+        for (Py_ssize_t i = 0; i < frames; i++) {
+            int64_t set_bytes = read_i32(input.bytes + at + beside - LENGTH_BYTES);
+            PyObject *size = PyLong_FromLongLong(set_bytes);
+            if (size == NULL) {
+                Py_CLEAR(sizes);
+                break;
+            }
+            PyList_SET_ITEM(sizes, i, size);
+            to = write_bytes(to, input.bytes + at + beside, (size_t)set_bytes);
+            at += beside + set_bytes;
+        }
+    }
+    close_input(&input);
+    PyObject *items[] = {PyLong_FromLongLong(stop), sets, sizes};
+    return tuple_of(state->parts[CLASS_JOINED_FRAMES], 3, items);
+}
+
 /* ---- The module ---- */
 
 static PyObject *
@@ -2869,6 +2958,7 @@ static PyMethodDef methods[] = {
     LOOP(encode_set, "Return messages as a message set: see logd.protocol.loops.encoding."),
     LOOP(ends_of_set, "Return the index behind each entry: see logd.protocol.loops.lengths."),
     LOOP(heads_of_set, "Return index, size and newest time of each entry: see logd.protocol.loops.lengths."),
+    LOOP(join_frames, "Return the sets of requests as one set: see logd.protocol.loops.frames."),
     LOOP(scan_set, "Check stored entries: see logd.protocol.loops.scanning."),
     LOOP(slice_end, "Return the end of a slice of a set: see logd.protocol.loops.lengths."),
     CHECKSUM("crc32", crc32_of, "Return the CRC-32 of data, continued from another if that is given."),

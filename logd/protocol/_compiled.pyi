@@ -7,7 +7,7 @@ from logd.protocol.checksums import Checksums
 from logd.protocol.entry import Buffer
 from logd.protocol.loops.batches import Records
 from logd.protocol.loops.openbatch import OpenBatch
-from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
+from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, OpenEntry, Scanned
 from logd.protocol.message import Message
 
 #: The CRC-32 of the source that the extension was built from.
@@ -49,6 +49,7 @@ def encode_records(messages: Sequence[Message]) -> Records: ...
 def encode_set(messages: Iterable[Message]) -> bytes: ...
 def ends_of_set(data: Buffer, begin: int = 0) -> list[int]: ...
 def heads_of_set(data: Buffer, begin: int = 0) -> list[tuple[int, int, int]]: ...
+def join_frames(data: Buffer, begin: int, head_bytes: int, frame_bytes: int, most: int) -> JoinedFrames | None: ...
 def scan_set(
     data: Buffer,
     begin: int = 0,

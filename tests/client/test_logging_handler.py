@@ -179,6 +179,23 @@ class LogdHandlerTests(TestCase):
 
         await self.on_thread(work)
 
+    async def test_no_drop_is_lost_between_threads(self) -> None:
+        """One thread drops a record at the moment in which the reactor's counts messages that were not delivered."""
+        handler = self.handler()
+
+        late = threading.Thread(target=handler.handle, args=(logging.makeLogRecord({"name": "shop"}),))
+
+        class Count(int):
+            def __radd__(self, before: int) -> int:
+                if late.ident is None:
+                    late.start()
+                    late.join()
+                return before + int(self)
+
+        handler.close()
+        handler._undelivered("app", Count(2), InvalidMessage("bad"))
+        self.assertEqual(handler.dropped, 3)
+
     async def test_a_forked_child_drops_records_and_ends(self) -> None:
         """It has no thread that would publish them, so it does not wait for one."""
         printed = io.StringIO()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -98,13 +98,21 @@ class Bench:
         return results
 
     @asynccontextmanager
-    async def broker(self, workloads: Sequence[Workload] = ()) -> AsyncIterator[str]:
-        """Give the address of the running broker, or of one that is stopped at the end, with its files removed."""
+    async def broker(
+        self, workloads: Sequence[Workload] = (), settings: Mapping[str, str] | None = None
+    ) -> AsyncIterator[str]:
+        """Give the address of the running broker, or of one that is stopped at the end, with its files removed.
+
+        ``settings`` are those of a broker that is started, beside what ``workloads`` need.
+        """
         if self.where.broker is not None:
             yield self.where.broker
             return
         largest = max([each.size for each in workloads], default=0)
-        options = ["--set", f"message.bytes={2 * largest}"] if largest > LARGE_BYTES else []
+        needed = {"message.bytes": str(2 * largest)} if largest > LARGE_BYTES else {}
+        options = [
+            word for name, value in (needed | dict(settings or {})).items() for word in ("--set", f"{name}={value}")
+        ]
         with scratch(self.where.folder) as folder:
             process = BrokerProcess(f"{folder}/data", options, log_path=f"{folder}/broker.log")
             try:

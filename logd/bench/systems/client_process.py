@@ -1,49 +1,19 @@
-"""The process of a client: ``python -m MODULE produce|consume ADDRESS LOAD OPTION``.
-
-MODULE has ``produce(address, load, option, watch)`` and ``consume`` with the same arguments, and calls ``run_client``.
-Both connect, start the stopwatch, do the load (produce: until the last message is acknowledged), and stop it. LOAD is
-the JSON of a Load. The result is printed as JSON. So each client has its own interpreter, event loop and peak memory.
-"""
+"""The process of a client, seen from the bench: started with a load, awaited, and killed with all that it started."""
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
-from collections.abc import Callable
 
-from attrs import asdict, define, frozen
+from attrs import asdict, define
 
-from logd.bench.rates.percentiles import milliseconds
-from logd.bench.rates.process_usage import memory_bytes
-from logd.bench.systems.load import Load, Stopwatch
+from logd.bench.systems import process_group
+from logd.bench.systems.client_main import Measured
+from logd.bench.systems.load import PATIENCE_SECONDS, Load
 from logd.bench.systems.peer import Peer, PeerClient
 from logd.errors import LogdError
-
-#: ``produce`` or ``consume`` of a client's module.
-Work = Callable[[str, Load, str, Stopwatch], None]
-
-#: Seconds that one measurement may take.
-PATIENCE_SECONDS = 300.0
-
-
-@frozen
-class Measured:
-    """The measurements of a client's process; latencies in milliseconds, None without a rate."""
-
-    messages: int
-    seconds: float
-    processor_seconds: float
-    peak_megabytes: float
-    latency_ms_median: float | None = None
-    latency_ms_99: float | None = None
-
-    @property
-    def per_second(self) -> float:
-        """Messages a second."""
-        return self.messages / self.seconds
 
 
 @define(eq=False)
@@ -61,7 +31,7 @@ class ClientProcess:
         words = [client.module, part, f"127.0.0.1:{peer.port}", json.dumps(asdict(load)), peer.option(client)]
         return cls(
             client,
-            subprocess.Popen(
+            process_group.start(
                 [sys.executable, "-m", *words],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -78,38 +48,15 @@ class ClientProcess:
             raise LogdError(
                 f"{self.client.name} had not finished after {PATIENCE_SECONDS:g} s, and was killed"
             ) from None
+        except BaseException:  # Ctrl-C as well: nothing may go on when the bench ends
+            self.kill()
+            raise
         if self.process.returncode:
             last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
             raise LogdError(f"{self.client.name} failed: {last[0][:300]}")
         return Measured(**json.loads(output.splitlines()[-1]))
 
     def kill(self) -> None:
-        """Kill the process, and wait for its end."""
-        self.process.kill()
+        """Kill the process and those that it has started, and wait for its end."""
+        process_group.kill(self.process)
         self.process.communicate()
-
-
-def run_client(produce: Work, consume: Work) -> None:
-    """Produce or consume, as the command line says, and print the result."""
-    part, address, load, option = sys.argv[1:]
-    work = {"produce": produce, "consume": consume}[part]
-    watch = Stopwatch()
-    work(address, Load(**json.loads(load)), option, watch)
-    latencies = watch.counted_latencies()
-    measured = Measured(
-        watch.messages,
-        round(watch.seconds, 6),
-        round(watch.processor_seconds, 3),
-        round(_peak_bytes() / 1e6, 1),
-        milliseconds(latencies, 0.5) if latencies else None,
-        milliseconds(latencies, 0.99) if latencies else None,
-    )
-    print(json.dumps(asdict(measured)))
-
-
-def _peak_bytes() -> int:
-    """Return the largest resident set of this process, or of a tool that it ran.
-
-    Its own is read from /proc, since ru_maxrss begins with the memory of the process that started this one.
-    """
-    return max(memory_bytes(os.getpid(), "VmHWM"), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 
 from attrs import asdict, define, field, frozen
 
+from logd.bench.machine import describe_machine
 from logd.bench.rates.process_usage import UsageMeter
 from logd.bench.rates.result import summarise
 from logd.bench.scratch import scratch
-from logd.bench.systems.client_process import ClientProcess, Measured
+from logd.bench.systems.client_main import Measured
+from logd.bench.systems.client_process import ClientProcess
 from logd.bench.systems.load import Load
 from logd.bench.systems.peer import Peer, PeerClient
 from logd.bench.systems.places import SystemPlaces
@@ -55,6 +56,7 @@ class PeerComparison:
 
     def run(self) -> dict[str, object]:
         """Return the plan, the systems, and for each measurement the medians and spread of its successful rounds."""
+        machine = describe_machine()
         for number in range(self.plan.rounds):
             for kind in self.peers:
                 reason = kind.missing(self.places)
@@ -67,7 +69,7 @@ class PeerComparison:
         return {
             "bench": "peers",
             **asdict(self.plan),
-            "processors": os.cpu_count(),
+            "machine": machine,
             "systems": [
                 {"system": kind.name, "version": self._versions.get(kind.name, ""), "durability": kind.durability}
                 for kind in self.peers
@@ -79,11 +81,11 @@ class PeerComparison:
 
     def _round(self, peer: Peer) -> None:
         try:
-            peer.start()
-        except (LogdError, OSError) as error:
-            self._missing[peer.name] = str(error)
-            return
-        try:
+            try:
+                peer.start()
+            except (LogdError, OSError) as error:
+                self._missing[peer.name] = str(error)
+                return
             self._versions[peer.name] = peer.version
             for client in peer.clients:
                 reason = client.missing(self.places)
@@ -123,8 +125,9 @@ class PeerComparison:
         producing = ClientProcess.start(client, "produce", peer, load)
         try:
             consumed = ClientProcess.start(client, "consume", peer, load).result()
-        finally:
             produced = producing.result()
+        finally:
+            producing.kill()
         figures = {
             "reached_per_second": round(produced.per_second),
             "latency_ms_median": consumed.latency_ms_median,

@@ -12,6 +12,8 @@ from attrs import define, field, frozen
 
 #: The time at which a paced message was due, at the start of its payload, by the clock that all processes share.
 DUE = Struct(">d")
+#: Seconds that one measurement may take.
+PATIENCE_SECONDS = 300.0
 #: The longest sleep of a paced sender, in seconds, before it looks at the clock again.
 NAP_SECONDS = 0.0005
 #: The share of paced messages at the beginning whose latency is not counted, since clients still connect and compile.

@@ -15,19 +15,20 @@ from typing import ClassVar
 
 from attrs import define, field, frozen
 
+from logd.bench.systems import process_group
 from logd.bench.systems.places import SystemPlaces
 from logd.errors import LogdError
 from logd.testing.processes.broker import free_port
 
 #: Seconds in which a system must answer after its start, and end after SIGTERM.
-START_SECONDS = 90.0
+START_SECONDS = 240.0
 STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
 
 @frozen
 class PeerClient:
-    """A way to load a system from Python: ``module`` has ``produce`` and ``consume``, see client_process.
+    """A way to load a system from Python: ``module`` has ``produce`` and ``consume``, see client_main.
 
     ``package`` is the Python package that it imports, and ``distribution`` its name for pip. ``batches`` are the values
     of Load.batch that it supports: 1 and 50 messages to a request, 0 for its defaults. ``paced``: it supports a rate.
@@ -94,7 +95,7 @@ class Peer(ABC):
     @property
     def processes(self) -> list[int]:
         """Return the ids of the system's processes: the first one and all that it started."""
-        return [] if self.process is None else [self.process.pid, *_children(self.process.pid)]
+        return [] if self.process is None else [self.process.pid, *process_group.children(self.process.pid)]
 
     def start(self) -> None:
         """Start the system, and wait until it accepts connections.
@@ -105,10 +106,12 @@ class Peer(ABC):
         self.launch()
         deadline = time.monotonic() + START_SECONDS
         while not self.serves():
-            if time.monotonic() > deadline or self.process is None or self.process.poll() is not None:
+            ended = self.process is None or self.process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                what = "its process ended" if ended else f"it did not answer within {START_SECONDS:g} s"
                 text = self.end_of_log()
                 self.stop()
-                raise LogdError(f"{self.name} did not start: {text}")
+                raise LogdError(f"{self.name} did not start: {what}: {text}")
             time.sleep(_POLL_SECONDS)
 
     def serves(self) -> bool:
@@ -120,15 +123,14 @@ class Peer(ABC):
         process, self.process = self.process, None
         if process is None:
             return
-        below = _children(process.pid)
+        below = process_group.children(process.pid)
         process.terminate()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process_group.kill(process)
         for each in below:
-            _end(each)
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
 
     def stored_bytes(self) -> int:
         """Return the bytes that the system's files take on the disk, without holes."""
@@ -144,7 +146,7 @@ class Peer(ABC):
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start ``command`` as the system's process, with its output in the log."""
         with open(os.path.join(self.folder, "log"), "ab") as log:
-            self.process = subprocess.Popen(
+            self.process = process_group.start(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -154,19 +156,8 @@ class Peer(ABC):
             )
 
     def call(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-        """Run a command to its end and return its output. Raises LogdError with the output if it fails."""
-        done = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            cwd=self.folder,
-            env={**os.environ, **(environment or {})},
-        )
-        if done.returncode:
-            raise LogdError(f"{self.name}: {command[0]} failed: {done.stdout[-1000:]}")
-        return done.stdout
+        """Run a command to its end and return its output. Raises LogdError with the end of the output if it fails."""
+        return process_group.call(command, self.folder, environment)
 
     def end_of_log(self) -> str:
         """Return the end of the system's log, or the reason why the log cannot be read."""
@@ -184,18 +175,3 @@ def accepts(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _children(process: int) -> list[int]:
-    """Return the ids of the processes that a process has started, and those that these have started."""
-    try:
-        with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
-            found = [int(each) for each in file.read().split()]
-    except OSError:
-        return []
-    return [each for child in found for each in (child, *_children(child))]
-
-
-def _end(process: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)

@@ -11,12 +11,12 @@ from attrs import frozen
 
 #: The environment variable that names the folder.
 VARIABLE = "LOGD_BENCH_SYSTEMS"
-_PROGRAM_FOLDERS = ("debian/usr/bin", "debian/usr/sbin", "bin")
+_PROGRAM_FOLDERS = ("debian/usr/bin", "debian/usr/sbin", "tansu/bin", "bin")
 
 
 @frozen
 class SystemPlaces:
-    """A folder with ``kafka/libs/*.jar``, ``debian/usr/...`` and ``python/``; any may be absent."""
+    """A folder with ``kafka/libs``, ``activemq/libs``, ``debian/usr``, ``tansu/bin``, ``python``; any may be absent."""
 
     folder: str = ""
 

@@ -34,12 +34,23 @@ NotAppended = Callable[[BaseException], None]
 
 @define(eq=False)
 class _Gathered:
-    """The sets of one log that wait for the write; ``told`` has an entry for each set with callbacks."""
+    """The sets of one log that wait for the write.
+
+    ``told`` has an entry for each set with callbacks, ``joined`` the number of requests for each set of several.
+    """
 
     sets: list[bytes] = field(factory=list)
     messages: int = 0
     newest_timestamp: int = -1
     told: list[tuple[int, Appended, NotAppended]] = field(factory=list)
+    joined: list[tuple[int, int]] = field(factory=list)
+    #: Bytes of all sets.
+    size: int = 0
+
+    @property
+    def silent_requests(self) -> int:
+        """Return the number of requests without callbacks."""
+        return len(self.sets) - len(self.told) + sum([requests - 1 for _, requests in self.joined])
 
 
 def _by_segment(log: AppendableLog, gathered: _Gathered) -> Iterator[_Gathered]:
@@ -62,7 +73,8 @@ def _by_segment(log: AppendableLog, gathered: _Gathered) -> Iterator[_Gathered]:
             return
         count = stop - at if stop < len(sets) else messages
         here = [(index - at, done, failed) for index, done, failed in told if at <= index < stop]
-        yield _Gathered(sets[at:stop], count, gathered.newest_timestamp, here)
+        joined = [(index - at, requests) for index, requests in gathered.joined if at <= index < stop]
+        yield _Gathered(sets[at:stop], count, gathered.newest_timestamp, here, joined)
         messages -= count
         at = stop
 
@@ -74,16 +86,26 @@ class Appender:
     _counters: Counters
     _gathered: dict[Any, _Gathered] = field(factory=dict, init=False)
 
-    def add(self, log: AppendableLog, message_set: bytes, messages: int, newest_timestamp: int) -> _Gathered:
-        """Gather a set that has been checked."""
+    def add(
+        self, log: AppendableLog, message_set: bytes, messages: int, newest_timestamp: int, requests: int = 1
+    ) -> _Gathered:
+        """Gather a set that has been checked, of one request or of several."""
         gathered = self._gathered.get(log)
         if gathered is None:
             gathered = self._gathered[log] = _Gathered()
         gathered.sets.append(message_set)
+        gathered.size += len(message_set)
         gathered.messages += messages
         if newest_timestamp > gathered.newest_timestamp:
             gathered.newest_timestamp = newest_timestamp
+        if requests != 1:
+            gathered.joined.append((len(gathered.sets) - 1, requests))
         return gathered
+
+    def fits(self, log: AppendableLog, size: int) -> bool:
+        """Return whether sets of ``size`` bytes in all would go to one segment if they were appended one by one now."""
+        gathered = self._gathered.get(log)
+        return log.end + (0 if gathered is None else gathered.size) + size <= log.roll_above
 
     def add_told(
         self,
@@ -123,7 +145,7 @@ class Appender:
     def _refuse(self, gathered: _Gathered, error: LogdError) -> list[LogdError]:
         for _, _, not_appended in gathered.told:
             not_appended(error)
-        silent = len(gathered.sets) - len(gathered.told)
+        silent = gathered.silent_requests
         for _ in range(silent):
             self._counters.refuse(error)
         return [error] * silent

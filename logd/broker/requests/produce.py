@@ -22,7 +22,7 @@ from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
 from logd.protocol import loops
 from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
-from logd.protocol.requests.legacy_requests import MultiProduce, Produce
+from logd.protocol.requests.legacy_requests import JoinedProduces, MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 
 #: The most partitions for which a connection remembers that a set was refused.
@@ -101,6 +101,30 @@ class ProduceRequests:
             self.refuse_silently(topic, partition, error)
         else:
             self.appender.add(log, message_set, count, newest)
+        return True
+
+    def joined_produces(self, request: JoinedProduces) -> bool:
+        """Take several Produces of 0.7 whose sets are one; see ``produce``.
+
+        If anything about them is unusual, each is taken by itself, so that a bad set does no harm to the others.
+        """
+        topic, partition, message_set, sizes = request
+        log = self.routing.logs.log(topic, partition)
+        if (
+            log is None
+            or log.offline is not None
+            or self.growth.held
+            or len(message_set) > AT_ONCE_BYTES
+            or not self.appender.fits(log, len(message_set))
+        ):
+            return self._begin(SilentProduceRequest(self, request.produces()))
+        try:
+            checked = loops.check_set(message_set, *log.settings.entry_limits)
+        except WireError:
+            return self._begin(SilentProduceRequest(self, request.produces()))
+        if checked.has_batches and (checked.has_epochs or not self._batch_format.ready):
+            return self._begin(SilentProduceRequest(self, request.produces()))
+        self.appender.add(log, message_set, checked.messages, checked.newest, len(sizes))
         return True
 
     def multi_produce(self, request: MultiProduce) -> bool:

@@ -21,7 +21,7 @@ from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchWait
-from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.repair import Repair
@@ -65,14 +65,15 @@ class BrokerSession:
 
     def take(self, received: Sequence[Received]) -> int:
         """See ``logd.net.server.Session``."""
-        taken = 0
+        taken = joined = 0
         producing = self._producing
         produce = producing.produce
         left = iter(received)
         try:
             if producing.waiting is not None and producing.resume():
-                next(left)  # the waiting request is still the first
+                request, _ = next(left)  # the waiting request is still the first
                 taken = 1
+                joined = len(request.sizes) - 1 if type(request) is JoinedProduces else 0
             for request, token in left if producing.waiting is None else ():
                 kind = type(request)
                 if kind is Produce:
@@ -80,6 +81,12 @@ class BrokerSession:
                         self._gate_producer()
                     if not produce(request):
                         break
+                elif kind is JoinedProduces:
+                    if not self.has_produced:
+                        self._gate_producer()
+                    if not producing.joined_produces(request):
+                        break
+                    joined += len(request.sizes) - 1
                 elif kind is ProduceAck:
                     self._gate_producer()
                     if not producing.produce_ack(request, token):
@@ -98,7 +105,7 @@ class BrokerSession:
         producing.append()
         if taken:
             producing.creations_settled()
-        self._broker.counters.requests += taken
+        self._broker.counters.requests += taken + joined
         return taken
 
     def lost(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,16 @@ from rich.console import Console
 
 from logd.bench.systems.comparison import PeerComparison, PeerPlan
 from logd.bench.systems.fetch import fetch
-from logd.bench.systems.figures import draw
+from logd.bench.systems.interruption import INTERRUPTED, ending_once
 from logd.bench.systems.known import SYSTEMS
+from logd.bench.systems.peer import Peer
 from logd.bench.systems.places import VARIABLE, SystemPlaces
-from logd.bench.systems.report import markdown
+from logd.bench.systems.results.figures import draw
+from logd.bench.systems.results.pages import renew
+from logd.bench.systems.results.report import markdown
 from logd.cli.bench.shapes import WHOLE
 from logd.cli.options import json_option
+from logd.errors import LogdError
 
 
 @click.command(short_help="Measure logd and the systems that are used instead of it.")
@@ -64,6 +68,20 @@ from logd.cli.options import json_option
     type=click.Path(exists=True, file_okay=False, writable=True),
     help="Write peers.json, peers.md and the figures (SVG, by matplotlib) into this folder.",
 )
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Measure nothing: take the result from the peers.json of an earlier run, for its table, figures and pages.",
+)
+@click.option(
+    "--page",
+    "pages",
+    type=click.Path(exists=True, dir_okay=False, writable=True, path_type=Path),
+    multiple=True,
+    help="Put the figures of --out and the tables into this Markdown page, between its <!-- peers: ... --> comments. "
+    "May be repeated.",
+)
 @json_option
 def peers(
     systems: tuple[str, ...],
@@ -73,6 +91,8 @@ def peers(
     wanted: bool,
     folder: str,
     out: str | None,
+    source: str | None,
+    pages: tuple[Path, ...],
     as_json: bool,
     **shape: Any,
 ) -> None:
@@ -85,28 +105,57 @@ def peers(
     """
     if wanted and not place:
         raise click.UsageError("--fetch needs --systems-in, the folder to fetch into")
+    if pages and not out:
+        raise click.UsageError("--page needs --out, the folder of the figures that the page shows")
     console = Console(stderr=True)
-    with console.status("") as status:
-        tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
-        for name, reason in (fetch(place, tell) if wanted and place else {}).items():
-            console.print(f"logd: {name} could not be fetched: {reason}", style="red", markup=False)
+    places = SystemPlaces(os.path.abspath(place) if place else "")
+    if source is not None:
+        result = json.loads(Path(source).read_text(encoding="utf-8"))
+    else:
         plan = PeerPlan(**shape, rates=() if no_latency else rates)
-        places = SystemPlaces(os.path.abspath(place) if place else "")
         chosen = [SYSTEMS[name] for name in systems or SYSTEMS]
-        result = PeerComparison(os.path.abspath(folder), places, plan, chosen, tell).run()
-    if out:
-        _write(result, out, places, console)
+        result = _measure(console, place if wanted else None, os.path.abspath(folder), places, plan, chosen)
+    try:
+        if out:
+            _write(result, Path(out), places, console)
+            if source is None:
+                Path(out, "peers.md").write_text(markdown(result), encoding="utf-8")
+        for page in pages:
+            renew(page, result, Path(out or ""))
+    except LogdError as error:
+        console.print(f"logd: {error}", style="red", markup=False)
+        sys.exit(1)
     click.echo(json.dumps(result) if as_json else markdown(result), nl=as_json)
     sys.exit(0 if result["figures"] else 1)
 
 
-def _write(result: dict[str, Any], out: str, places: SystemPlaces, console: Console) -> None:
-    Path(out, "peers.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    Path(out, "peers.md").write_text(markdown(result), encoding="utf-8")
+def _measure(
+    console: Console,
+    wanted: str | None,
+    folder: str,
+    places: SystemPlaces,
+    plan: PeerPlan,
+    chosen: Sequence[type[Peer]],
+) -> dict[str, Any]:
+    """Fetch into the folder ``wanted``, if any, and measure; a signal ends the process after the systems."""
+    try:
+        with ending_once(), console.status("") as status:
+            tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
+            for name, reason in (fetch(wanted, tell) if wanted else {}).items():
+                console.print(f"logd: {name} could not be fetched: {reason}", style="red", markup=False)
+            return PeerComparison(folder, places, plan, chosen, tell).run()
+    except KeyboardInterrupt:
+        text = "interrupted: every system was stopped, its data removed, and no result written"
+        console.print(f"logd: {text}", style="red", markup=False)
+        sys.exit(INTERRUPTED)
+
+
+def _write(result: dict[str, Any], out: Path, places: SystemPlaces, console: Console) -> None:
+    (out / "peers.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     fetched = places.python_folder()
     if fetched:
         sys.path.append(fetched)  # matplotlib may be there
     try:
-        draw(result, out)
+        draw(result, str(out))
     except ImportError as error:
         console.print(f"logd: no figures: {error} (pip install 'logd[bench]')", style="red", markup=False)

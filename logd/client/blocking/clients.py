@@ -88,8 +88,12 @@ class SendResult:
             self._log.failure("a send failed, and nothing waited for its result", self._result)
 
 
-#: The arguments of a send, and its result. A topic of None asks for a flush.
-_Send = tuple[str | None, Messages, int | None, bytes | None, SendResult]
+class _FlushRequest(SendResult):
+    """A flush, which fails with the error of Producer.flush."""
+
+
+#: The arguments of a send, and its result.
+_Send = tuple[str, Messages, int | None, bytes | None, SendResult]
 
 
 class BlockingProducer:
@@ -106,7 +110,7 @@ class BlockingProducer:
             self._reactor, lambda: _producer.Producer(brokers, reactor=self._reactor, **settings)
         )
         #: Sends, flushes, and runs of published messages, in the order of the calls.
-        self._outbox: queue.SimpleQueue[_Send | PublishedRun] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[_Send | _FlushRequest | PublishedRun] = queue.SimpleQueue()
         self._places = threading.Semaphore(SENDS_BETWEEN)
         self._published = PublishQueue(self._producer.settings.buffer_bytes)
         self._wanted = threading.Lock()
@@ -177,9 +181,9 @@ class BlockingProducer:
 
         Raises TimeoutError, and PublishFailed if published messages were not delivered; see Producer.flush.
         """
-        flushed = SendResult()
+        flushed = _FlushRequest()
         self._published.end_run()
-        self._put((None, (), None, None, flushed))
+        self._put(flushed)
         try:
             flushed.wait(timeout)
         finally:
@@ -207,7 +211,7 @@ class BlockingProducer:
         # Ctrl-C must not wait for a broker that is away.
         self.close(INTERRUPTED_SECONDS if isinstance(error, KeyboardInterrupt) else None)
 
-    def _put(self, item: _Send | PublishedRun) -> None:
+    def _put(self, item: _Send | _FlushRequest | PublishedRun) -> None:
         check_not_forked()
         self._outbox.put(item)
         if self._wanted.acquire(blocking=False):  # no coroutine empties the outbox at the moment
@@ -231,18 +235,17 @@ class BlockingProducer:
                 continue
             if isinstance(item, PublishedRun):
                 await self._published.carry(item, self._producer)
+            elif isinstance(item, _FlushRequest):
+                self._producer.flush().addCallback(lambda _: Sent("", -1)).addBoth(item._finish)
             else:
                 await self._carry_send(*item)
             del item  # a failure's traceback holds this frame, which would keep the result alive for a while
 
     async def _carry_send(
-        self, topic: str | None, messages: Messages, partition: int | None, key: bytes | None, result: SendResult
+        self, topic: str, messages: Messages, partition: int | None, key: bytes | None, result: SendResult
     ) -> None:
         producer = self._producer
         try:
-            if topic is None:
-                producer.flush().addCallback(lambda _: Sent("", -1)).addBoth(result._finish)
-                return
             self._places.release()
             await producer.ready()
             producer.send(topic, messages, partition=partition, key=key).addBoth(result._finish)

@@ -32,7 +32,7 @@ class BatchAccumulator:
             "_unfinished",
             "_where",
         ),
-        *("due", "fell_back", "form", "forms", "open"),
+        *("due", "form", "forms", "open"),
     )
 
     def __init__(
@@ -63,8 +63,6 @@ class BatchAccumulator:
         self._linger: Timer | None = None
         self._most = settings.batch_messages
         self._codec = settings.compression
-        #: True once the format has changed from batches to entries.
-        self.fell_back = False
 
     @property
     def ready(self) -> bool:
@@ -83,12 +81,12 @@ class BatchAccumulator:
             batch = None
         return self._begin(self._codec) if batch is None else batch
 
-    def fall_back(self, form: Format) -> None:
-        """Begin the next batch in the format of entries."""
+    def change(self, form: Format) -> None:
+        """Begin the next batch in another format."""
         self.seal()
         self.form = form
-        self.fell_back = True
-        self._codec = entries_codec(self._codec)
+        codec = self._settings.compression
+        self._codec = codec if form.by_number else entries_codec(codec)
 
     def seal_full(self) -> None:
         """Complete the open batch if it is full."""

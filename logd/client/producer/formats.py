@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from attrs import field, frozen
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.settings import ProducerSettings
 from logd.clientcore.message_format import LEGACY_CODECS, check_codec, check_messages, takes_only_legacy
+from logd.clientcore.metadata import described
+from logd.config.log import LEGACY_FORMAT
+from logd.errors import LogdError, UnsupportedVersion
 from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH_HEAD_BYTES, encode_batch_entry
 from logd.protocol.codecs import BATCH_CODEC_NUMBERS, compress
 from logd.protocol.message import Message
 from logd.protocol.message_set import DEFAULT_WRAPPER_BYTES, wrap
 from logd.protocol.message_size import HEADER_MARGIN, PLAIN_BYTES, RECORD_BYTES, RECORD_MARGIN, entry_bytes
+from logd.protocol.requests.metadata import MetadataV1
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
 #: A message that is only a payload is kept as its payload, which saves an object for each.
@@ -113,7 +119,11 @@ class TopicFormats:
     """The format of each topic's batches: the producer's own, unless the topic or its brokers do not take that.
 
     A topic's format is decided when its first queue is made, since what is counted by one format is of no use to the
-    other. It changes once at most, from batches to entries.
+    other. It changes from batches to entries where the brokers say that the topic, or their release, takes no batches;
+    and back when the metadata says otherwise, ``metadata_age`` later at the earliest.
+
+    The answer to a refused batch does not tell the reason: a damaged batch is refused with the same error. So the
+    broker is asked for its metadata, and a refused batch alone is sent as entries meanwhile.
     """
 
     _log = Logger()
@@ -124,6 +134,14 @@ class TopicFormats:
     chosen: Format
     _decided: dict[str, Format] = field(factory=dict, init=False)
     _listeners: dict[str, list[Callable[[Format], None]]] = field(factory=dict, init=False)
+    #: The time of each topic's fall back to entries (clock's seconds).
+    _since: dict[str, float] = field(factory=dict, init=False)
+    #: Topics of which messages of batches were sent as entries.
+    _exchanged: set[str] = field(factory=set, init=False)
+    #: Topics of which a broker is being asked.
+    _asking: set[str] = field(factory=set, init=False)
+    #: The time of the last warning of a batch that was refused for another reason, by topic.
+    _warned: dict[str, float] = field(factory=dict, init=False)
 
     def of(self, topic: str) -> Format:
         """Return the format of a topic's batches: entries where the topic takes only messages of 0.7."""
@@ -131,7 +149,7 @@ class TopicFormats:
         if decided is not None:
             return decided
         if self.chosen.by_number and takes_only_legacy(self._cluster.known(topic)):
-            return self._entries
+            return self.entries
         return self.chosen
 
     def decide(self, topic: str) -> Format:
@@ -143,32 +161,84 @@ class TopicFormats:
         self._listeners.setdefault(topic, []).append(changed)
 
     def adapt(self, topic: str) -> None:
-        """Fall back to entries for a topic that takes only messages of 0.7 by now, as the metadata last read says."""
-        if self.of(topic).by_number and takes_only_legacy(self._cluster.known(topic)):
-            self._fall_back(topic, "its message.format is 0.7 now")
-
-    def refused(self, topic: str, error: Exception) -> None:
-        """Fall back to entries: a broker refused a batch, since its release knows none or the topic takes none now.
-
-        The metadata is read again for errors that name the setting.
-        """
+        """Change a topic's format if the metadata last read names another one."""
+        legacy = takes_only_legacy(self._cluster.known(topic))
         if self.of(topic).by_number:
-            self._fall_back(topic, f"a broker refused a batch ({error})")
-            if self._cluster.settings.discover:
-                self._cluster.read(topic).addErrback(lambda _: None)  # it is read again all the same, by its age
+            if legacy:
+                self._fall_back(topic, "its message.format is 0.7 now")
+        elif not legacy and self._cluster.clock.seconds() - self._since.get(topic, math.inf) >= self._metadata_age:
+            self._log.info("topic {topic} is sent batches again, as far as its brokers take them", topic=topic)
+            del self._since[topic]
+            self._change(topic, self.chosen)
+
+    def refused(self, topic: str, partition: int, error: Exception) -> None:
+        """Ask the broker that refused a batch for the reason, and fall back to entries if it takes none."""
+        self._exchanged.add(topic)
+        if self.of(topic).by_number and topic not in self._asking:
+            self._asking.add(topic)
+            Deferred.fromCoroutine(self._ask(topic, partition, error)).addErrback(
+                lambda failure: self._log.failure("a bug: cannot find out the format of {topic}", failure, topic=topic)
+            )
+
+    @property
+    def _metadata_age(self) -> float:
+        return self._cluster.settings.metadata_age
+
+    def were_exchanged(self, topic: str) -> bool:
+        """Return whether messages of batches were sent as entries: then 0.7 may not take some of those in a set."""
+        return topic in self._exchanged
+
+    async def _ask(self, topic: str, partition: int, refusal: Exception) -> None:
+        try:
+            link = self._cluster.leader(topic, partition)
+            question = MetadataV1((topic,), False)
+            answer = await link.ask(await link.get(), question, self._cluster.settings.request_timeout)
+            legacy = described(answer, topic).message_format == LEGACY_FORMAT
+        except UnsupportedVersion:  # this version of the request is as old as batches are
+            if self.of(topic).by_number:
+                self._fall_back(topic, f"its broker is of an earlier release ({refusal})")
+        except LogdError as error:
+            self._log.debug("cannot learn why a batch of {topic} was refused: {error}", topic=topic, error=error)
+        else:
+            if not legacy:
+                self._warn(topic, refusal)
+            elif self.of(topic).by_number:
+                self._fall_back(topic, "its message.format is 0.7 now")
+            if legacy and self._cluster.settings.discover:  # for errors that name the setting
+                self._cluster.refresh(topic)
+        finally:
+            self._asking.discard(topic)
+
+    def _warn(self, topic: str, refusal: Exception) -> None:
+        """Report a batch that was refused although batches are taken, at most once in ``metadata_age`` for a topic."""
+        now = self._cluster.clock.seconds()
+        if now - self._warned.get(topic, -math.inf) >= self._metadata_age:
+            self._warned[topic] = now
+            self._log.warn(
+                "{refusal}. The topic takes batches, so this one was damaged on its way, or is unsound by a fault of "
+                "this producer or of the broker: its messages are sent again in the plain format. If this repeats, "
+                "look for the reason in the broker's log.",
+                refusal=refusal,
+            )  # fmt: skip
 
     def _fall_back(self, topic: str, reason: str) -> None:
         self._log.warn(
-            "topic {topic} does not take batches: {reason}. Its messages are sent in the plain format until this "
-            "producer is started again.",
+            "topic {topic} does not take batches: {reason}. Its messages are sent in the plain format until its "
+            "metadata says otherwise.",
             topic=topic, reason=reason,
         )  # fmt: skip
-        form = self._decided[topic] = self._entries
-        for changed in self._listeners.pop(topic, ()):
+        self._exchanged.add(topic)
+        self._since[topic] = self._cluster.clock.seconds()
+        self._change(topic, self.entries)
+
+    def _change(self, topic: str, form: Format) -> None:
+        self._decided[topic] = form
+        for changed in self._listeners.get(topic, ()):
             changed(form)
 
     @property
-    def _entries(self) -> Format:
+    def entries(self) -> Format:
+        """Return the format of entries."""
         return EntriesFormat(most_wrapper_bytes=self._settings.message_bytes)
 
     def check(self, topic: str, messages: Sequence[Record], codec: str = "none") -> None:

@@ -72,7 +72,7 @@ class PartitionQueue:
         self.accumulator = BatchAccumulator(
             (topic, partition), forms, settings, clock, unfinished, self._wake, self._sealed, self.flush
         )
-        forms.listen(topic, self.fall_back)
+        forms.listen(topic, self.change_format)
         #: The error after which refused batches are sent again, until all answers in flight have come.
         self._trouble: Exception | None = None
         #: The last error, until a batch succeeds: the cause that expired batches report.
@@ -111,7 +111,10 @@ class PartitionQueue:
             return None
         window = self._window
         if not window.has_waiting and self.accumulator.ready:
-            if not window.can_send:
+            # A batch that is not full waits for the answer of the one before it while the producer has no room. Those
+            # who publish wait then in any case, and larger sets let them go on sooner: without this, room for some
+            # thousand messages goes to thousands of partitions in sets of two or three.
+            if not window.can_send or not (window.idle or self._pool.free):
                 return None
             self.accumulator.seal()
         return window.take()
@@ -136,14 +139,14 @@ class PartitionQueue:
     def refused(self, batch: ProducerBatch, error: LogdError) -> None:
         """Send a batch again, or give it up: the broker answered with an error, or the connection was lost."""
         if isinstance(error, InvalidMessage) and batch.form.by_number:
-            self.accumulator.forms.refused(self.topic, error)
+            self.accumulator.forms.refused(self.topic, self.partition, error)
             self._window.divided(batch, (self._as_entries(batch),))
         elif isinstance(error, PipelineBroken):
-            if self.accumulator.fell_back and batch.form.by_number:
+            if batch.form.by_number and not self.accumulator.form.by_number:
                 self._window.divided(batch, (self._as_entries(batch),))
             else:
                 self._window.refused(batch)
-        elif isinstance(error, InvalidMessage) and self.accumulator.fell_back:
+        elif isinstance(error, InvalidMessage) and self.accumulator.forms.were_exchanged(self.topic):
             self._divide(batch, error)  # what 0.7 cannot read, a key for instance, fails alone
         elif isinstance(error, MessageTooLarge) and (batch.form.by_number or self._settings.on_too_large == "skip"):
             self._divide(batch, error)
@@ -155,17 +158,20 @@ class PartitionQueue:
             self._window.refused(batch)
         self._go_on()
 
-    def fall_back(self, form: Format) -> None:
-        """Send entries in place of batches from now on; what is in flight is encoded anew when it is refused."""
-        if self.accumulator.form.by_number:
-            self.accumulator.fall_back(form)
+    def change_format(self, form: Format) -> None:
+        """Send batches in another format from now on.
+
+        Batches that wait become entries if it is that of entries; those in flight do once they are refused.
+        """
+        self.accumulator.change(form)
+        if not form.by_number:
             self._window.exchange(self._as_entries)
 
     def _as_entries(self, batch: ProducerBatch) -> ProducerBatch:
         if not batch.form.by_number:
             return batch
         held = batch.held
-        entries = batch.as_entries(self.accumulator.form)
+        entries = batch.as_entries(self.accumulator.forms.entries)
         self._pool.give(held - entries.held)
         return entries
 

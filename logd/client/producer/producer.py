@@ -105,10 +105,7 @@ class Producer:
     @property
     def has_room(self) -> bool:
         """Return whether a send would not have to wait for room now."""
-        pool = self._pool
-        if self._closed or pool.used >= pool.limit or pool.line:
-            return False
-        return self._fast_path is None or self._fast_path.writable
+        return not self._closed and self._singles.has_room
 
     @property
     def buffered_bytes(self) -> int:
@@ -204,15 +201,18 @@ class Producer:
         name = topic if partition is None else (topic, partition)
         current = self._current.get(name)
         pool = self._pool
-        alone = type(payload) is bytes and key is None and timestamp is None and not headers
-        if alone and pool.used < pool.limit and not pool.line:
+        if type(payload) is not bytes or key is not None or timestamp is not None or headers:
+            self._begin_publish(topic)
+            message = Message(payload, key=key, timestamp=timestamp, headers=headers)
+            return self._singles.publish(topic, message, partition, key)
+        if pool.used < pool.limit and not pool.line:
             if current is not None:
                 batch, queue, overhead, limit, most = current
-                size = len(payload) + overhead  # type: ignore[arg-type]  # mypy does not see the type by ``alone``
+                size = len(payload) + overhead
                 total = batch.bytes + size
                 if total <= limit:
                     records = batch.records
-                    records.append(payload)  # type: ignore[arg-type]
+                    records.append(payload)
                     batch.bytes = total
                     pool.used = used = pool.used + size + RECORD_MEMORY
                     if len(records) >= most:
@@ -223,15 +223,10 @@ class Producer:
                     return False
             elif self._open_ways:
                 way = self._open_ways.get(name)
-                if way is not None and way.take(payload):  # type: ignore[arg-type]
+                if way is not None and way.take(payload):
                     return True
-        refused = self._begin(topic)
-        if refused is not None:
-            raise refused
-        if alone:
-            return self._singles.publish(topic, payload, partition, None)  # type: ignore[arg-type]
-        message = Message(payload, key=key, timestamp=timestamp, headers=headers)
-        return self._singles.publish(topic, message, partition, key)
+        self._begin_publish(topic)
+        return self._singles.publish(topic, payload, partition, None)
 
     def ready(self) -> Deferred[None]:
         """Return a Deferred that fires once there is room, behind all sends that wait. Cancellable.
@@ -320,6 +315,11 @@ class Producer:
         if self._tick is None:
             self._tick = self._clock.callLater(TICK_SECONDS, self._look)
         return None
+
+    def _begin_publish(self, topic: str) -> None:
+        refused = self._begin(topic)
+        if refused is not None:
+            raise refused
 
     def _send_one(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent]:
         """Send one message; ``key`` decides its partition if none is given."""

@@ -328,6 +328,7 @@ class Router:
         reading.addCallbacks(lambda _: self._find(queue), lambda failure: queue.unreachable(failure.value))
 
     def _rerouted_all(self, view: TopicView) -> None:
+        self.forms.adapt(view.name)
         for queue in self.queues[view.name].values():
             if queue.idle and not queue.held_up:
                 self._find(queue)

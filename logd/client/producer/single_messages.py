@@ -44,8 +44,9 @@ class SingleMessages:
 
     @property
     def has_room(self) -> bool:
-        """Return whether there is room for a message."""
-        return self._pool.free and (self._fast_path is None or self._fast_path.writable)
+        """Return whether there is room for a message: then Producer.ready fires at once, and only then."""
+        pool = self._pool
+        return pool.used < pool.limit and not pool.line and (self._fast_path is None or self._fast_path.writable)
 
     def send(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent] | None:
         """Send a message, whose partition ``key`` decides if none is given; return None if it has to wait."""

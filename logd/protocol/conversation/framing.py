@@ -27,12 +27,15 @@ class FrameBuffer:
     bytes received of one frame: a false size allocates nothing.
     """
 
-    __slots__ = ("_kept", "_kept_bytes", "_missing", "max_frame_bytes", "refused_size")
+    __slots__ = ("_kept", "_kept_bytes", "_missing", "max_frame_bytes", "passed", "refused_size")
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self.max_frame_bytes = max_frame_bytes
         #: The size that was refused, 0 while none was.
         self.refused_size = 0
+        #: Where ``feed`` goes on in its data, if that is behind the frame just yielded: the taker of the frame sets it
+        #: who has taken further frames of the data itself.
+        self.passed = 0
         #: The beginning of a frame, its size included. Large pieces stay as they came and are joined once; small ones
         #: are gathered in a bytearray, or a peer that sends byte by byte would make us keep an object for each.
         self._kept: list[bytes | bytearray] = []
@@ -50,7 +53,7 @@ class FrameBuffer:
         A memoryview in a frame is valid for ever, and keeps the frame's bytes alive. Raises ProtocolViolation, which
         names the size and the limit, for a size of 0 or less or above the limit; the stream cannot go on then.
         """
-        at = 0
+        at = self.passed = 0
         end = len(data)
         limit = self.max_frame_bytes
         while self._kept_bytes:
@@ -81,6 +84,8 @@ class FrameBuffer:
                 return
             at = stop
             yield data, start, stop
+            if self.passed > at:
+                at = self.passed
         if at < end:
             self._keep(data[at:], _SIZE_BYTES - (end - at))
 

@@ -31,7 +31,7 @@ class IConversation(Interface):
     kept_bytes: int = Attribute("How many bytes are kept of a request that is not complete.")
 
     def receive_data(data: bytes) -> list[Received]:
-        """Return each request that ``data`` completes, in order, with its token.
+        """Return each request that ``data`` completes, in order, with its token. Produces may be joined to one request.
 
         Where the stream breaks, ``violation`` is set, the requests before that place are returned, and all later data
         is ignored.

@@ -7,14 +7,16 @@ from struct import Struct, error
 from zope.interface import implementer
 
 from logd.errors import ProtocolViolation
+from logd.protocol import loops
 from logd.protocol.conversation.foreign import foreign_opening, foreign_request, is_api_versions
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES, FrameBuffer
 from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.conversation.legacy import LegacyConversation, LegacyToken
 from logd.protocol.conversation.native import NativeConversation, NativeToken
+from logd.protocol.entry import LENGTH_BYTES
 from logd.protocol.requests.apis import LEGACY_BY_NUMBER, LEGACY_BY_REQUEST
 from logd.protocol.requests.fields import Piece
-from logd.protocol.requests.legacy_requests import Produce
+from logd.protocol.requests.legacy_requests import JoinedProduces, Produce
 from logd.protocol.requests.requests import Unsupported
 from logd.protocol.requests.responses import Response
 
@@ -23,6 +25,9 @@ _PRODUCE = LEGACY_BY_REQUEST[Produce].number
 _unpack_type_and_length = Struct(">hh").unpack_from
 _unpack_produce_tail = Struct(">ii").unpack_from
 _new_tuple = tuple.__new__
+
+#: The most Produces that become one request, since it is taken as a whole.
+MOST_JOINED = 1000
 
 
 @implementer(IConversation)
@@ -53,11 +58,15 @@ class ServerConversation:
         if self.violation is not None:
             return received
         append = received.append
+        end = len(data)
         try:
             for frame, start, stop in self._frames.feed(data):
                 request = _read_produce(frame, start, stop)
                 if request is not None:
-                    append((request, None))
+                    if stop < end and frame is data:
+                        append((self._with_following(request, data, start, stop), None))
+                    else:
+                        append((request, None))
                 elif self._spoke or received:
                     append(self._read(frame, start, stop))
                 else:
@@ -78,6 +87,22 @@ class ServerConversation:
     def close(self) -> list[Piece]:
         """See IConversation."""
         return [*self._legacy.close(), *self._native.close()]
+
+    def _with_following(self, request: Produce, data: bytes, start: int, stop: int) -> Produce | JoinedProduces:
+        """Return a Produce, whose frame is ``data[start:stop]``, with those that follow for the same partition.
+
+        A producer that sends one message in each fills its writes with them.
+        """
+        topic, partition, message_set = request
+        if partition < 0:  # the broker chooses a partition for each
+            return request
+        frames = self._frames
+        head_bytes = stop - start - len(message_set) - LENGTH_BYTES
+        joined = loops.join_frames(data, start - LENGTH_BYTES, head_bytes, frames.max_frame_bytes, MOST_JOINED)
+        if joined is None:
+            return request
+        frames.passed = joined.stop
+        return _new_tuple(JoinedProduces, (topic, partition, joined.message_set, joined.sizes))
 
     def _read(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
         number = int.from_bytes(frame[start : start + 2], "big", signed=True)

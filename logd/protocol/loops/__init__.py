@@ -10,7 +10,7 @@ from logd.protocol.flat_columns import BinaryColumn
 from logd.protocol.implementation import IMPLEMENTATION
 from logd.protocol.loops.batches import Records
 from logd.protocol.loops.openbatch import OpenBatch
-from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
+from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, OpenEntry, Scanned
 
 __all__ = [
     "IMPLEMENTATION",
@@ -18,6 +18,7 @@ __all__ = [
     "Checked",
     "Columns",
     "Decoded",
+    "JoinedFrames",
     "OpenBatch",
     "OpenEntry",
     "Records",
@@ -32,6 +33,7 @@ __all__ = [
     "encode_set",
     "ends_of_set",
     "heads_of_set",
+    "join_frames",
     "scan_set",
     "slice_end",
 ]
@@ -48,6 +50,7 @@ if IMPLEMENTATION == "compiled":
         encode_set,
         ends_of_set,
         heads_of_set,
+        join_frames,
         scan_set,
         slice_end,
     )
@@ -63,6 +66,7 @@ else:
         encode_set,
         ends_of_set,
         heads_of_set,
+        join_frames,
         scan_set,
         slice_end,
     )

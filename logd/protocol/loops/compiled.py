@@ -19,6 +19,7 @@ from logd.protocol._compiled import (
     encode_set,
     ends_of_set,
     heads_of_set,
+    join_frames,
     scan_set,
     slice_end,
 )
@@ -28,7 +29,7 @@ from logd.protocol.loops import python
 from logd.protocol.loops.batches import Records
 from logd.protocol.loops.decoding import decode_rest
 from logd.protocol.loops.openbatch import OpenBatch, open_batch
-from logd.protocol.loops.results import Checked, Columns, Decoded, Scanned
+from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, Scanned
 from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, may_be_wrapper
 
@@ -43,6 +44,7 @@ __all__ = [
     "encode_set",
     "ends_of_set",
     "heads_of_set",
+    "join_frames",
     "scan_set",
     "slice_end",
 ]
@@ -53,6 +55,7 @@ _compiled.set_up(
         "Checked": Checked,
         "Scanned": Scanned,
         "Decoded": Decoded,
+        "JoinedFrames": JoinedFrames,
         "Columns": Columns,
         "BinaryColumn": BinaryColumn,
         "Records": Records,

@@ -7,6 +7,7 @@ from logd.protocol.loops.checking import check_set
 from logd.protocol.loops.columns import columns_of_set
 from logd.protocol.loops.decoding import decode_set
 from logd.protocol.loops.encoding import encode_payload_frames, encode_payloads, encode_set
+from logd.protocol.loops.frames import join_frames
 from logd.protocol.loops.lengths import ends_of_set, heads_of_set, slice_end
 from logd.protocol.loops.scanning import scan_set
 
@@ -21,6 +22,7 @@ __all__ = [
     "encode_set",
     "ends_of_set",
     "heads_of_set",
+    "join_frames",
     "scan_set",
     "slice_end",
 ]

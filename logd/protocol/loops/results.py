@@ -55,6 +55,16 @@ class Checked(NamedTuple):
         )
 
 
+class JoinedFrames(NamedTuple):
+    """The sets of several requests as one set."""
+
+    #: The index behind the last frame.
+    stop: int
+    message_set: bytes
+    #: The bytes of each request's set.
+    sizes: list[int]
+
+
 class Decoded(NamedTuple):
     """The messages that one call of decode_set made."""
 

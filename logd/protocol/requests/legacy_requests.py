@@ -66,6 +66,25 @@ class Offsets(NamedTuple):
     max_count: int
 
 
+class JoinedProduces(NamedTuple):
+    """Several Produces for one partition that arrived behind each other, their sets as one. Never on the wire."""
+
+    topic: str
+    partition: int
+    message_set: bytes
+    #: The bytes of each Produce's set.
+    sizes: list[int]
+
+    def produces(self) -> list[Produce]:
+        """Return each Produce."""
+        made: list[Produce] = []
+        at = 0
+        for size in self.sizes:
+            made.append(Produce(self.topic, self.partition, self.message_set[at : at + size]))
+            at += size
+        return made
+
+
 LegacyRequest = Produce | Fetch | MultiFetch | MultiProduce | Offsets
 
 

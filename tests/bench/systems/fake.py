@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from attrs import define
 
-from logd.bench.systems.client_process import run_client
+from logd.bench.systems.client_main import run_client
 from logd.bench.systems.load import Load, Stopwatch
 from logd.bench.systems.peer import Peer, PeerClient
 from logd.bench.systems.places import SystemPlaces
@@ -68,7 +68,7 @@ class BrokenPeer(FakePeer):
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process."""
+    """See client_main."""
     if option == "fail":
         raise LogdError("no luck")
     watch.start()
@@ -76,7 +76,7 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process; forgets one message when told to."""
+    """See client_main; forgets one message when told to."""
     watch.start()
     if load.rate:
         for payload in load.payloads():

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.bench.systems.comparison import PeerComparison, PeerPlan
 from logd.bench.systems.load import DUE, Load, Stopwatch
 from logd.bench.systems.places import SystemPlaces
-from logd.bench.systems.report import markdown
+from logd.bench.systems.results.report import markdown
 from tests.bench.systems.fake import BrokenPeer, FakePeer, MissingPeer
 
 
@@ -47,7 +47,7 @@ class ComparisonTests(SynchronousTestCase):
         page = markdown(result)
         self.assertIn("| fake | honest | produce | 50 | ", page)
         self.assertIn("- fake: nothing survives.", page)
-        self.assertIn("- broken: broken did not start: out of order", page)
+        self.assertIn("- broken: broken did not start: its process ended: out of order", page)
 
 
 class PeerTests(SynchronousTestCase):

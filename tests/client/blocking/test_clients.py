@@ -88,6 +88,8 @@ class BlockingProducerTests(BlockingTestCase):
             producer.flush(10)
             self.assertTrue(result.done)
             self.assertRaises(InvalidTopic, result.wait)
+            self.assertRaises(TypeError, producer.send(None, b"1").wait)  # type: ignore[arg-type]  # no flush either
+            self.assertRaises(TypeError, producer.publish, None, b"1")
             self.assertRaises(TypeError, producer.send("topic1", 5).wait)  # type: ignore[arg-type]  # which is the point
             producer.close()
             self.assertRaises(ClientClosed, producer.send, "topic1", b"")

@@ -210,6 +210,19 @@ class ProducerMemoryTests(ProducerTestCase):
             self.successResultOf(send)
         self.assertEqual([p[:3] for p in self.log.payloads() if p], [b"%03d" % number for number in range(50)])
 
+    def test_messages_wait_for_an_answer_while_the_buffer_is_full(self) -> None:
+        """They travel in larger sets then: many small ones would cost both sides more than the wait for an answer."""
+        everyday, full = self.producer(), self.producer(buffer_bytes=5000)
+        for producer, sets in ((everyday, [1] * 10), (full, [1] * 5 + [5])):
+            self.result(producer.send("t", b"known"))
+            self.broker.requests.clear()
+            for _ in range(10):
+                producer.send("t", b"x")
+                self.clock.advance(0)
+            self.run_for(1.0)
+            self.assertEqual(self.sets(), sets)
+            self.assertEqual(producer.buffered_bytes, 0)
+
     def test_one_waiting_send_too_many_fails_at_once(self) -> None:
         """An application that never waits must not fill the memory with waiting sends."""
         producer = self.producer(buffer_bytes=10, max_waiting=2)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
+
 from logd.errors import InvalidMessage, MessageTooLarge, PublishFailed, WireError
+from logd.protocol.loops import decode_set, ends_of_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.metadata import MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.client.producers import PublishTestCase
 
@@ -66,7 +70,8 @@ class FallbackTests(PublishTestCase):
         self.assertEqual((one.first_id, one.next_position, two.first_id), (0, 10, 10))
 
     def test_one_refusal_is_enough(self) -> None:
-        """Later messages go out as entries at once."""
+        """Of a broker that knows no batches: later messages go out as entries at once."""
+        self.broker.old_release = True
         producer = self.producer()
         for number in range(6):
             producer.publish("t", b"%d" % number)
@@ -191,6 +196,116 @@ class FallbackTests(PublishTestCase):
         self.flushed(producer)
         self.check_all(3)
         self.assertEqual(self.magics(bytes(self.log.data[-22:])), {0})
+
+    def warnings(self) -> list[str]:
+        """Return the warnings that will have been logged, in a list that grows."""
+        found: list[str] = []
+
+        def keep(event: LogEvent) -> None:
+            if event["log_level"].name == "warn":
+                found.append(formatEvent(event))
+
+        observer: Any = keep
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        return found
+
+    def test_a_damaged_batch_changes_no_format(self) -> None:
+        """Its messages are sent as entries; those behind it go out as batches, and the warning comes once."""
+        warned = self.warnings()
+        self.refusing = False
+        damaged = [0, 1, 4, 9]
+        self.broker.refuse = lambda part: (
+            InvalidMessage("checksum mismatch")
+            if self.magics(part.message_set) == {BATCH_MAGIC}
+            and any(b"%d" % n in [m.payload for m in decode_set(part.message_set).messages] for n in damaged)
+            else None
+        )
+        producer = self.producer(batch_messages=1, max_in_flight=4)
+        for number in range(8):
+            producer.publish("t", b"%d" % number)
+        self.flushed(producer)
+        for number in range(8, 12):
+            producer.publish("t", b"%d" % number)
+            self.flushed(producer)
+        self.check_all(12)
+        self.assertEqual(
+            [self.magics(bytes(each)) for each in self.entries()],
+            [{0} if n in damaged else {BATCH_MAGIC} for n in range(12)],
+        )
+        self.assertEqual(len(warned), 1, warned)
+        self.assertIn("topic 't', partition 0: the broker refused a message", warned[0])
+        self.assertEqual(producer.buffered_bytes, 0)
+
+    def entries(self) -> list[bytes]:
+        """Return the entries of the log."""
+        data = bytes(self.log.data)
+        ends = ends_of_set(data)
+        return [data[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+    def test_batches_are_sent_again_once_the_setting_allows_them(self) -> None:
+        """``metadata_age`` after the fall back at the earliest, by the metadata read then."""
+        self.refusing = False
+        producer = self.producer(metadata_age=2.0, batch_messages=2)
+        producer.publish("t", b"0")
+        self.flushed(producer)
+        self.change()
+        producer.publish("t", b"1")
+        self.flushed(producer)
+        self.run_for(3.0)
+        producer.publish("t", b"2")
+        self.flushed(producer)
+        self.refusing = False
+        self.broker.formats["t"] = "any"
+        number = 3
+        while self.attempts()[-1] != {BATCH_MAGIC} and number < 1000:  # in pieces that never leave the producer idle
+            producer.publish("t", b"%d" % number)
+            producer.publish("t", b"%d" % (number + 1), b"k" if self.attempts()[-1] == {BATCH_MAGIC} else None)
+            number += 2
+            self.run_for(0.01)
+        self.assertLess(number, 1000)
+        self.flushed(producer)
+        self.check_all(number)
+        self.assertEqual([self.magics(each) for each in self.entries()[:3]], [{BATCH_MAGIC}, {0}, {0}])
+        self.assertEqual(producer.buffered_bytes, 0)
+
+    def test_batches_are_tried_again_where_the_broker_was_of_an_earlier_release(self) -> None:
+        """It may have been replaced; each try costs one refused batch, and loses nothing."""
+        self.broker.old_release = True
+        producer = self.producer(metadata_age=2.0)
+        number = 0
+        for _ in range(50):
+            producer.publish("t", b"%d" % number)
+            number += 1
+            self.flushed(producer, 0.2)
+        self.assertIn(self.attempts().count({BATCH_MAGIC}), (3, 4))
+        self.broker.old_release = self.refusing = False
+        for _ in range(30):
+            producer.publish("t", b"%d" % number)
+            number += 1
+            self.flushed(producer, 0.2)
+        self.check_all(number)
+        self.assertEqual(self.magics(self.entries()[-1]), {BATCH_MAGIC})
+
+    def test_a_broker_that_gives_no_reason_changes_no_format(self) -> None:
+        """The question is asked again with the next refused batch."""
+        producer = self.producer(request_timeout=0.5)
+        producer.publish("t", b"0")
+        self.flushed(producer)
+        self.broker.silent = (MetadataV1,)
+        producer.publish("t", b"1")
+        self.flushed(producer)
+        producer.publish("t", b"2")
+        self.flushed(producer)
+        self.check_all(3)
+        self.broker.silent = ()
+        self.broker.formats["t"] = "0.7"
+        for number in (3, 4):
+            producer.publish("t", b"%d" % number)
+            self.flushed(producer)
+        self.check_all(5)
+        self.assertEqual(self.attempts()[-1], {0})
+        self.assertEqual(self.attempts()[-2:], [{0}, {0}])
 
     def test_other_refusals_change_no_format(self) -> None:
         """A batch that is too large, for instance."""

@@ -72,14 +72,22 @@ class BenchTests(SynchronousTestCase):
         for each in result["rates"]:
             self.assertLessEqual(each["delivered_ms_median"], each["delivered_ms_99_9"])
             self.assertGreater(each["acknowledged_ms_median"], 0)
+            low, high = each["spread"].get("ratio_to_sync", (each["ratio_to_sync"],) * 2)
+            self.assertEqual(sorted(each["rounds"]), [low, high])
         self.assertGreater(result["disk"]["sync_ms_99"], 0)
+        self.assertIn(f"Ratio {result['rates'][0]['ratio_to_sync']:g}: at ", result["meaning"])
 
     def test_retained_data_has_a_row_for_each_size(self) -> None:
         """The smallest log first, as given."""
-        result = self.run_bench(*["retained", "--rounds", "1", "--mb", "1", "--mb", "2", "--messages", "500"])
-        self.assertEqual([each["retained_megabytes"] for each in result["rates"]], [1, 2])
+        words = "retained --rounds 1 --mb 1 --mb 4 --segment-mb 1 --messages 500"
+        result = self.run_bench(*words.split())
+        self.assertEqual([each["retained_megabytes"] for each in result["rates"]], [1, 4])
         for each in result["rates"]:
             self.assertGreater(each["produced_per_second"], 0)
+        small, large = result["rates"]
+        self.assertEqual((small["produced_ratio"], small["consumed_ratio"]), (1, 1))
+        self.assertGreater(large["segments"], small["segments"])
+        self.assertIn("With 4 times the data", result["meaning"])
 
     def test_peers_with_logd_alone(self) -> None:
         """The figures are written as JSON and Markdown, and drawn where matplotlib is installed."""

@@ -16,11 +16,12 @@ from logd.protocol.conversation.native import NativeConversation
 from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Piece
-from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiProduce, Offsets, Produce
+from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, LegacyRequest, MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, LegacyResponse, OffsetsResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.requests import NativeRequest, Request, Unsupported, encode_request
 from logd.protocol.requests.responses import ErrorResponse, NativeResponse, encode_legacy_response, encode_response
+from tests.log.entries import plain
 from tests.net.doubles import BytesFile, Range
 from tests.protocol.strategies import legacy_requests, native_requests
 
@@ -65,6 +66,48 @@ class ServerConversationTests(SynchronousTestCase):
         got = [each for at in range(0, len(stream), size) for each, _ in server.receive_data(stream[at : at + size])]
         self.assertEqual(got, requests)
         self.assertEqual((server.violation, server.kept_bytes), (None, 0))
+
+    @settings(deadline=None, max_examples=100)
+    @given(
+        st.lists(
+            st.builds(
+                Produce,
+                st.sampled_from(["t", "tt", "topic \N{GREEK SMALL LETTER ALPHA}"]),
+                st.sampled_from([0, 0, 0, 1, -1]),
+                st.sampled_from([plain(b"a"), plain(b"b") * 2, plain(b"a"), plain(b"c")[:9], plain(b"c")[9:], b""]),
+            )
+            | st.just(FETCH),
+            max_size=12,
+        ),
+        st.integers(1, 400),
+    )
+    def test_produces_are_joined_and_stay_the_same(self, requests: list[Produce | Fetch], size: int) -> None:
+        """Those for one partition that arrive together become one request, wherever the stream is cut."""
+        stream = framed(*requests)
+        server = ServerConversation()
+        received = [
+            each for at in range(0, len(stream), size) for each, _ in server.receive_data(stream[at : at + size])
+        ]
+        got = [one for each in received for one in (each.produces() if type(each) is JoinedProduces else [each])]
+        self.assertEqual(got, requests)
+        self.assertEqual((server.violation, server.kept_bytes), (None, 0))
+        for each in received:
+            if type(each) is JoinedProduces:
+                self.assertGreater(len(each.sizes), 1)
+                self.assertGreaterEqual(each.partition, 0)
+
+    def test_a_row_of_produces_is_one_request(self) -> None:
+        """Up to another partition, or to a frame above the limit, which breaks the stream as it would otherwise."""
+        sets = [plain(b"a"), plain(b"bb"), plain(b"c")]
+        row = framed(*[Produce("t", 0, each) for each in sets])
+        server = ServerConversation(max_frame_bytes=100)
+        received = server.receive_data(
+            row + framed(Produce("t", 1, sets[0])) + row + framed(Produce("t", 0, bytes(99)))
+        )
+        joined = JoinedProduces("t", 0, b"".join(sets), [10, 11, 10])
+        self.assertEqual([each for each, _ in received], [joined, Produce("t", 1, sets[0]), joined])
+        self.assertIn("a frame of 112 bytes", str(server.violation))
+        self.assertEqual(server.receive_data(row), [])
 
     def test_message_sets_are_bytes_of_their_own(self) -> None:
         """From frames that came whole or in chunks: a set waits for the disk while the buffer changes."""

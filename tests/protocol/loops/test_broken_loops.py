@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import InvalidMessage, MessageTooLarge
 from logd.protocol.loops import python
-from logd.protocol.loops.results import Checked
+from logd.protocol.loops.results import Checked, JoinedFrames
 from tests.protocol.loops import (
     test_batches,
     test_columns,
@@ -67,6 +67,8 @@ def without_last(name: str) -> Callable[..., Any]:
     loop = getattr(python, name)
     return lambda *given, **named: loop(*given, **named)[:-1]
 
+
+JOINED_NOTHING = JoinedFrames(0, b"", [])
 
 BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "encodes nothing": {"encode_set": lambda messages: b""},
@@ -132,6 +134,10 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "opens batches of any number": {"columns_of_set": changing("columns_of_set", max_decompressed_messages=1 << 30)},
     "ends too early": {"ends_of_set": without_last("ends_of_set")},
     "has too few heads": {"heads_of_set": without_last("heads_of_set")},
+    "joins nothing": {"join_frames": lambda *_, **__: None},
+    "joins one frame": {"join_frames": lambda *given, **named: python.join_frames(*given, **named) or JOINED_NOTHING},
+    "joins frames of any size": {"join_frames": changing("join_frames", frame_bytes=1 << 30)},
+    "joins any number of frames": {"join_frames": changing("join_frames", most=1 << 30)},
     "slices nothing": {"slice_end": lambda data, *_: len(data)},
 }
 

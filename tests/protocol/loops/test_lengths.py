@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from struct import pack
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logd.protocol.loops.results import JoinedFrames
 from logd.protocol.message import Message
+from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, Produce
+from logd.protocol.requests.requests import encode_request
 from tests.log.entries import gap, plain, timed, wrapped
-from tests.protocol.loops.implementations import LoopsTestCase, on_each_implementation
+from tests.protocol.loops.implementations import LoopsTestCase, on_each_implementation, properties
 
 LOG = [plain(b"hello"), wrapped(b"hello"), timed(b"a", 50), gap(20), timed(b"b", 40), plain(b"")]
 ENDS = [sum(map(len, LOG[: number + 1])) for number in range(len(LOG))]
 DATA = b"".join(LOG)
+#: Type, topic and partition of a Produce for topic "t".
+HEAD_BYTES = 2 + 2 + 1 + 4
+NO_LIMIT = 1 << 24
 
 
 @on_each_implementation
@@ -78,3 +89,90 @@ class SliceEndTests(LoopsTestCase):
         for length in (0, -1, -(1 << 31)):
             data = DATA + length.to_bytes(4, "big", signed=True) + bytes(50)
             self.assertEqual(self.loops.slice_end(data, 0, 100, 1000), len(data))
+
+
+def frame(request: LegacyRequest) -> bytes:
+    """Return the frame of a request."""
+    return b"".join(encode_request(request))
+
+
+def framed(*sets: bytes, topic: str = "t", partition: int = 0) -> bytes:
+    """Return the frames of Produces with these sets."""
+    return b"".join(frame(Produce(topic, partition, each)) for each in sets)
+
+
+@on_each_implementation
+class JoiningTests(LoopsTestCase):
+    """Frames for one partition, and what ends their row."""
+
+    def joined(self, data: bytes, begin: int = 0, frame_bytes: int = NO_LIMIT, most: int = 100) -> JoinedFrames | None:
+        """Join the frames from ``begin`` on."""
+        found: JoinedFrames | None = self.loops.join_frames(data, begin, HEAD_BYTES, frame_bytes=frame_bytes, most=most)
+        return found
+
+    def assert_joins(self, data: bytes, *sets: bytes, **more: int) -> None:
+        """Check that exactly these sets are joined, which are the first."""
+        stop = more.get("begin", 0) + len(framed(*sets))
+        self.assertEqual(self.joined(data, **more), JoinedFrames(stop, b"".join(sets), list(map(len, sets))))
+
+    def test_sets_for_one_partition_become_one(self) -> None:
+        """Of one message or of several; the row may begin anywhere."""
+        sets = [plain(b"a"), plain(b"bb") + plain(b""), plain(bytes(300))]
+        self.assert_joins(framed(*sets), *sets)
+        self.assert_joins(b"before" + framed(*sets), *sets, begin=6)
+
+    def test_one_frame_is_left_alone(self) -> None:
+        """So is none."""
+        for data in (b"", framed(plain(b"a")), framed(plain(b"a"), plain(b"b"))[:-1]):
+            self.assertIsNone(self.joined(data))
+        for begin in (1, 1000, 1 << 40, 1 << 70):
+            self.assertIsNone(self.joined(framed(plain(b"a")), begin=begin))
+        self.assertIsNone(self.joined(framed(plain(b"a"), plain(b"b")), most=1))
+
+    def test_any_other_frame_ends_the_row(self) -> None:
+        """Of another topic, partition or type, or too large."""
+        sets = [plain(b"a"), plain(b"b")]
+        row = framed(*sets)
+        for other in (
+            framed(plain(b"c"), topic="u"),
+            framed(plain(b"c"), topic="tt"),
+            framed(plain(b"c"), partition=1),
+            b"".join([frame(Fetch("t", 0, 0, 5)), framed(plain(b"c"))]),
+            framed(plain(bytes(100))),
+            pack(">i", -1) + framed(plain(b"c"))[4:],
+            pack(">i", 0) + framed(plain(b"c"))[4:],
+        ):
+            self.assert_joins(row + other + row, *sets, frame_bytes=80)
+        self.assert_joins(row + row, *sets, plain(b"a"), most=3)
+
+    def test_lengths_that_do_not_add_up_end_the_row(self) -> None:
+        """Those of the request, and those of the entries: half an entry is none, though the next set has the rest."""
+        sets = [plain(b"a"), plain(b"b")]
+        row = framed(*sets)
+        entry = plain(b"one two")
+        wrong = bytearray(framed(plain(b"c")))
+        wrong[4 + HEAD_BYTES + 3] += 1
+        for bad in (
+            bytes(wrong),
+            framed(b""),
+            framed(entry[:9], entry[9:]),
+            framed(entry[:-1]),
+            framed(entry + b"12345678"),
+            framed(pack(">i", 4) + bytes(5) + entry),
+            framed(pack(">i", -9) + bytes(9)),
+            framed(pack(">i", (1 << 31) - 1) + bytes(9)),
+        ):
+            self.assert_joins(row + bad + row, *sets)
+
+    @settings(properties, max_examples=100)
+    @given(st.lists(st.lists(st.binary(max_size=20), min_size=1, max_size=3), min_size=2, max_size=6), st.data())
+    def test_a_cut_row_has_its_whole_frames(self, payloads: list[list[bytes]], data: st.DataObject) -> None:
+        """Wherever the cut is."""
+        sets = [b"".join(map(plain, each)) for each in payloads]
+        row = framed(*sets)
+        cut = data.draw(st.integers(0, len(row)))
+        whole = [each for number, each in enumerate(sets) if len(framed(*sets[: number + 1])) <= cut]
+        if len(whole) < 2:
+            self.assertIsNone(self.joined(row[:cut]))
+        else:
+            self.assert_joins(row[:cut], *whole)

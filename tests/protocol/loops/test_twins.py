@@ -228,6 +228,29 @@ class TwinsTests(TwinsTestCase):
             self.assert_same("ends_of_set", buffer, at)
             self.assert_same("slice_end", buffer, at, min(entries, 1000), size)
 
+    @_settings
+    @given(
+        st.lists(st.tuples(st.sampled_from([b"h1", b"h2"]), sets, st.integers(-1, 1)), max_size=5),
+        st.integers(0, 200),
+        _indexes,
+        st.sampled_from([0, 2, 40]) | _limits,
+        st.sampled_from([30, 1 << 20, 1 << 70, -1]),
+        _limits,
+    )
+    def test_join_frames(
+        self, frames: list[tuple[bytes, bytes, int]], cut: int, begin: int, head_bytes: int, limit: int, most: int
+    ) -> None:
+        """join_frames takes the same frames, some of which have a wrong size, another head or half an entry."""
+        rows = [
+            (len(head + each) + 4 + wrong).to_bytes(4, "big") + head + len(each).to_bytes(4, "big") + each
+            for head, each, wrong in frames
+        ]
+        for data in (b"".join(rows), b"".join(rows * 2)[: -cut or None], b"".join(rows[:1] * 3)):
+            for buffer in (data, memoryview(data), bytearray(data)):
+                self.assert_same("join_frames", buffer, 0, 2, limit, 100)
+            self.assert_same("join_frames", data, max(begin, 0), head_bytes, limit, min(most, 1000))
+            self.assert_same("join_frames", data, begin=0, head_bytes=2, frame_bytes=limit, most=3)
+
     def test_arguments_of_another_kind(self) -> None:
         """Missing, unknown and wrong arguments give the same errors."""
         data = plain(b"x")
@@ -273,6 +296,10 @@ class TwinsTests(TwinsTestCase):
                 outcome(partial(self.compiled.encode_set, given_messages))
                 outcome(partial(self.compiled.encode_records, given_messages))
                 outcome(partial(self.compiled.encode_payloads, given_messages))
+                outcome(partial(self.compiled.join_frames, data[0], 0, given_messages, 1000, 10))
+            frame = (len(encoded) + 4).to_bytes(4, "big") + len(encoded).to_bytes(4, "big") + encoded
+            self.compiled.join_frames(frame * 5, 0, 0, len(frame), 10)
+            self.compiled.join_frames(memoryview(frame), 0, 0, len(frame), 10)
             self.compiled.encode_payloads(data)
             self.compiled.encode_payload_records(data)
 

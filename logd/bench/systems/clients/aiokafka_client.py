@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from logd.bench.systems.client_process import run_client
+from logd.bench.systems.client_main import run_client
 from logd.bench.systems.load import NAP_SECONDS, Load, Stopwatch
 
 #: Futures of ``send`` held before they are awaited: memory stays bounded.
@@ -13,12 +13,12 @@ HELD = 10_000
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: ``send`` for each message, acks=1; with 50 to a request, batches made by hand."""
+    """See client_main: ``send`` for each message, acks=1; with 50 to a request, batches made by hand."""
     asyncio.run(_produce(address, load, watch))
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: lists of messages by ``getmany``."""
+    """See client_main: lists of messages by ``getmany``."""
     asyncio.run(_consume(address, load, watch))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from logd.bench.systems.client_process import run_client
+from logd.bench.systems.client_main import run_client
 from logd.bench.systems.load import Load, Stopwatch
 from logd.errors import LogdError
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: ``produce`` for each message, with acks=1 and no callback for each."""
+    """See client_main: ``produce`` for each message, with acks=1 and no callback for each."""
     from confluent_kafka import Producer
 
     settings: dict[str, Any] = {"bootstrap.servers": address, "acks": 1}
@@ -38,7 +38,7 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: lists of messages by ``consume``, the fastest way there is."""
+    """See client_main: lists of messages by ``consume``, the fastest way there is."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False})

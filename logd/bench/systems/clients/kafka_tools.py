@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 
-from logd.bench.systems.client_process import run_client
+from logd.bench.systems.client_main import run_client
 from logd.bench.systems.load import Load, Stopwatch
 from logd.errors import LogdError
 
@@ -15,7 +15,7 @@ _HEAP = "-Xmx512m"
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process. The tool counts its own seconds, without the start of Java."""
+    """See client_main. The tool counts its own seconds, without the start of Java."""
     settings = [f"bootstrap.servers={address}", "acks=1"]
     if load.batch:  # a record of a batch has some ten bytes beside its payload
         settings += ["linger.ms=0", f"batch.size={load.batch * (load.size + 10) + 100 if load.batch > 1 else 1}"]
@@ -30,7 +30,7 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process. The rate is that of fetching, without the wait for the group's rebalance."""
+    """See client_main. The rate is that of fetching, without the wait for the group's rebalance."""
     words = ["--topic", load.topic, "--messages", str(load.messages), "--bootstrap-server", address]
     watch.start()
     text = _tool(option, "ConsumerPerformance", *words, "--timeout", "60000")

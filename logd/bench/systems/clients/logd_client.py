@@ -9,7 +9,7 @@ from attrs import define
 from twisted.internet.task import react
 
 from logd.bench.rates.produce import ALONE_IN_FLIGHT, publish_of
-from logd.bench.systems.client_process import run_client
+from logd.bench.systems.client_main import run_client
 from logd.bench.systems.load import NAP_SECONDS, Load, Stopwatch
 from logd.client.consumer.consumer import Consumer
 from logd.client.producer.producer import Producer
@@ -19,12 +19,12 @@ from logd.protocol.message_set import MessageSet
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process; ``option`` is send or publish."""
+    """See client_main; ``option`` is send or publish."""
     _run(_Work(address, load, option, watch).produce)
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process."""
+    """See client_main."""
     _run(_Work(address, load, option, watch).consume)
 
 

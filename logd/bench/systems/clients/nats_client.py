@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from logd.bench.systems.client_process import run_client
+from logd.bench.systems.client_main import run_client
 from logd.bench.systems.load import NAP_SECONDS, Load, Stopwatch
 
 #: Messages that are not acknowledged at a time, and messages asked for in one fetch.
@@ -14,12 +14,12 @@ IN_FLIGHT, FETCH = 256, 500
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: each message is published and acknowledged by itself, IN_FLIGHT of them at a time."""
+    """See client_main: each message is published and acknowledged by itself, IN_FLIGHT of them at a time."""
     asyncio.run(_produce(address, load, watch))
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: fetches of a pull consumer that needs no acknowledgements."""
+    """See client_main: fetches of a pull consumer that needs no acknowledgements."""
     asyncio.run(_consume(address, load, watch))
 
 

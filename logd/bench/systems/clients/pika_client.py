@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logd.bench.systems.client_process import run_client
+from logd.bench.systems.client_main import run_client
 from logd.bench.systems.load import Load, Stopwatch
 from logd.errors import LogdError
 
@@ -20,7 +20,7 @@ def _open(address: str) -> Any:
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: with batch 1, the confirm of each message is awaited before the next.
+    """See client_main: with batch 1, the confirm of each message is awaited before the next.
 
     The blocking connection cannot await several confirms, so other batches have none: the load ends with the answer to
     a call on the same channel, which the node sends only after it has handled everything published before.
@@ -52,7 +52,7 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: pushed messages, acknowledged a hundred at a time."""
+    """See client_main: pushed messages, acknowledged a hundred at a time."""
     connection = _open(address)
     channel = connection.channel()
     channel.queue_declare(load.topic, durable=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from logd.bench.systems.client_process import run_client
+from logd.bench.systems.client_main import run_client
 from logd.bench.systems.load import Load, Stopwatch
 
 #: Entries asked for in one XREAD.
@@ -12,7 +12,7 @@ READ = 1000
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: XADD for each message; with a batch, so many XADD in a pipeline."""
+    """See client_main: XADD for each message; with a batch, so many XADD in a pipeline."""
     from redis import Redis
 
     host, port = address.split(":")
@@ -34,7 +34,7 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: XREAD of up to READ messages."""
+    """See client_main: XREAD of up to READ messages."""
     from redis import Redis
 
     host, port = address.split(":")

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from logd.bench.systems.client_process import run_client
+from logd.bench.systems.client_main import run_client
 from logd.bench.systems.load import NAP_SECONDS, Load, Stopwatch
 
 _ACCOUNT = {"username": "guest", "password": "guest"}
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: lists of messages, or one a call with the client's own batches; confirmed."""
+    """See client_main: lists of messages, or one a call with the client's own batches; confirmed."""
     asyncio.run(_produce(load, int(option), watch))
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_process: messages pushed to a callback."""
+    """See client_main: messages pushed to a callback."""
     asyncio.run(_consume(load, int(option), watch))
 
 

@@ -28,7 +28,7 @@ class KafkaPeer(Peer):
         "acks 1: in the page cache of one broker, flushed by the system later; readers see what is not flushed"
     )
     clients: ClassVar[tuple[PeerClient, ...]] = (
-        PeerClient("Kafka perf tools (Java)", _TOOLS),
+        PeerClient("its perf tools (Java)", _TOOLS),
         PeerClient(
             "confluent-kafka",
             "logd.bench.systems.clients.confluent",

@@ -42,7 +42,10 @@ class LogdPeer(Peer):
     def launch(self) -> None:
         """See Peer."""
         broker = BrokerProcess(self.data, port=self.port, log_path=f"{self.folder}/log")
-        self.process = broker.start().process
+        try:
+            broker.start()
+        finally:  # also after Ctrl-C, for ``stop``
+            self.process = broker.process
 
     def create(self, topic: str) -> None:
         """See Peer."""

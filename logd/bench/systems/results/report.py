@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _BATCHES = {0: "default"}
+#: The load average before a run above which its rates are those of a busy machine.
+DISTURBED = 1.0
 
 
 def markdown(result: Mapping[str, Any]) -> str:
     """Return the page: rates with their spread, latencies, durability, and a line for each failed measurement."""
     lines = [
-        f"{result['size']}-byte messages, {result['processors']} processors shared by both sides; medians of "
-        f"{result['rounds']} rounds, in brackets the least and the greatest. Batch: messages to a request; default: "
-        "one message a call, and the client's own batches.",
+        f"Messages of {result['size']} bytes; {result['messages']:,} in a measurement, a tenth with batch 1; "
+        f"{rounds_words(result)}; {machine_words(result)}. Batch: "
+        "messages to a request; default: one message a call, and the client's own batches.",
         "",
         *_rates(result["figures"]),
         *_latencies(result["figures"]),
@@ -29,6 +31,24 @@ def markdown(result: Mapping[str, Any]) -> str:
             *(f"- {each['name']}: {_line(each['reason'])}" for each in result["missing"]),
         ]
     return "\n".join(lines) + "\n"
+
+
+def rounds_words(result: Mapping[str, Any]) -> str:
+    """Return words on what a figure is over the rounds of the run."""
+    rounds = result["rounds"]
+    return "one round" if rounds == 1 else f"medians of {rounds} rounds, with the least and the greatest"
+
+
+def machine_words(result: Mapping[str, Any]) -> str:
+    """Return words on the machine, such as ``2 processors (...) shared by both sides, ...``."""
+    machine = result["machine"]
+    load = float(machine["load_average"])
+    disturbed = ", so other work took part of the processors" if load > DISTURBED else ""
+    return (
+        f"{machine['processors']} processors ({machine['processor']}) shared by both sides, "
+        f"{machine['memory_gigabytes']} GB of memory, {machine['system']}, Python {machine['python']}; load average "
+        f"before the run {load:g}{disturbed}"
+    )
 
 
 def _rates(figures: Sequence[Mapping[str, Any]]) -> list[str]:

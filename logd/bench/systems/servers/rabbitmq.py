@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from attrs import define, field
 
+from logd.bench.systems import process_group
 from logd.bench.systems.peer import Peer, PeerClient, accepts
 from logd.bench.systems.places import SystemPlaces
 from logd.testing.processes.broker import free_port
@@ -67,7 +68,8 @@ class RabbitPeer(Peer):
                 file.write(text)
         # The node would start a port mapper that outlives it, and would find one only where Erlang is installed.
         mapper = [self.places.program("epmd") or "epmd", "-port", str(self.epmd_port), "-address", "127.0.0.1"]
-        self._mapper = subprocess.Popen(mapper, env={**os.environ, **self._environment()}, stdin=subprocess.DEVNULL)
+        environment = {**os.environ, **self._environment()}
+        self._mapper = process_group.start(mapper, env=environment, stdin=subprocess.DEVNULL)
         self.run([os.path.join(_scripts(self.places) or "", "rabbitmq-server")], self._environment())
 
     def serves(self) -> bool:
@@ -78,8 +80,7 @@ class RabbitPeer(Peer):
         """See Peer; the port mapper is stopped too."""
         super().stop()
         if self._mapper is not None:
-            self._mapper.kill()
-            self._mapper.wait()
+            process_group.kill(self._mapper)
 
     def _environment(self) -> dict[str, str]:
         erlang = os.path.dirname(self.places.program("erl") or "")
