@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from twisted.application.service import IService, MultiService
 from twisted.internet.endpoints import serverFromString
 from twisted.python.usage import CompleteDirs, CompleteFiles, Completions, UsageError
-from twisted.python.usage import Options as UsageOptions
 
 from logd import __version__
 from logd.config import BrokerSettings, Source, broker_settings, parse_assignments, read_toml
@@ -21,6 +19,7 @@ from logd.config.zookeeper import values_of_environment
 from logd.errors import ConfigurationError
 from logd.log.disk.names import COORDINATION, META
 from logd.protocol.implementation import described
+from logd.service_options import ServiceOptions
 
 #: The environment variable with the servers of the coordination tree, used if no setting names them.
 ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
@@ -37,9 +36,10 @@ def _described(row: Setting) -> str:
     return f"{row.meaning.rstrip('.')}{f' [{default}]' if default else ''}"
 
 
-class Options(UsageOptions):
+class Options(ServiceOptions):
     """The options of ``twistd logd``. ``settings`` is set once the options are parsed."""
 
+    command = "logd"
     settings: BrokerSettings
     environ: Mapping[str, str] = os.environ
 
@@ -73,28 +73,6 @@ options; the last value counts. docs/configuration.md lists them all."""
         """Display the version and exit."""
         print(f"logd {__version__} ({described()})")
         raise SystemExit(0)
-
-    def parseArgs(self, *arguments: str) -> None:  # noqa: N802  # Twisted calls it
-        """Refuse arguments that are not options."""
-        if arguments:
-            raise UsageError(f"{arguments[0]!r} is not an option; options begin with --, see twistd logd --help")
-
-    def parseOptions(self, options: list[str] | None = None) -> None:  # noqa: N802  # Twisted's
-        """Parse. Under twistd, which prints its whole help before an error, print only the error and exit with 2."""
-        try:
-            super().parseOptions(options)  # type: ignore[no-untyped-call]  # as above
-        except UsageError as error:
-            if getattr(self, "parent", None) is None:
-                raise
-            print(f"twistd logd: {error}", file=sys.stderr)
-            print('"twistd logd --help" lists the options.', file=sys.stderr)
-            raise SystemExit(2) from None
-
-    @property
-    def foreground(self) -> bool:
-        """True if twistd stays in the foreground, where a person reads its output."""
-        parent = getattr(self, "parent", None)
-        return parent is not None and bool(parent.get("nodaemon"))
 
     def postOptions(self) -> None:  # noqa: N802  # Twisted calls it
         """Merge and validate the settings. A UsageError names the key, the value and the allowed values."""
@@ -163,11 +141,13 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     broker = BrokerService(reactor, settings, foreground=options.foreground)
     if settings.http is None:
         return broker
+    from logd.schema_registry.registry import OpenedRegistry
     from logd.web.service import PagesService
 
     # The pages start first, so that a port in use is found before the data directory is touched.
     services = MultiService()
-    pages = PagesService(reactor, settings.http, broker.health, broker.registry, options.foreground)
+    schemas = OpenedRegistry(broker.coordination, reactor).get if settings.schema_registry_enabled else None
+    pages = PagesService(reactor, settings.http, broker.health, broker.registry, options.foreground, schemas)
     for each in (pages, broker):
         each.setServiceParent(services)  # type: ignore[no-untyped-call]  # as above
     return services

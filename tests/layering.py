@@ -118,9 +118,10 @@ COMPONENTS = (
     Component("schema registry", 4, ("logd.schema_registry",)),
     Component("broker", 4, ("logd.broker",)),
     Component("client", 4, ("logd.client",)),
+    Component("avro messages", 4, ("logd.avro",)),
     Component("aio", 5, ("logd.aio",)),
     Component("web", 5, ("logd.web",)),
-    Component("tap", 5, ("logd.tap",), beside=("logd.web",)),
+    Component("tap", 5, ("logd.registry_tap", "logd.service_options", "logd.tap"), beside=("logd.web",)),
     Component("plugins", 5, ("twisted.plugins",)),
     Component("testing", 5, ("logd.testing",)),
     Component("bench", 5, ("logd.bench",), beside=("logd.testing", "logd.spark")),
@@ -132,7 +133,13 @@ COMPONENTS = (
         exempt=("logd.collect.disk", "logd.collect.collector"),
         forbidden_calls=("open", "print", "input"),
     ),
-    Component("cli", 5, ("logd.cli", "logd.__main__"), beside=("logd.bench", "logd.collect", "logd.spark", "logd.tap")),
+    Component("mirror", 5, ("logd.mirror",), beside=("logd.web",)),
+    Component(
+        "cli",
+        5,
+        ("logd.cli", "logd.__main__"),
+        beside=("logd.bench", "logd.collect", "logd.mirror", "logd.spark", "logd.tap"),
+    ),
     # Spark's workers import a blocking socket and the protocol, and nothing of the driver.
     Component(
         "spark workers",

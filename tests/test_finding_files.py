@@ -22,7 +22,7 @@ class FindingFilesTests(SynchronousTestCase):
 
     def test_the_questions_are_counted_from_one(self) -> None:
         """A row that the pattern does not fit would not be tested at all."""
-        self.assertEqual([int(number) for number, *_ in self.rows], list(range(1, 31)))
+        self.assertEqual([int(number) for number, *_ in self.rows], list(range(1, 32)))
 
     def test_each_answer_is_a_file_that_defines_what_it_names(self) -> None:
         """A file or name that is moved is moved in the answer too."""

@@ -65,6 +65,8 @@ class PluginTests(TestCase):
         plugins: list[Any] = list(getPlugins(IServiceMaker))
         (plugin,) = [plugin for plugin in plugins if plugin.tapname == "logd"]
         self.assertEqual(plugin.module, "logd.tap")
+        (plugin,) = [plugin for plugin in plugins if plugin.tapname == "logd-registry"]
+        self.assertEqual(plugin.module, "logd.registry_tap")
 
 
 class ImportsTests(SynchronousTestCase):

@@ -44,6 +44,11 @@ class BrokerCoordination:
         self._given_up: str | None = None
 
     @property
+    def client(self) -> ICoordination | None:
+        """The client of the tree, None before ``open``; for services beside the broker, which do not close it."""
+        return self._client
+
+    @property
     def problem(self) -> str | None:
         """The reason why the tree cannot be changed, for /health; None if no reason is known."""
         problem = self._server.problem if self._server is not None else None

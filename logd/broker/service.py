@@ -25,6 +25,7 @@ from logd.broker.descriptors import raise_limit, share_out
 from logd.broker.metrics import BrokerMetrics
 from logd.broker.resources import BrokerResources, Listener
 from logd.config import BrokerSettings, parse_address
+from logd.coord.interfaces import ICoordination
 from logd.errors import ConfigurationError, LogdError
 from logd.interfaces import IFileOperations
 from logd.log.disk.local_files import LocalFiles
@@ -74,6 +75,10 @@ class BrokerService(Service):
     def health(self) -> dict[str, Any]:
         """Return the content of /health."""
         return self.broker.health() if self.broker is not None else {"status": "starting"}
+
+    def coordination(self) -> ICoordination | None:
+        """Return the broker's client of the coordination tree; None before the start."""
+        return self._coordination.client
 
     def startService(self) -> None:  # noqa: N802
         """Lock and open the data directory, recover, and listen, all before returning, so that a failure ends twistd.

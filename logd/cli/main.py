@@ -64,6 +64,12 @@ def _import() -> click.Command:
     return import_
 
 
+def _mirror() -> click.Command:
+    from logd.cli.mirror.mirror import mirror
+
+    return mirror
+
+
 def _produce() -> click.Command:
     from logd.cli.messages.produce import produce
 
@@ -112,6 +118,7 @@ class Commands(LazyGroup):
         "dump": Lazy("Show the entries of a segment file.", _dump),
         "groups": Lazy("List, describe, reset and delete consumer groups.", _groups),
         "import": Lazy("Load new messages of topics into files, with Spark.", _import),
+        "mirror": Lazy("Copy topics to another cluster.", _mirror),
         "produce": Lazy("Send lines to a topic.", _produce),
         "repair": Lazy("Replace damaged entries by gaps.", _repair),
         "sql": Lazy("Query topics in SQL, with Spark.", _sql),

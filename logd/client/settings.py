@@ -62,6 +62,8 @@ class ProducerSettings:
     max_in_flight: int = attrs.field(default=10, validator=whole(1, 1000))
     #: Largest single message, in bytes of its entry without the length field, like the brokers' message.bytes.
     message_bytes: int = attrs.field(default=1_000_000, validator=whole(1, LARGEST_REQUEST, "bytes"))
+    #: Have the brokers create topics that do not exist, where they allow it; False: wait until a topic exists.
+    create_topics: bool = attrs.field(default=True, validator=switch)
     #: When the broker refuses a message as too large: "fail" fails all that travels with it; "skip" leaves it out,
     #: delivers the rest in order, and counts it in ``Sent.skipped``. (acks=0 has no answers.)
     on_too_large: str = attrs.field(default="fail", validator=one_of("fail", "skip"))

@@ -51,8 +51,14 @@ class BrokerSettings:
         "http",
         Endpoint("tcp:8080:interface=127.0.0.1"),
         None,
-        "The endpoint that serves /health and /metrics; by default none.",
+        "The endpoint that serves /health, /metrics and the schema registry; by default none.",
         option=True,
+    )
+    schema_registry_enabled: bool = setting(
+        "schema.registry.enabled",
+        Switch(),
+        True,
+        "Serve the schema registry at `http`: whoever can connect there can register and delete schemas.",
     )
     zookeeper_hosts: str | None = setting(
         "zookeeper.hosts",

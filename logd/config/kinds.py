@@ -7,10 +7,13 @@ from typing import Protocol
 
 from attrs import frozen
 
+#: int() takes more: blanks, "_" between digits, a plus sign, and the digits of other scripts.
+_WHOLE = re.compile(r"-?[0-9]+")
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})\Z")
 _ENDPOINT = re.compile(r"[A-Za-z][A-Za-z0-9_]*:.+\Z")
 _SERVER = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?"
 _HOSTS = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^\0\s]*)?\Z")
+_NAMES = re.compile(r"[A-Za-z0-9_-]{1,100}(?:,[A-Za-z0-9_-]{1,100})*\Z")
 _SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -61,6 +64,8 @@ class Whole:
         return self.minimum <= value <= self.maximum or (bool(self.none) and value == -1)
 
     def parse(self, text: str) -> object:
+        if not _WHOLE.fullmatch(text):
+            raise ValueError(text)
         return int(text)
 
 
@@ -118,6 +123,20 @@ class OneOf(Text):
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, str) and value in self.words
+
+
+@frozen
+class Names(Text):
+    """Names separated by commas, or nothing."""
+
+    meaning: str
+
+    @property
+    def allowed(self) -> str:
+        return f"{self.meaning}, separated by commas"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and (not value or _NAMES.match(value) is not None)
 
 
 @frozen

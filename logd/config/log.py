@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from logd.config.kinds import OneOf, Whole
+from logd.config.kinds import Names, OneOf, Whole
 from logd.config.names import unknown
 from logd.config.setting import setting, settings_of
 
@@ -91,6 +91,14 @@ class LogSettings:
         ANY_FORMAT,
         "With 0.7 only messages that clients of Kafka 0.7 can read are taken: no keys, times and headers, no batches, "
         "no zstd. Topics that a produce of 0.7 creates have 0.7.",
+    )
+
+    mirrored_from: str = setting(
+        "mirrored.from",
+        Names("uuids of clusters"),
+        "",
+        "Of a mirrored topic: the clusters that its messages have passed, oldest first. `logd mirror` sets it, and "
+        "mirrors no topic to a cluster that stands there.",
     )
 
     @staticmethod

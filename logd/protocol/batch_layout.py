@@ -144,6 +144,18 @@ def with_leader_epoch(batch: bytes, leader_epoch: int) -> bytes:
     return _pack_batch_start(length, inner, leader_epoch, crc) + batch[BATCH_FIELDS_AT:]
 
 
+def without_producer(batch: bytes) -> bytes:
+    """Return a sound batch with the producer id, epoch and sequence of no producer: those 14 bytes and crc32c change.
+
+    For programs that write a batch into another log: the sequences belong to the first one (docs/protocol.md).
+    """
+    length, _, inner, epoch, _, _, attributes, delta, base, newest, *_, count = BATCH_HEAD.unpack_from(batch)
+    fields = BATCH_FIELDS.pack(attributes, delta, base, newest, *NO_PRODUCER, count)
+    covered = batch[BATCH_HEAD_BYTES : _BEHIND_INNER_LENGTH + inner]
+    head = _pack_batch_start(length, inner, epoch, crc32c(covered, crc32c(fields)))
+    return head + fields + batch[BATCH_HEAD_BYTES:]
+
+
 def set_with_leader_epoch(message_set: bytes, leader_epoch: int) -> bytes:
     """Return a checked set with another leader epoch in each of its batches; its other entries stay as they are."""
     pieces = []

@@ -159,10 +159,22 @@ class RegistryBusy(SchemaRegistryError):
 class TreeUnavailable(SchemaRegistryError):
     """The coordination tree does not answer; the change may or may not have been made, and can be repeated safely."""
 
-    status, code = 503, 50301
+    status, code = 500, 50002
 
 
 class BrokenRegistry(SchemaRegistryError):
     """A node of the registry holds what the registry does not write; the text names it."""
 
     status, code = 500, 50001
+
+
+class MalformedRequest(SchemaRegistryError):
+    """The body is not the JSON object that the request needs."""
+
+    status, code = 400, 400
+
+
+class InvalidParameter(SchemaRegistryError):
+    """A parameter in the address is neither true nor false, or no number."""
+
+    status, code = 400, 40001

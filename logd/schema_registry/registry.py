@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from logd.coord.interfaces import ICoordination
 from logd.interfaces import Clock
 from logd.schema_registry.deletion import Deletion
@@ -28,3 +30,21 @@ class SchemaRegistry:
     def close(self) -> None:
         """Forget the watches in the tree."""
         self._reader.close()
+
+
+class OpenedRegistry:
+    """A registry that is made when it is first asked for, as the tree's client is made after the pages listen."""
+
+    def __init__(self, coordination: Callable[[], ICoordination | None], clock: Clock) -> None:
+        """``coordination`` returns the tree's client, None before there is one."""
+        self._coordination = coordination
+        self._clock = clock
+        self._registry: SchemaRegistry | None = None
+
+    def get(self) -> SchemaRegistry | None:
+        """Return the registry, None before there is a client of the tree."""
+        if self._registry is None:
+            coordination = self._coordination()
+            if coordination is not None:
+                self._registry = SchemaRegistry(coordination, self._clock)
+        return self._registry

@@ -1,1 +1,1 @@
-"""HTTP pages for monitoring a broker: its health and its metrics."""
+"""HTTP pages: health and metrics for monitoring, and the schema registry's REST interface beside them."""

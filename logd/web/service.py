@@ -14,22 +14,33 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.errors import ConfigurationError
-from logd.web.site import Health, QuietSite, pages
+from logd.web.site import Health, OpenRegistry, QuietSite, pages
 
 
 class PagesService(Service):
-    """Serves /health and /metrics at ``endpoint``."""
+    """Serves /health and /metrics at ``endpoint``, and a schema registry if asked to."""
 
     _log = Logger()
 
     def __init__(
-        self, reactor: Any, endpoint: str, health: Health, registry: CollectorRegistry, foreground: bool = False
+        self,
+        reactor: Any,
+        endpoint: str,
+        health: Health,
+        registry: CollectorRegistry,
+        foreground: bool = False,
+        schemas: OpenRegistry | None = None,
+        option: str = "http",
     ) -> None:
-        """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback."""
+        """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback.
+
+        ``schemas``: serve that schema registry too. ``option`` is the one that gives the endpoint, for error texts.
+        """
         self._reactor = reactor
         self._endpoint = endpoint
-        self._site = QuietSite(pages(health, registry))
+        self._site = QuietSite(pages(health, registry, schemas))
         self._foreground = foreground
+        self._option = option
         self.port: IListeningPort | None = None
 
     def privilegedStartService(self) -> None:  # noqa: N802  # Twisted calls it
@@ -42,8 +53,9 @@ class PagesService(Service):
         serverFromString(self._reactor, self._endpoint).listen(self._site).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure):
             text = (
-                f"cannot listen on http = {self._endpoint!r}: {outcome[0].getErrorMessage().rstrip('.')}; "
-                "is something else running there? Give another --http"
+                f"cannot listen on {self._option} = {self._endpoint!r}: "
+                f"{outcome[0].getErrorMessage().rstrip('.')}; "
+                f"is something else running there? Give another --{self._option}"
             )
             if self._foreground:
                 sys.tracebacklimit = 0

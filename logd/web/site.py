@@ -1,4 +1,4 @@
-"""The HTTP pages: /health for supervisors, /metrics for Prometheus."""
+"""The HTTP pages: /health for supervisors, /metrics for Prometheus, and the paths of a schema registry if asked for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter
 from twisted.logger import Logger
 from twisted.web.resource import IResource, Resource
 from twisted.web.server import Request, Site
 
+from logd.schema_registry.registry import SchemaRegistry
+from logd.schema_registry.rest.resource import CHILDREN, SchemaRegistryResource
+from logd.web.bounded_request import BoundedRequest
+
+#: Returns a schema registry, None before it can be used.
+OpenRegistry = Callable[[], SchemaRegistry | None]
 #: Returns the content of /health. Its "status" is "ok" while the broker does its work, else one word for the problem.
 Health = Callable[[], Mapping[str, Any]]
 
@@ -43,6 +49,7 @@ class QuietSite(Site):
 
     noisy = False
     displayTracebacks = False  # noqa: N815  # Twisted reads it
+    requestFactory = BoundedRequest  # noqa: N815  # as above
 
     def log(self, request: Any) -> None:
         """Keep silent."""
@@ -57,9 +64,14 @@ def metrics_resource(registry: CollectorRegistry) -> IResource:
     return make(registry)
 
 
-def pages(health: Health, registry: CollectorRegistry) -> Resource:
-    """Return the root resource of the two pages."""
+def pages(health: Health, registry: CollectorRegistry, schemas: OpenRegistry | None = None) -> Resource:
+    """Return the root resource of the pages; with ``schemas``, the paths of that schema registry are served too."""
     root = Resource()
     root.putChild(b"health", HealthResource(health))
     root.putChild(b"metrics", metrics_resource(registry))
+    if schemas is not None:
+        answers = Counter("logd_schema_registry_answers", "Answers to requests.", ["status"], registry=registry)
+        resource = SchemaRegistryResource(schemas, lambda status: answers.labels(status).inc())
+        for name in CHILDREN:
+            root.putChild(name.encode(), resource)
     return root

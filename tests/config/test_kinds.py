@@ -28,8 +28,8 @@ class WholeTests(SynchronousTestCase):
 
     def test_text_is_read_as_decimal(self) -> None:
         """Other notations are refused rather than guessed."""
-        self.assertEqual(Whole(0, 100).parse("42"), 42)
-        for text in ("", "4.2", "0x10", "ten"):
+        self.assertEqual([Whole(0, 100).parse(text) for text in ("42", "-1", "007")], [42, -1, 7])
+        for text in ("", "4.2", "0x10", "ten", " 42", "42\n", "1_0", "+1", "--1", "\u0663", "\u00b2", "9" * 5000):
             with self.assertRaises(ValueError):
                 Whole(0, 100).parse(text)
 

@@ -18,7 +18,7 @@ _ENDLESS = re.compile(
     r"|logd collect (?!.*--once)|logd consume (?!.*--(?:exit-at-end|max))|python \S*forever)"
 )
 #: Commands of _ENDLESS that listen once they have started.
-_SERVERS = re.compile(r"twistd .* logd |logd broker |logd zookeeper ")
+_SERVERS = re.compile(r"twistd .* logd |twistd .* logd-registry|logd broker |logd zookeeper ")
 #: Commands of _ENDLESS whose reactor catches SIGTERM once the services have been started.
 _APPLICATIONS = re.compile(r"twistd .*-y ")
 #: Commands of _ENDLESS that print earlier messages at once.

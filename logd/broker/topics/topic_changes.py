@@ -18,7 +18,7 @@ from logd.config import BrokerSettings, LogSettings
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
-from logd.coord.registries.topics import change_topic, create_topic, delete_topic, read_topic
+from logd.coord.registries.topics import ChangeUncertain, change_topic, create_topic, delete_topic, read_topic
 from logd.errors import (
     BrokerStopping,
     ConfigurationError,
@@ -98,7 +98,8 @@ class TopicAdministration:
                 former, entry = await change_topic(self._tree, topic, change)
             except CoordinationError as error:
                 self._reconciler.try_again(topic, error)  # the entry may be changed, with only the answer lost
-                raise CoordinationUnavailable(f"topic {topic!r} cannot be changed: {error}") from error
+                may = "may not be changed" if isinstance(error, ChangeUncertain) else "cannot be changed"
+                raise CoordinationUnavailable(f"topic {topic!r} {may}: {error}") from error
             try:
                 await self._reconciler.alter(topic, former, entry)
             except (CoordinationError, WireError, ValueError) as error:
@@ -132,7 +133,8 @@ class TopicAdministration:
                 f"topic {topic!r} has {counted(before, 'partition')} and cannot have {partitions}; this broker allows "
                 f"{before} to {before + room} (partitions are never removed; topics.max = {self._settings.topics_max})"
             )
-        return {**placed, **entry.partitions}
+        unused = [number for number in placed if number not in entry.partitions]  # an entry made by hand may have holes
+        return {**entry.partitions, **{number: placed[number] for number in unused[: partitions - before]}}
 
     async def _create(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> TopicEntry:
         check_topic_name(topic)

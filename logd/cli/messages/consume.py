@@ -9,6 +9,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from logd.cli.messages.avro_lines import (
+    AVRO,
+    complain_of_undecoded,
+    end_rendering,
+    registry_option,
+    rendered,
+    renderer_of,
+)
 from logd.cli.messages.failures import complain_of, complain_of_rest
 from logd.cli.messages.group_consume import consume_as_member
 from logd.cli.messages.start_option import ALLOWED, StartParameter
@@ -24,7 +32,7 @@ from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.output import Output
 from logd.cli.terminal.progress import ProgressLine
-from logd.cli.terminal.rendering import FORMATS, renderer
+from logd.cli.terminal.rendering import FORMATS
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.fetching.losses import LossReporter
@@ -69,10 +77,10 @@ Examples:
 @click.option(
     "--format",
     "shape",
-    type=click.Choice(sorted(FORMATS)),
+    type=click.Choice(sorted([*FORMATS, AVRO])),
     default="raw",
     show_default=True,
-    help="raw: each payload and a newline; json: one object per line.",
+    help="raw: each payload and a newline; json: one object per line; avro: the same, with the value decoded.",
 )
 @click.option(
     "--on-corrupt",
@@ -82,6 +90,7 @@ Examples:
     help="Fail at damaged messages (checksum mismatch), or skip them.",
 )
 @decompression_options
+@registry_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
 def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options: Any) -> None:
@@ -89,7 +98,8 @@ def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options:
 
     Messages of one partition are in order. With --format json an object has the fields topic, partition, id,
     next_position (give it to --from to go on after the message), timestamp, key, headers and value. Bytes that are not
-    UTF-8 are in key_base64 and value_base64 instead.
+    UTF-8 are in key_base64 and value_base64 instead. With --format avro the value is an object, in Avro's JSON
+    encoding, and schema is the id of its schema; --on-corrupt applies to values that cannot be decoded too.
 
     With --group a message counts as handled once it is written to standard output. The group's positions are stored
     every five seconds and at the end, also after an interruption: then other members take over at once, and nothing is
@@ -124,8 +134,10 @@ async def _consume(
     exit_at_end: bool,
     shape: str,
     reading: Mapping[str, Any],
+    registry: str,
     quiet: bool,
 ) -> None:
+    render = renderer_of(reactor, shape, registry, reading["on_corrupt"])
     admin = Admin(broker, reactor=reactor)
     try:
         partitions = await _partitions(admin, topic, partition, exit_at_end)
@@ -138,14 +150,13 @@ async def _consume(
     try:
         (stream,) = consumer.create_message_streams(topic, 1, partitions, start=starts)
         output = Output(BackgroundThread(reactor))
-        render = renderer(shape)
         left = most
         losses = LossReporter()
         with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:
             async for batch in stream.batches(until):
                 complain_of(losses, batch)
                 messages = batch.messages[:left]
-                await output.write(render(messages))
+                await output.write(await rendered(render, messages))
                 progress.advance(len(messages), len(messages))
                 if left is not None:
                     left -= len(messages)
@@ -154,8 +165,10 @@ async def _consume(
         if stream.skipped:
             complain(f"skipped {counted(stream.skipped, 'damaged range')}, {counted(stream.skipped_bytes, 'byte')}")
         complain_of_rest(losses)
+        complain_of_undecoded(render)
     finally:
         await consumer.close()
+        await end_rendering(render)
 
 
 async def _partitions(admin: Admin, topic: str, partition: int | None, must_exist: bool) -> list[int] | None:

@@ -10,12 +10,12 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
+from logd.cli.messages.avro_lines import complain_of_undecoded, end_rendering, rendered, renderer_of
 from logd.cli.messages.failures import complain_of, complain_of_rest
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.output import Output
 from logd.cli.terminal.progress import ProgressLine
-from logd.cli.terminal.rendering import renderer
 from logd.cli.tree_session import tree_at
 from logd.client.admin.admin import Admin
 from logd.client.admin.lag import find_brokers
@@ -28,7 +28,7 @@ from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.deferreds.sleeping import sleep
-from logd.errors import PartitionLost, UnknownTopic
+from logd.errors import LogdError, PartitionLost, UnknownTopic
 from logd.plurals import counted
 from logd.topic import TopicPartition
 
@@ -48,6 +48,7 @@ async def consume_as_member(
     exit_at_end: bool,
     shape: str,
     reading: Mapping[str, Any],
+    registry: str,
     quiet: bool,
 ) -> None:
     """Consume until ``most`` messages are written or, with ``exit_at_end``, the group has reached the ends."""
@@ -56,8 +57,13 @@ async def consume_as_member(
         if most == 0:
             return
         with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:
-            member = Member(reactor, renderer(shape), progress)
-            await member.consume(tree, topic, broker, group, start, reading, most, ends)
+            render = renderer_of(reactor, shape, registry, reading["on_corrupt"])
+            member = Member(reactor, render, progress)
+            try:
+                await member.consume(tree, topic, broker, group, start, reading, most, ends)
+                complain_of_undecoded(render)
+            finally:
+                await end_rendering(render)
 
 
 async def _ends(
@@ -171,8 +177,8 @@ class Member:
         async def write() -> None:
             messages = batch.messages[:count]
             try:
-                await self._output.write(self._render(messages))
-            except OSError as error:
+                await self._output.write(await rendered(self._render, messages))
+            except (OSError, LogdError) as error:
                 self._failure = error
             else:
                 if count == len(batch.messages):  # also an empty batch, which reports losses and moves the position

@@ -6,13 +6,14 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
+from logd.cli.messages.avro_lines import AvroLineReader, registry_option
 from logd.cli.messages.lines import LineBatch, read_lines, total_bytes
 from logd.cli.messages.timestamps import Stamp, may_stamp, timestamps_option
 from logd.cli.options import broker_option, json_option, topic_argument
@@ -36,6 +37,7 @@ _EPILOG = """\b
 Examples:
   logd produce clicks access.log access.log.1
   tail -F app.log | logd produce app --compression zstd
+  echo '{"name": "ada"}' | logd produce users --avro user.avsc --registry http://127.0.0.1:8080
   printf 'user1\\tlogin\\nuser2\\tlogout\\n' | logd produce events --key-separator '\\t'
 """
 
@@ -157,6 +159,14 @@ def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list
     help="Leave out lines longer than --message-bytes or the broker's limit, and print how many.",
 )
 @timestamps_option
+@click.option(
+    "--avro",
+    "schema",
+    type=click.File("r", encoding="utf-8"),
+    metavar="FILE",
+    help="The lines are JSON: send them as Avro with the schema in FILE, registered under TOPIC-value.",
+)
+@registry_option
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress and no summary.")
 @click.pass_context
@@ -183,11 +193,14 @@ async def _produce(
     timeout: float,
     skip_too_long: bool,
     timestamps: bool,
+    schema: TextIO | None,
+    registry: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
     paths = files or ("-",)
     separator = key_separator.replace("\\t", "\t").encode() if key_separator else None
+    avro = None if schema is None else AvroLineReader(reactor, registry, topic, schema.read())
     described = await _reach(reactor, broker, topic)
     stamp = Stamp(time.time if timestamps and may_stamp(described) else None, message_bytes)
     producer = Producer(
@@ -218,6 +231,8 @@ async def _produce(
                     if batch.lines:
                         await producer.ready()
                         messages = messages_of(batch, separator, stamp)
+                        if avro is not None:
+                            messages = await avro.encode(batch, messages)
                         tally.watch(producer.send(topic, messages, partition=partition), len(messages))
                         tally.bytes += sum(map(len, batch.lines))
                     progress.advance(0, batch.bytes_read)
@@ -225,6 +240,8 @@ async def _produce(
     except (LogdError, CancelledError) as problem:
         error = problem
     await producer.close(timeout=INTERRUPTED_SECONDS if isinstance(error, CancelledError) else timeout)
+    if avro is not None:
+        await avro.close()
     _end(topic, tally, time.monotonic() - began, error, as_json, quiet, acks)
 
 

@@ -53,7 +53,12 @@ def renderer(shape: str, descriptor: int = 1) -> Render:
     return lambda messages: escape_controls(render(messages))
 
 
-def _line(message: Message) -> str:
+def line_of(message: Message, value: str) -> str:
+    """Return the line of ``render_json`` with other fields in place of the value's; ``value`` is their JSON."""
+    return _line(message, value)
+
+
+def _line(message: Message, value: str | None = None) -> str:
     # Formatted by hand in 1.2 us; a dictionary and json.dumps take 4.3 us for each message.
     payload, key, timestamp, headers, position, next_position, topic, partition = message
     shown_headers = ", ".join([f'{{"name": {encode_basestring(name)}, {_field("value", v)}}}' for name, v in headers])
@@ -61,7 +66,7 @@ def _line(message: Message) -> str:
         f'{{"topic": {"null" if topic is None else encode_basestring(topic)}, "partition": {partition}, '
         f'"id": {position}, "next_position": {next_position}, '
         f'"timestamp": {"null" if timestamp is None else timestamp}, {_field("key", key)}, '
-        f'"headers": [{shown_headers}], {_field("value", payload)}}}\n'
+        f'"headers": [{shown_headers}], {_field("value", payload) if value is None else value}}}\n'
     )
 
 

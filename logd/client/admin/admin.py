@@ -13,6 +13,7 @@ from logd.client.cluster.describe_log import describe_log, describe_logs
 from logd.client.cluster.link import Connect
 from logd.client.setting_names import read_settings
 from logd.client.settings import LinkSettings
+from logd.clientcore.addresses import Address
 from logd.clientcore.metadata import described
 from logd.errors import error_for_code
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
@@ -112,6 +113,10 @@ class Admin:
         are given up. Raises the errors that ``describe_log`` fails with.
         """
         return repair_log(self._cluster, topic, partition, dry_run, cut, accept_at)
+
+    def begin_at(self, addresses: Sequence[Address]) -> None:
+        """Ask the brokers at these addresses first from now on, when there is no connection to any broker."""
+        self._cluster.begin_at(addresses)
 
     def close(self) -> Deferred[None]:
         """Disconnect; fires when done. Never fails."""

@@ -106,6 +106,18 @@ class MessageStream:
         """
         self.state.seek(partition, position, topic)
 
+    def pause(self, partition: int, topic: str | None = None) -> None:
+        """Hand over nothing more of one partition until ``resume``, while the others go on; ``topic`` as in ``seek``.
+
+        For applications that handle partitions apart. Has no effect on a partition that is not the stream's, and ends
+        when a group takes the partition away. ``get`` and ``async for`` still give the rest of a batch at hand.
+        """
+        self.state.pause(partition, topic)
+
+    def resume(self, partition: int, topic: str | None = None) -> None:
+        """Go on with a partition that was paused."""
+        self.state.resume(partition, topic)
+
     def end_positions(self, topic: str | None = None) -> Deferred[dict[int, int]]:
         """Return the present end of each partition's visible log; ``topic`` as in ``positions``.
 

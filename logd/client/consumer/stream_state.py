@@ -214,6 +214,20 @@ class StreamState:
             self.failure = next((each.error for each in self._fetches.values() if each.error is not None), None)
         self._fetcher.wake(fetch)
 
+    def pause(self, partition: int, topic: str | None = None) -> None:
+        """Hand over nothing more of a partition; see MessageStream."""
+        fetch = self._fetches.get((self.topic if topic is None else topic, partition))
+        if fetch is not None:
+            fetch.paused = True
+            self._ready.pop(fetch, None)
+
+    def resume(self, partition: int, topic: str | None = None) -> None:
+        """Go on with a partition; see MessageStream."""
+        fetch = self._fetches.get((self.topic if topic is None else topic, partition))
+        if fetch is not None and fetch.paused:
+            fetch.paused = False
+            self._arrived((fetch,))
+
     async def end_positions(self, topic: str | None) -> dict[int, int]:
         """Return the ends of the visible logs; see MessageStream."""
         await self.wait_assigned()
@@ -260,7 +274,7 @@ class StreamState:
         for fetch in fetches:
             if fetch.error is not None:
                 self.failure = fetch.error
-            elif fetch not in self._ready:
+            elif fetch not in self._ready and not fetch.paused:
                 self._ready[fetch] = None
         self._notify()
 

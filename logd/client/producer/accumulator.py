@@ -106,6 +106,7 @@ class BatchAccumulator:
             batch = self.open
             if batch is not None and (
                 not batch.encoded
+                or batch.given
                 or batch.bytes + len(data) > self._settings.batch_bytes
                 or batch.messages + messages > self._most
             ):
@@ -115,6 +116,17 @@ class BatchAccumulator:
                 batch = self._begin("none")
             batch.add_encoded(data, messages, send)
             self.seal_full()
+
+    def add_set(self, message_set: bytes, send: PendingSend) -> None:
+        """Add a set of ``send_set``; batches of such sets hold nothing else."""
+        batch = self.open
+        if batch is not None and (not batch.given or batch.bytes + len(message_set) > self._settings.batch_bytes):
+            self.seal()
+            batch = None
+        if batch is None:
+            batch = self._begin("none")
+        batch.add_set(message_set, send)
+        self.seal_full()
 
     def seal(self) -> None:
         """Complete the open batch as it is, if there is one."""

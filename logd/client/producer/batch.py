@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -49,8 +50,8 @@ class ProducerBatch:
     """
 
     __slots__ = (
-        *("_count", "_data", "_ends", "bytes", "codec", "deadline", "encoded", "form", "left", "partition", "records"),
-        *("shares", "singles", "topic", "unfinished"),
+        *("_count", "_data", "_ends", "bytes", "codec", "deadline", "encoded", "form", "left", "partition"),
+        *("records", "shares", "singles", "topic", "unfinished"),
     )
 
     def __init__(
@@ -67,7 +68,7 @@ class ProducerBatch:
         self.bytes = form.head_bytes
         #: True once the batch was handed to a connection.
         self.left = False
-        #: True for sets that came compressed: ``records`` are then their bytes.
+        #: True for sets that came encoded: ``records`` are then their bytes.
         self.encoded = False
         #: The messages until they are encoded; empty afterwards.
         self.records: list[Record] = []
@@ -84,6 +85,11 @@ class ProducerBatch:
     def messages(self) -> int:
         """Return the number of messages."""
         return self._count or len(self.records)
+
+    @property
+    def given(self) -> bool:
+        """Return whether it holds sets of ``send_set``, which have no deadline and are sent until they are taken."""
+        return self.deadline == math.inf
 
     @property
     def held(self) -> int:
@@ -103,10 +109,15 @@ class ProducerBatch:
             self.deadline = send.deadline
 
     def add_encoded(self, data: bytes, messages: int, send: PendingSend) -> None:
-        """Append a set that came compressed."""
+        """Append a set that came encoded."""
         self.encoded = True
         self.add((data,), len(data), send)
         self._count += messages
+
+    def add_set(self, message_set: bytes, send: PendingSend) -> None:
+        """Append a set of ``send_set``; it counts as one message."""
+        self.deadline = send.deadline  # there is none, and the batch holds such sets alone
+        self.add_encoded(message_set, 1, send)
 
     def remove(self, send: PendingSend | Deferred[Sent]) -> int:
         """Take out the messages of a cancelled send, unless the batch has left; return the number of parts removed."""

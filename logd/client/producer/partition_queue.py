@@ -89,6 +89,11 @@ class PartitionQueue:
         return self._state is not PartitionQueueState.OPEN
 
     @property
+    def cause(self) -> Exception | None:
+        """The last error, until a batch succeeds; None if there was none."""
+        return self._cause
+
+    @property
     def idle(self) -> bool:
         """Return whether nothing is in flight."""
         return self._window.idle
@@ -102,6 +107,12 @@ class PartitionQueue:
     def add_encoded(self, pieces: Sequence[tuple[bytes, int]], send: PendingSend) -> None:
         """Add the sets of a send, which came compressed; see ``add``."""
         self.accumulator.add_encoded(pieces, send)
+        if send.hurry:
+            self.flush()
+
+    def add_set(self, message_set: bytes, send: PendingSend) -> None:
+        """Add a set of ``send_set``; see ``add``."""
+        self.accumulator.add_set(message_set, send)
         if send.hurry:
             self.flush()
 
@@ -138,11 +149,14 @@ class PartitionQueue:
 
     def refused(self, batch: ProducerBatch, error: LogdError) -> None:
         """Send a batch again, or give it up: the broker answered with an error, or the connection was lost."""
-        if isinstance(error, InvalidMessage) and batch.form.by_number:
+        if batch.given and not isinstance(error, PipelineBroken):
+            self._trouble = error  # also if the broker refuses it for good: nothing behind it may go before it
+            self._window.refused(batch)
+        elif isinstance(error, InvalidMessage) and batch.form.by_number:
             self.accumulator.forms.refused(self.topic, self.partition, error)
             self._window.divided(batch, (self._as_entries(batch),))
         elif isinstance(error, PipelineBroken):
-            if batch.form.by_number and not self.accumulator.form.by_number:
+            if batch.form.by_number and not self.accumulator.form.by_number and not batch.given:
                 self._window.divided(batch, (self._as_entries(batch),))
             else:
                 self._window.refused(batch)
@@ -168,7 +182,7 @@ class PartitionQueue:
             self._window.exchange(self._as_entries)
 
     def _as_entries(self, batch: ProducerBatch) -> ProducerBatch:
-        if not batch.form.by_number:
+        if batch.given or not batch.form.by_number:
             return batch
         held = batch.held
         entries = batch.as_entries(self.accumulator.forms.entries)

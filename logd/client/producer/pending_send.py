@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
+from logd.client.producer.buffer_pool import BufferWaiter
 from logd.client.producer.formats import Record
 from logd.client.producer.unfinished import Unfinished
 from logd.protocol.message import Message
+
+if TYPE_CHECKING:
+    from logd.client.producer.producer import Producer
 
 
 class Sent(NamedTuple):
@@ -47,7 +51,7 @@ class PendingSend:
 
     __slots__ = (
         *("_failure", "_missing", "_parts", "codec", "deadline", "deferred", "held", "holders", "hurry"),
-        *("key", "messages", "partition", "topic", "unfinished"),
+        *("key", "message_set", "messages", "partition", "topic", "unfinished"),
     )
 
     def __init__(
@@ -58,10 +62,13 @@ class PendingSend:
         key: bytes | None,
         codec: str,
         deadline: float,
+        message_set: bytes = b"",
     ) -> None:
         self.topic = topic
         #: The messages until they are encoded; empty afterwards.
         self.messages: Sequence[Message] = messages
+        #: A set that came encoded, in place of messages, until it is in a batch.
+        self.message_set = message_set
         self.partition = partition
         self.key = key
         #: Compression of this set alone; "none" leaves it to the producer's setting.
@@ -178,3 +185,23 @@ class HeldMessages:
         count, self.messages = len(self.messages), []
         self.unfinished.failed(self.topic, count, error)
         self.unfinished.end(self)
+
+
+class WaitingSend:
+    """The holder of a send while it waits for room in the buffer pool."""
+
+    def __init__(self, producer: Producer, send: PendingSend) -> None:
+        self._producer = producer
+        self._send = send
+        self.place: BufferWaiter | None = None
+
+    def admit(self) -> None:
+        """Submit the send, for which there is room now."""
+        self._send.holders = ()
+        self._producer.admitted(self._send)
+
+    def withdraw(self, send: PendingSend) -> None:
+        """Give up the place; see Holder."""
+        send.fail(CancelledError())
+        if self.place is not None:
+            self._producer.leave(self.place)

@@ -130,6 +130,11 @@ class Router:
             for queue in queues.values():
                 queue.flush()
 
+    def trouble(self, topic: str, partition: int) -> Exception | None:
+        """Return the last error of a partition's batches, or of the search for the topic; see Producer."""
+        queue = self.queues.get(topic, {}).get(partition)
+        return self._reasons.get(topic) if queue is None else queue.cause
+
     def all_queues(self) -> list[PartitionQueue]:
         """Return all queues."""
         return [queue for queues in self.queues.values() for queue in queues.values()]
@@ -175,6 +180,9 @@ class Router:
         held, send.held = send.held, 0
         messages, send.messages = send.messages, ()
         try:
+            if send.message_set:
+                self._put_set(send, given_partition(send.partition, view), held)
+                return
             self.forms.check(send.topic, messages, send.codec)
             if send.partition is not None or view is None:
                 partition = given_partition(send.partition, view)
@@ -221,13 +229,8 @@ class Router:
 
     def _put_encoded(self, send: PendingSend, parts: Mapping[int, Sequence[Message]], held: int) -> None:
         """Put sets with a compression of their own into the queues; see ``_put``."""
-        settings = self._settings
-        encoded = {
-            partition: encoded_pieces(
-                part, self.forms.of(send.topic), send.codec, settings.batch_bytes, settings.message_bytes
-            )
-            for partition, part in parts.items()
-        }
+        form, limits = self.forms.of(send.topic), (self._settings.batch_bytes, self._settings.message_bytes)
+        encoded = {partition: encoded_pieces(part, form, send.codec, *limits) for partition, part in parts.items()}
         total = sum(len(data) + RECORD_MEMORY * n + SET_BYTES for pieces in encoded.values() for data, n in pieces)
         self._pool.take(total - held)
         send.expect(sum(map(len, encoded.values())))
@@ -235,6 +238,14 @@ class Router:
         send.holders = tuple(queues.values())
         for partition, pieces in encoded.items():
             queues[partition].add_encoded(pieces, send)
+
+    def _put_set(self, send: PendingSend, partition: int, held: int) -> None:
+        """Put a set of ``send_set`` into the queue of its partition; see ``_put``."""
+        message_set, send.message_set = send.message_set, b""
+        queue = self._queue(send.topic, partition)
+        self._pool.take(len(message_set) + RECORD_MEMORY + SET_BYTES - held)
+        send.holders = (queue,)
+        queue.add_set(message_set, send)
 
     def _dispatch_published(self, held: HeldMessages, view: TopicView | None) -> None:
         """Put published messages into the queues of their partitions."""
@@ -324,7 +335,7 @@ class Router:
         if not self._cluster.settings.discover:
             self._find(queue)
             return
-        reading = self._cluster.read(queue.topic, create=True)
+        reading = self._cluster.read(queue.topic, create=self._settings.create_topics)
         reading.addCallbacks(lambda _: self._find(queue), lambda failure: queue.unreachable(failure.value))
 
     def _rerouted_all(self, view: TopicView) -> None:
@@ -336,7 +347,8 @@ class Router:
     def _hold(self, send: PendingSend | HeldMessages) -> None:
         """Keep a send until its topic is known."""
         if isinstance(send, PendingSend):
-            send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
+            messages = sum(len(message.payload or b"") + 64 for message in send.messages)
+            send.held = SET_BYTES + messages + len(send.message_set)
             self._pool.take(send.held)
         send.holders = (self,)
         if send.topic in self._unknown:
@@ -350,7 +362,7 @@ class Router:
         backoff = self._cluster.backoff()
         while not self.closed:
             try:
-                view = await self._cluster.read(topic, create=True)
+                view = await self._cluster.read(topic, create=self._settings.create_topics)
                 if not view.available:
                     raise WrongPartition(f"no partition of topic {topic!r} has a leader now")
             except (BrokerUnavailable, WireError) as error:
@@ -382,6 +394,6 @@ class Router:
         self._unknown[send.topic].pop(send, None)
         held, send.held = send.held, 0
         if isinstance(send, PendingSend):
-            send.messages = ()
+            send.messages, send.message_set = (), b""
         send.fail(error)
         self._pool.give(held)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from twisted.internet.defer import Deferred, fail, succeed
 
 from logd.client.producer.acks_zero_path import FastPath
@@ -14,7 +16,11 @@ from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.errors import InvalidMessage, ProducerBufferFull
 from logd.interfaces import Clock
+from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
 from logd.protocol.message_size import PLAIN_BYTES, entry_bytes
+
+T = TypeVar("T")
 
 #: ``publish`` takes messages until this many times ``buffer_bytes`` are held.
 MOST_BUFFERS = 2
@@ -167,3 +173,18 @@ class _Behind:
         if messages.messages and not self._router.closed:  # else the producer fails them
             self._pool.take(messages.held)
             self._router.submit(messages)
+
+
+def only_payload(messages: T) -> T | bytes:
+    """Return the payload in place of one message, or a set of one, that has nothing else; anything else as it is.
+
+    Payloads are kept and encoded many at a time.
+    """
+    one: object = messages
+    if type(one) is MessageSet and len(one.messages) == 1 and one.compression == "none":
+        one = one.messages[0]
+    if type(one) is Message:
+        payload, key, timestamp, headers, _, _, _, _ = one
+        if key is None and timestamp is None and not headers and type(payload) is bytes:
+            return payload
+    return messages

@@ -29,6 +29,15 @@ async def cluster_uuid(coordination: ICoordination) -> str:
         return _decode(data)
 
 
+async def read_cluster_uuid(coordination: ICoordination) -> str:
+    """Return the cluster's uuid; empty while no broker has made it. Raises as ``cluster_uuid`` does."""
+    try:
+        data, _ = await coordination.get(paths.CLUSTER)
+    except NoNode:
+        return ""
+    return _decode(data)
+
+
 def _decode(data: bytes) -> str:
     value = load_json(data)
     found = value.get("uuid") if isinstance(value, dict) else None

@@ -9,11 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from logd.checkedjson import excerpt, load_json, whole_number
 from logd.coord import paths
-from logd.coord.errors import BadVersion, ConnectionLoss, DataInconsistency, NodeExists, NoNode, NotEmpty
+from logd.coord.errors import (
+    BadVersion,
+    ConnectionLoss,
+    CoordinationError,
+    DataInconsistency,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    OperationTimeout,
+    SessionExpired,
+)
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.child_cache import ChildCache
@@ -26,6 +36,16 @@ from logd.topic import TopicEntry, check_topic_name
 ATTEMPTS = 5
 #: Operations in one multi, which keeps it far below ZooKeeper's limit of 1 MiB.
 BATCH = 1000
+
+
+class ChangeUncertain(CoordinationError):
+    """The answer to a change of a topic was lost, and the tree does not tell whether the change was made."""
+
+    def __init__(self, name: str, reason: object) -> None:
+        super().__init__(
+            f"no answer tells whether the change was made ({reason}): describe the topic before another attempt",
+            paths.topic(name),
+        )
 
 
 def encode_entry(entry: TopicEntry) -> bytes:
@@ -79,30 +99,69 @@ async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:
     return found
 
 
+class _Unanswered(NamedTuple):
+    """A change of a topic's entry that was sent, and whose answer was lost."""
+
+    #: The node's version before the change.
+    version: int
+    former: TopicEntry
+    changed: TopicEntry
+
+
 async def change_topic(
     coordination: ICoordination, name: str, change: Callable[[TopicEntry], TopicEntry]
 ) -> tuple[TopicEntry, TopicEntry]:
     """Replace a topic's entry by ``change(entry)``; return the former and the new one.
 
-    ``change`` may be called again where others change the entry meanwhile, or an answer is lost; what it raises is
-    raised. Raises UnknownTopic, CoordinationError (DataInconsistency for an entry that cannot be read). After a lost
-    answer the entry may be changed.
+    ``change`` is called again where others have changed the entry meanwhile; what it raises is raised. A change whose
+    answer was lost is looked for in the tree, and is not made a second time. Raises UnknownTopic, and
+    CoordinationError: DataInconsistency for an entry that cannot be read, and ChangeUncertain if the entry may or may
+    not be changed.
     """
     path = paths.topic(name)
+    unanswered: _Unanswered | None = None
     for attempt in range(1, ATTEMPTS + 1):
         try:
+            if unanswered is not None:
+                await coordination.sync(path)  # another server of the ensemble may not have the change yet
             data, stat = await coordination.get(path)
             entry = decode_entry(name, data)
-            changed = change(entry)
-            if changed != entry:
-                await coordination.set(path, encode_entry(changed), stat.version)
         except NoNode:
             raise UnknownTopic(f"there is no topic {name!r}") from None
         except ValueError as error:
             raise DataInconsistency(_unreadable(name, error), path) from error
-        except (BadVersion, ConnectionLoss):
+        except ConnectionLoss as error:
             if attempt == ATTEMPTS:
-                raise
+                raise error if unanswered is None else ChangeUncertain(name, error) from error
+            continue
+        except CoordinationError as error:
+            raise error if unanswered is None else ChangeUncertain(name, error) from error
+        if unanswered is not None:
+            if entry.uuid != unanswered.former.uuid:  # the topic was deleted, and created again
+                unanswered = None
+            elif stat.version == unanswered.version + 1 and entry == unanswered.changed:
+                return unanswered.former, unanswered.changed
+            elif stat.version > unanswered.version + 1:
+                raise ChangeUncertain(name, "others have changed it since")
+            elif stat.version > unanswered.version:  # by another, which has kept ours from being made
+                unanswered = None
+        if unanswered is None:
+            changed = change(entry)
+            if changed == entry:
+                return entry, changed
+        try:
+            await coordination.set(path, encode_entry(changed), stat.version)
+        except NoNode:
+            raise UnknownTopic(f"there is no topic {name!r}") from None
+        except BadVersion as error:
+            if attempt == ATTEMPTS:
+                raise error if unanswered is None else ChangeUncertain(name, error) from error
+        except ConnectionLoss as error:
+            unanswered = _Unanswered(stat.version, entry, changed)
+            if attempt == ATTEMPTS:
+                raise ChangeUncertain(name, error) from error
+        except (OperationTimeout, SessionExpired) as error:
+            raise ChangeUncertain(name, error) from error
         else:
             return entry, changed
     raise AssertionError("the last attempt returns or raises")

@@ -151,7 +151,7 @@ def _check_batch(data: Buffer, at: int, stop: int, max_batch_bytes: int) -> Batc
     elif any(data[at + head.records_end : stop]):
         problem = "a pad that is not zero"
     elif head.attributes & ~(BATCH_CODEC_MASK | APPEND_TIME) or head.codec not in BATCH_CODEC_NAMES:
-        problem = f"attributes {head.attributes:#06x}; control and transactional batches are not taken"
+        problem = f"attributes {head.attributes & 0xFFFF:#06x}; control and transactional batches are not taken"
     elif (head.producer_id, head.producer_epoch, head.base_sequence) != NO_PRODUCER:
         problem = f"producer id {head.producer_id}; only batches of no idempotent producer are taken"
     else:

@@ -11,6 +11,7 @@ from itertools import repeat
 from attrs import define
 
 from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.protocol.batch_layout import BATCH
 from logd.protocol.checksums import crc32
 from logd.protocol.entry import (
     HEAD,
@@ -200,6 +201,8 @@ def _problem(inner: bytes, at: int, stop: int, magic: int) -> str:
     layout = LAYOUTS.get(magic)
     if layout is None or layout.is_gap:
         return f"an entry whose magic {magic} is not known, or does not hold"
+    if magic == BATCH:
+        return "a batch inside a wrapper"
     if not layout.holds(inner, at, stop):
         return "a message with a wrong length or checksum"
     if layout.check_fields is not None:

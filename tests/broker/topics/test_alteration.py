@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from twisted.python.failure import Failure
+
 from logd.coord import paths
 from logd.coord.registries.topics import encode_entry
 from logd.errors import CoordinationUnavailable, InvalidTopic, UnknownTopic
@@ -106,6 +108,38 @@ class AlterationTests(MembersTestCase):
         ends = json.loads(self.outcome(self.reader.get(paths.stored_ends(entry.uuid, 1)))[0])["ends"]
         self.assertEqual(sorted(map(int, ends)), sorted(each for each, broker in after.items() if broker == 1))
         self.assertEqual(self.alter(partitions=5), entry)
+
+    def test_a_topic_with_holes_grows_to_the_number_that_was_asked_for(self) -> None:
+        """Only an entry made by hand has holes; the lowest free numbers are taken."""
+        odd = TopicEntry(self.entry.uuid, {**self.entry.partitions, 7: (2,)}, {})
+        self.outcome(self.reader.set(paths.topic("t"), encode_entry(odd)))
+        self.settle()
+        self.assertEqual(sorted(self.alter(partitions=5).partitions), [0, 1, 2, 3, 7])
+        self.settle()
+        self.assertEqual(sorted(self.logs()), [0, 1, 2, 3, 7])
+
+    def test_two_brokers_change_a_topic_at_once(self) -> None:
+        """Different settings are both kept. Of two numbers of partitions the greater one stays, and each is told so."""
+        administrations = [member.broker.administration for member in (self.one, self.two)]
+        for turn in range(20):
+            names = ("retention.ms", "segment.bytes")
+            both = [
+                each.alter("t", "", 0, {name: str(turn + 1)}) for each, name in zip(administrations, names, strict=True)
+            ]
+            self.settle()
+            for changing, name in zip(both, names, strict=True):
+                self.assertEqual(self.successResultOf(changing).settings[name], turn + 1)
+            self.assertEqual(self.stored().settings, dict.fromkeys(names, turn + 1))
+        for fewer in range(3, 20, 3):
+            few, many = administrations[0].alter("t", "", fewer), administrations[1].alter("t", "", fewer + 1)
+            self.settle()
+            self.assertEqual(len(self.successResultOf(many).partitions), fewer + 1)
+            if isinstance(few.result, Failure):
+                error = self.failureResultOf(few, InvalidTopic).value
+                self.assertIn(f"has {fewer + 1} partitions and cannot have {fewer}", str(error))
+            else:
+                self.assertEqual(len(self.successResultOf(few).partitions), fewer)
+            self.assertEqual(sorted(self.logs()), list(range(fewer + 1)))
 
     def test_an_old_view_of_the_tree_takes_nothing_back(self) -> None:
         """A comparison that comes before the watch has fired acts on the new entry."""

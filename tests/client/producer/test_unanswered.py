@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 from twisted.logger import formatEvent, globalLogPublisher
 
 from logd.client.producer.pending_send import Sent
+from logd.client.producer.producer import Messages
 from logd.errors import ClientClosed, MessageTooLarge
+from logd.protocol import loops
+from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.legacy_requests import Produce
 from tests.client.producers import ProducerTestCase
 
@@ -32,6 +37,24 @@ class UnansweredTests(ProducerTestCase):
         self.run_for()
         self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(20)])
         self.assertEqual(len([each for each in self.broker.requests if isinstance(each, Produce)]), 20)
+
+    def test_a_message_of_only_a_payload_is_kept_as_that(self) -> None:
+        """In whatever form it is sent: the payloads of a write are encoded in one call."""
+        producer = self.producer(acks=0, batch_messages=1)
+        self.result(producer.send("t", b"0"))
+        forms: list[Messages] = [b"1", Message(b"2"), MessageSet([Message(b"3")]), Message(b"4")]
+        others: list[Messages] = [
+            Message(b"5", timestamp=5),
+            Message(b"6", headers=[("name", b"")]),
+            MessageSet([Message(b"7", key=b"k")]),
+        ]
+        encode = mock.Mock(wraps=loops.encode_payload_frames)
+        self.patch(loops, "encode_payload_frames", encode)
+        for form in (*forms, *others):
+            self.successResultOf(producer.send("t", form, partition=0))
+        self.run_for()
+        self.assertEqual([given.args[1] for given in encode.call_args_list], [[b"1", b"2", b"3", b"4"]])
+        self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(8)])
 
     def test_order_holds_where_messages_take_both_paths(self) -> None:
         """A set, and a message with a key, close the fast path of the payloads behind them for a moment."""

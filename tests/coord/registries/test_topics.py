@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
 from logd.coord.errors import NoNode
 from logd.coord.registries.topics import (
+    ChangeUncertain,
     available_partitions,
     brokers_to_remove,
+    change_topic,
     create_topic,
+    decode_entry,
     delete_topic,
     read_topic,
     removed_by,
@@ -43,6 +50,84 @@ class CreateTopicTests(RegistryTestCase):
         self.assertIsNone(self.successResultOf(outcome))
         self.tree.link.delay = lambda: 0.0
         self.assertEqual(self.outcome(read_topic(self.tree, "t")), ENTRY)
+
+
+class ChangeTopicTests(RegistryTestCase):
+    """Changes of a topic whose answers are lost."""
+
+    #: Seconds after which the request to set the entry is under way, and has been executed.
+    UNDER_WAY, EXECUTED = 0.12, 0.17
+
+    def setUp(self) -> None:
+        """Make a topic and a second client, which stays connected. Each message of the first takes 0.05 s."""
+        super().setUp()
+        self.outcome(create_topic(self.tree, "t", ENTRY))
+        self.other = self.client()
+        self.tree.link.delay = lambda: 0.05
+        self.calls = 0
+
+    def raised(self, entry: TopicEntry) -> TopicEntry:
+        """Add 1 to retention.ms, so that a change that is made twice shows."""
+        self.calls += 1
+        return evolve(entry, settings={**entry.settings, "retention.ms": int(entry.settings["retention.ms"]) + 1})
+
+    def others(self, entry: TopicEntry) -> TopicEntry:
+        """Set another setting."""
+        return evolve(entry, settings={**entry.settings, "segment.bytes": 7})
+
+    def change_and_cut(self, after: float, *meanwhile: Callable[[TopicEntry], TopicEntry]) -> Deferred[Any]:
+        """Change the topic, cut the connection, and let the other client make changes before there is a new one."""
+        changing = Deferred.fromCoroutine(change_topic(self.tree, "t", self.raised))
+        self.clock.advance(0.05)
+        self.clock.advance(0.05)
+        self.clock.advance(after - 0.1)
+        self.tree.link.reachable = False
+        self.tree.link.cut()
+        for change in meanwhile:
+            self.outcome(change_topic(self.other, "t", change))
+        self.tree.link.reachable = True
+        self.pass_time(3)
+        return changing
+
+    def stored(self) -> tuple[dict[str, int | str], int]:
+        """Return the settings in the tree, and the number of changes."""
+        data, stat = self.outcome(self.other.get(paths.topic("t")))
+        return dict(decode_entry("t", data).settings), stat.version
+
+    def test_a_change_whose_answer_is_lost_is_made_once(self) -> None:
+        """The former entry is the one before the change, not the one that the second look finds."""
+        former, entry = self.successResultOf(self.change_and_cut(self.EXECUTED))
+        self.assertEqual((former, entry.settings), (ENTRY, {"retention.ms": 6}))
+        self.assertEqual((self.stored(), self.calls), (({"retention.ms": 6}, 1), 1))
+
+    def test_a_change_that_did_not_arrive_is_sent_again(self) -> None:
+        """It is the same change."""
+        former, entry = self.successResultOf(self.change_and_cut(self.UNDER_WAY))
+        self.assertEqual((former, entry.settings), (ENTRY, {"retention.ms": 6}))
+        self.assertEqual((self.stored(), self.calls), (({"retention.ms": 6}, 1), 1))
+
+    def test_a_change_that_did_not_arrive_is_made_of_what_others_left(self) -> None:
+        """Their change stays."""
+        former, _ = self.successResultOf(self.change_and_cut(self.UNDER_WAY, self.others))
+        self.assertEqual(former.settings, {"retention.ms": 5, "segment.bytes": 7})
+        self.assertEqual(self.stored(), ({"retention.ms": 6, "segment.bytes": 7}, 2))
+
+    def test_a_lost_answer_followed_by_another_change_is_reported_as_uncertain(self) -> None:
+        """The change is not made on top of one that came after it, where it might be the second time."""
+        self.failureResultOf(self.change_and_cut(self.EXECUTED, self.others), ChangeUncertain)
+        self.assertEqual(self.stored(), ({"retention.ms": 6, "segment.bytes": 7}, 2))
+
+    def test_a_topic_created_again_is_another_one(self) -> None:
+        """It is as new as the first was, and is changed as if there had been none before."""
+        new = TopicEntry("new", {0: (1,)}, {"retention.ms": 50})
+
+        def again(entry: TopicEntry) -> TopicEntry:
+            self.outcome(delete_topic(self.other, "t"))
+            self.outcome(create_topic(self.other, "t", new))
+            return new
+
+        former, entry = self.successResultOf(self.change_and_cut(self.UNDER_WAY, again))
+        self.assertEqual((former, entry), (new, evolve(new, settings={"retention.ms": 51})))
 
 
 class DeleteTopicTests(RegistryTestCase):

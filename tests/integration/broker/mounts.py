@@ -6,12 +6,24 @@ import errno
 import os
 import subprocess
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 
 from twisted.trial.unittest import SkipTest
 
 #: Bytes that a failing disk claims to have.
 SAID = 64 << 20
+
+
+class Journal(Enum):
+    """The journal of the file system on a failing disk."""
+
+    #: Blocks of the file system itself may fail unnoticed.
+    NONE = "none"
+    #: All blocks but those of data are in the image from the start, so that only writes of data fail.
+    SOUND = "sound"
+    #: Its blocks fail too: the file system stops.
+    FAILING = "failing"
 
 
 def mount_small(path: Path, size: int, undo: Callable[..., object]) -> None:
@@ -26,7 +38,7 @@ def enlarge(path: Path, size: int) -> None:
     _run("mount", "-o", f"remount,size={size}", str(path))
 
 
-def mount_failing(path: Path, image: Path, undo: Callable[..., object]) -> None:
+def mount_failing(path: Path, image: Path, undo: Callable[..., object], *, journal: Journal = Journal.NONE) -> None:
     """Mount a file system in the file ``image`` at ``path``; its writes fail once ``image`` cannot grow any more.
 
     To make reads fail as well, cut the file short.
@@ -34,10 +46,24 @@ def mount_failing(path: Path, image: Path, undo: Callable[..., object]) -> None:
     path.mkdir(parents=True, exist_ok=True)
     image.touch()
     os.truncate(image, SAID)
-    # Without a journal, which would stop the whole file system at the first error.
-    _run("mkfs.ext4", "-q", "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard", str(image))
-    _run("mount", "-o", "loop,errors=continue", str(image), str(path))
+    kind = ("-O", "^has_journal") if journal is Journal.NONE else ("-J", "size=4")
+    _run("mkfs.ext4", "-q", *kind, "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", str(image))
+    mount_image(path, image)
     undo(_run, "umount", "-l", str(path))
+    if journal is Journal.SOUND:
+        with open(image, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, SAID)
+        _run("fstrim", str(path))  # gives back the blocks that are free
+
+
+def mount_image(path: Path, image: Path) -> None:
+    """Mount the file system of ``mount_failing`` again."""
+    _run("mount", "-o", "loop,errors=continue", str(image), str(path))
+
+
+def unmount(path: Path) -> None:
+    """Unmount a file system that nothing uses any more: its cached pages are dropped, also those that failed."""
+    _run("umount", str(path))
 
 
 def see_to(path: Path) -> None:

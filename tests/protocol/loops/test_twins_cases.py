@@ -121,6 +121,7 @@ ENTRIES = {
     "a wrapper of noise": wrapped(b"payload", 1),
     "a wrapper of noise behind a right begin": wrapped(bytes.fromhex("1f8b08") + b"noise", 1),
     "a wrapper in a wrapper": encode_wrapper("snappy", encode_wrapper("gzip", plain(b"x"))),
+    "a batch in a wrapper": encode_wrapper("gzip", plain(b"x") + TWO),
     "a gap": encode_gap(12) + b"xyz",
     "a gap that is longer than the set": encode_gap(1 << 30),
     "a gap with a wrong checksum": encode_gap(12)[:-1] + b"xyz!",

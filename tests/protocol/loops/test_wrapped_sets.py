@@ -7,6 +7,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.protocol.batch import encode_batch
 from logd.protocol.checksums import crc32
 from logd.protocol.loops import openwrapper
 from logd.protocol.loops import python as loops
@@ -51,7 +52,8 @@ class WrapperTests(LoopsTestCase):
 
     def test_a_wrapper_with_a_bad_entry_is_refused_whole(self) -> None:
         """Positions count back from its end, so that a part of its messages would have wrong ones."""
-        self.assert_wrong(HELLO_0 + encode_wrapper("zstd", HELLO_0), "inside a wrapper")
+        self.assert_wrong(HELLO_0 + encode_wrapper("zstd", HELLO_0), "a wrapper inside a wrapper")
+        self.assert_wrong(HELLO_0 + encode_batch([Message(b"hello")]), "a batch inside a wrapper")
         self.assert_wrong(HELLO_0 + GAP, "magic 127")
         self.assert_wrong(HELLO_0 + HELLO_0[:-1] + b"!", "checksum")
         self.assert_wrong(HELLO_0 + HELLO_0[:-1], "cut short")

@@ -51,7 +51,7 @@ def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
                 raise LogdError(str(message.error()))
             payload = message.value()
             count += 1
-            if load.rate:
+            if load.rate and payload is not None:
                 watch.note(payload)
     watch.stop(count)
     consumer.close()

@@ -79,6 +79,8 @@ class PartitionFetch:
         self.visible_end = -1
         #: The error after which nothing more comes, or None.
         self.error: Exception | None = None
+        #: True while the stream is to hand nothing over.
+        self.paused = False
         #: The parts of the log that were passed without being delivered.
         self.losses = PartitionLosses(topic, partition)
         self._settings = settings

@@ -1,0 +1,82 @@
+"""Messages of Avro as values, each read by the schema that wrote it, resolved to the reader's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+from attrs import field, frozen
+
+from logd.avro.framing import HEAD_BYTES, AvroError, schema_id_of
+from logd.avro.registry_client import RegistryRefusal, SchemaRegistryClient
+from logd.avro.schemas import ParsedSchemas, parse
+from logd.protocol.message import Message
+from logd.protocol.optional_packages import needing
+
+
+@frozen
+class AvroValue:
+    """A value with its message, the id of the schema that wrote it, and the schema that it fits now, for fastavro."""
+
+    message: Message
+    schema_id: int
+    value: Any
+    schema: Any = field(repr=False)
+
+
+class AvroDeserializer:
+    """Reads payloads in Confluent's framing. ``skipped`` counts messages that were passed over."""
+
+    def __init__(self, registry: SchemaRegistryClient, schema: str | None = None, *, on_corrupt: str = "fail") -> None:
+        """``schema``: the text of the reader's schema; None reads each message by its own.
+
+        ``on_corrupt`` is a consumer's: "fail" raises AvroError at a message that cannot be read, "skip" leaves it out.
+        Raises ValueError for another, AvroError for a schema that cannot be parsed, MissingPackage without fastavro.
+        """
+        if on_corrupt not in ("fail", "skip"):
+            raise ValueError(f"on_corrupt = {on_corrupt!r} is not allowed; allowed are 'fail' and 'skip'")
+        with needing("fastavro", "reading Avro"):
+            import fastavro
+        self._read: Any = fastavro.schemaless_reader
+        self._reader = None if schema is None else parse(schema, {}, "the reader's schema")
+        self._schemas = ParsedSchemas(registry)
+        self._skip = on_corrupt == "skip"
+        self.skipped = 0
+
+    async def deserialize(self, messages: Sequence[Message]) -> list[AvroValue]:
+        """Return the values of messages, in order. A schema is asked for once, however many messages have it.
+
+        Raises AvroError that names topic, partition, id and schema of the first message that cannot be read, unless
+        these are skipped; RegistryUnavailable if the registry does not answer, which says nothing against the message.
+        """
+        values = []
+        for message in messages:
+            try:
+                values.append(await self._value(message))
+            except AvroError:
+                if not self._skip:
+                    raise
+                self.skipped += 1
+        return values
+
+    async def _value(self, message: Message) -> AvroValue:
+        place = f"message {message.id} of topic {message.topic!r}, partition {message.partition}"
+        try:
+            schema_id = schema_id_of(message.payload)
+        except AvroError as error:
+            raise AvroError(f"{place} cannot be read: {error}") from None
+        try:
+            written = await self._schemas.get(schema_id)
+        except (AvroError, RegistryRefusal) as error:
+            raise AvroError(f"{place} cannot be read: it has schema {schema_id}: {error}") from error
+        stream = BytesIO(message.payload or b"")
+        stream.seek(HEAD_BYTES)
+        try:
+            value = self._read(stream, written, self._reader)
+        except Exception as error:  # fastavro passes on any error of its reading
+            raise AvroError(f"{place} cannot be read by schema {schema_id}: {error!r}") from error
+        rest = len(message.payload or b"") - stream.tell()
+        if rest:
+            raise AvroError(f"{place} cannot be read by schema {schema_id}: {rest} bytes are left over")
+        return AvroValue(message, schema_id, value, written if self._reader is None else self._reader)

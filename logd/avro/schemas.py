@@ -1,0 +1,55 @@
+"""Schemas of a registry as fastavro takes them: parsed once, with the types of their references."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from logd.avro.framing import AvroError
+from logd.avro.registry_client import RegisteredSchema, SchemaRegistryClient
+from logd.deferreds.gathering import gather
+from logd.protocol.optional_packages import needing
+
+#: References of references.
+MOST_LEVELS = 32
+
+
+def parse(text: str, names: dict[str, Any], what: str) -> Any:
+    """Parse a schema whose references define ``names``. Raises AvroError, MissingPackage without fastavro."""
+    with needing("fastavro", "reading and writing Avro"):
+        import fastavro
+    try:
+        return fastavro.parse_schema(json.loads(text), named_schemas=names)
+    except Exception as error:  # fastavro's errors share no base
+        raise AvroError(f"{what} cannot be parsed: {error!r}") from error
+
+
+class ParsedSchemas:
+    """Parsed schemas by id."""
+
+    def __init__(self, registry: SchemaRegistryClient) -> None:
+        self._registry = registry
+        self._parsed: dict[int, Any] = {}
+
+    async def get(self, schema_id: int) -> Any:
+        """Return the schema with an id, parsed. Raises AvroError, RegistryRefusal, RegistryUnavailable."""
+        if schema_id not in self._parsed:
+            schema = await self._registry.schema(schema_id)
+            if schema.type != "AVRO":
+                raise AvroError(f"schema {schema_id} is of type {schema.type}, and not Avro")
+            names: dict[str, Any] = {}
+            await self._add_references(schema, names, set(), 0)
+            self._parsed[schema_id] = parse(schema.text, names, f"schema {schema_id} of {self._registry.url}")
+        return self._parsed[schema_id]
+
+    async def _add_references(
+        self, schema: RegisteredSchema, names: dict[str, Any], seen: set[tuple[str, int]], level: int
+    ) -> None:
+        if level > MOST_LEVELS:
+            raise AvroError(f"references go on for more than {MOST_LEVELS} levels")
+        wanted = [each for each in schema.references if each not in seen]
+        seen.update(wanted)
+        found = await gather([self._registry.version(*each) for each in wanted])
+        for (subject, version), each in zip(wanted, found, strict=True):
+            await self._add_references(each, names, seen, level + 1)
+            parse(each.text, names, f"version {version} of {subject}")

@@ -1,0 +1,132 @@
+"""Lines of JSON as messages of Avro, and back, in the JSON encoding of the Avro specification.
+
+In that encoding a value of a union names its type, as in ``{"mail": {"string": "a@b"}}``, but for null; bytes are text
+of one character for each byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import StringIO
+from typing import Any
+
+import click
+
+from logd.avro.framing import AvroError
+from logd.cli.messages.lines import LineBatch
+from logd.cli.terminal.exits import complain
+from logd.cli.terminal.rendering import Render, line_of, renderer
+from logd.plurals import counted
+from logd.protocol.message import Message
+from logd.protocol.optional_packages import needing
+
+#: The port of ``twistd logd-registry``.
+DEFAULT_REGISTRY = "http://127.0.0.1:8081"
+#: The format's name for ``--format``.
+AVRO = "avro"
+
+registry_option = click.option(
+    "--registry",
+    envvar="LOGD_REGISTRY",
+    show_envvar=True,
+    default=DEFAULT_REGISTRY,
+    show_default=True,
+    metavar="URL",
+    help="The schema registry for Avro: a broker's --http, `twistd logd-registry`, or Confluent's.",
+)
+
+
+class AvroLineReader:
+    """Makes messages of Avro out of lines of JSON, by the schema in a file."""
+
+    def __init__(self, reactor: Any, registry: str, topic: str, schema: str) -> None:
+        """Register under ``<topic>-value`` at the first line. Raises AvroError for no schema, MissingPackage."""
+        # twisted.web's client takes 0.1 s to load: only for commands that need it.
+        from logd.avro.registry_client import SchemaRegistryClient
+        from logd.avro.serializer import AvroSerializer
+
+        with needing("fastavro", "--avro"):
+            import fastavro
+        self._read: Any = fastavro.json_reader
+        self._registry = SchemaRegistryClient(registry, reactor=reactor)
+        self._serializer = AvroSerializer(self._registry, f"{topic}-value", schema)
+
+    async def encode(self, batch: LineBatch, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages with their payloads, JSON, as Avro.
+
+        Raises AvroError that names the line which does not fit, RegistryRefusal, RegistryUnavailable.
+        """
+        values = []
+        for index, message in enumerate(messages):
+            place = f"line {batch.first_line + index} of {batch.source}"
+            try:
+                (value,) = self._read(StringIO((message.payload or b"").decode()), self._serializer.schema)
+            except Exception as error:  # fastavro raises whatever it meets
+                raise AvroError(f"{place} does not fit the schema in Avro's JSON encoding: {error!r}") from error
+            values.append(value)
+        payloads = await self._serializer.serialize(values)
+        return [
+            Message(payload, key=message.key, timestamp=message.timestamp, headers=message.headers)
+            for payload, message in zip(payloads, messages, strict=True)
+        ]
+
+    async def close(self) -> None:
+        """Close the connections to the registry."""
+        await self._registry.close()
+
+
+class AvroLineWriter:
+    """Makes lines of JSON of messages of Avro: those of ``--format json``, with ``value`` decoded, and ``schema``."""
+
+    def __init__(self, reactor: Any, registry: str, on_corrupt: str) -> None:
+        """``on_corrupt``: "fail", or "skip" for messages that cannot be read. Raises MissingPackage."""
+        from logd.avro.deserializer import AvroDeserializer
+        from logd.avro.registry_client import SchemaRegistryClient
+
+        with needing("fastavro", "--format avro"):
+            import fastavro
+        self._write: Any = fastavro.json_writer
+        self._registry = SchemaRegistryClient(registry, reactor=reactor)
+        self._deserializer = AvroDeserializer(self._registry, on_corrupt=on_corrupt)
+
+    @property
+    def skipped(self) -> int:
+        """The number of messages that were left out."""
+        return self._deserializer.skipped
+
+    async def lines(self, messages: Sequence[Message]) -> bytes:
+        """Return a line for each message. Raises AvroError, RegistryUnavailable."""
+        lines = []
+        for each in await self._deserializer.deserialize(messages):
+            text = StringIO()
+            self._write(text, each.schema, [each.value])
+            lines.append(line_of(each.message, f'"schema": {each.schema_id}, "value": {text.getvalue().strip()}'))
+        return "".join(lines).encode()
+
+    async def close(self) -> None:
+        """Close the connections to the registry."""
+        await self._registry.close()
+
+
+async def rendered(render: Render | AvroLineWriter, messages: Sequence[Message]) -> bytes:
+    """Return the bytes to write for messages."""
+    return await render.lines(messages) if isinstance(render, AvroLineWriter) else render(messages)
+
+
+def renderer_of(reactor: Any, shape: str, registry: str, on_corrupt: str) -> Render | AvroLineWriter:
+    """Return what renders the format called ``shape``. Raises MissingPackage for avro without fastavro."""
+    if shape != AVRO:
+        return renderer(shape)
+    return AvroLineWriter(reactor, registry, on_corrupt)
+
+
+def complain_of_undecoded(render: Render | AvroLineWriter) -> None:
+    """Print how many messages were left out, if any were."""
+    if isinstance(render, AvroLineWriter) and render.skipped:
+        complain(f"skipped {counted(render.skipped, 'message')} that could not be decoded as Avro")
+
+
+async def end_rendering(render: Render | AvroLineWriter) -> None:
+    """Close what a renderer has opened."""
+    if isinstance(render, AvroLineWriter):
+        await render.close()

@@ -1,0 +1,389 @@
+"""The mirror: a member of a group on the source that sends what it reads to the target, and commits what is stored."""
+
+from __future__ import annotations
+
+import time as _time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet import defer
+from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
+from twisted.logger import Logger
+
+from logd.backoff import Backoff
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.fetching.batches import RawChunk
+from logd.client.consumer.group_stream import GroupStream
+from logd.coord.errors import CoordinationError
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.timeouts import with_timeout
+from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, LogdError, PartitionLost, UnknownTopic
+from logd.mirror.cluster_access import ClusterAccess
+from logd.mirror.cluster_search import addresses_in
+from logd.mirror.pair_log import PairLog
+from logd.mirror.partition_copy import PartitionCopy
+from logd.mirror.progress import CopyLag, PartitionProgress
+from logd.mirror.settings import MirrorSettings
+from logd.mirror.target_topics import MirroredTopic, MirrorRefused, TargetTopics
+from logd.mirror.whole_entries import MovingSet
+from logd.topic import TopicPartition
+
+#: Seconds for which sets in flight may still be acknowledged when partitions are taken away.
+DRAIN_SECONDS = 4.0
+
+#: Called with the source's place and each set that is stored on the target, in order within a partition. The place for
+#: what counts mirrored messages, such as an audit.
+Mirrored = Callable[[TopicPartition, MovingSet], None]
+
+
+class Mirror:
+    """One mirror. Several of one group share the partitions. For the reactor's thread."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        settings: MirrorSettings,
+        source: ClusterAccess,
+        target: ClusterAccess,
+        *,
+        random: Callable[[], float],
+        mirrored: Mirrored | None = None,
+        now: Callable[[], float] = _time.time,
+    ) -> None:
+        """Copy from ``source``, which needs its tree, to ``target``; ``now()`` is in seconds since the epoch.
+
+        Raises ConfigurationError if both are the same cluster.
+        """
+        if source.uuid == target.uuid:
+            raise ConfigurationError(
+                f"source and target are the same cluster, {source.uuid}: a mirror copies to another one"
+            )
+        if source.tree is None:
+            raise ConfigurationError("the source's coordination tree is needed, in which the mirrors share the work")
+        self.settings = settings
+        #: What is known of each partition that this mirror has or had.
+        self.progress: dict[TopicPartition, PartitionProgress] = {}
+        #: The reason why each topic is not mirrored, of those that match.
+        self.refused: dict[str, str] = {}
+        self._clock = clock
+        self._source = source
+        self._target = target
+        self._random = random
+        self._mirrored = mirrored
+        self._admin = target.admin()
+        self._producer = target.producer(
+            acks=-1, buffer_bytes=settings.buffer_bytes, create_topics=False, max_waiting=1 << 20
+        )
+        self._topics = TargetTopics(settings.topics, source.uuid, target.uuid, source.tree, self._admin)
+        self._pairs = PairLog(clock, self._producer, self._topics, source.uuid, now)
+        self._known: dict[str, MirroredTopic] = {}
+        self._copies: dict[TopicPartition, PartitionCopy] = {}
+        self._backoffs: dict[TopicPartition, Backoff] = {}
+        self._consumer: Consumer | None = None
+        self._stream: GroupStream | None = None
+        self._preparing: dict[str, Deferred[None]] = {}
+        self._background = Background("a mirror")
+
+    async def run(self) -> None:
+        """Mirror until cancelled or stopped."""
+        for work in (self._commit_often(), self._check_often(), self._measure_often()):
+            self._background.start(work)
+        backoff = Backoff(self.settings.retry_delay, self.settings.retry_limit, self._random)
+        while True:
+            try:
+                await self._read(backoff)
+                return
+            except LogdError as error:
+                self._log.error(
+                    "the mirror reads again from the last commit, since reading failed: {error}", error=str(error)
+                )
+            await self._leave()
+            await sleep(self._clock, backoff.next())
+
+    async def stop(self) -> None:
+        """Send nothing more, wait for what is in flight, commit, and disconnect. Never fails."""
+        stream = self._stream
+        if stream is not None:
+            for where in stream.partitions():
+                stream.pause(where.partition, where.topic)
+        await self._drain(list(self._copies.values()))
+        await self._commit()
+        self._background.stop()
+        await self._leave()
+        await self._producer.close(DRAIN_SECONDS)
+        await self._admin.close()
+
+    def lags(self) -> list[CopyLag]:
+        """Return how far each partition that this mirror has is behind."""
+        now = self._clock.seconds()
+        return [self.progress[where].lag(where, now) for where in sorted(self._places()) if where in self.progress]
+
+    def topic_names(self) -> dict[str, str]:
+        """Return the target's name of each topic that is mirrored."""
+        return {name: topic.target for name, topic in self._known.items()}
+
+    # Reading and sending.
+
+    async def _read(self, backoff: Backoff) -> None:
+        """Send what the group gives this mirror, until the stream is closed. Raises as reading does."""
+        settings = self.settings
+        self._consumer = consumer = self._source.consumer(
+            group=settings.group,
+            commit="handled",
+            commit_interval=0.0,
+            fetch_bytes=settings.fetch_bytes,
+            revoke_timeout=DRAIN_SECONDS + 1.0,
+            on_assigned=self._assigned,
+            on_revoked=self._revoked,
+        )
+        (stream,) = consumer.create_message_streams(settings.topics.subscription, 1)
+        assert isinstance(stream, GroupStream)
+        self._stream = stream
+        async for chunk in stream.raw():
+            backoff.reset()
+            where = TopicPartition(chunk.topic, chunk.partition)
+            copy = self._copies.get(where)
+            data = bytes(chunk.data)
+            if copy is None:
+                self._hold_back(stream, where, chunk.position)
+                continue
+            await self._producer.ready()
+            if self._copies.get(where) is not copy:  # taken away, or begun again, meanwhile
+                continue
+            self._take(stream, copy, chunk, data)
+
+    def _take(self, stream: GroupStream, copy: PartitionCopy, chunk: RawChunk, data: bytes) -> None:
+        progress = self._progress_of(copy.where)
+        progress.ends_at(chunk.visible_end, self._clock.seconds())
+        for loss in chunk.losses:
+            self._log.error("not mirrored, since it is lost on the source: {loss}", loss=str(loss))
+        try:
+            copy.take(chunk, data)
+        except LogdError as error:
+            self._begin_again(copy, error)
+            return
+        if copy.in_flight >= self._most_in_flight:
+            stream.pause(*_number_and_topic(copy.where))
+
+    @property
+    def _most_in_flight(self) -> int:
+        """Return the bytes that may be in flight for one partition."""
+        share = self.settings.buffer_bytes // max(1, 2 * len(self._copies))
+        return max(self.settings.fetch_bytes, min(self.settings.partition_bytes, share))
+
+    def _stored(self, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet) -> None:
+        stream, progress = self._stream, self._progress_of(copy.where)
+        progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
+        progress.stalled = ""
+        self._backoffs.pop(copy.where, None)
+        if self._mirrored is not None and moving.data:
+            self._mirrored(copy.where, moving)
+        if stream is not None:
+            stream.handled(chunk)
+            if copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
+                stream.resume(*_number_and_topic(copy.where))
+
+    def _begin_again(self, copy: PartitionCopy, error: Exception) -> None:
+        """Stop a copy that cannot go on, and begin it again behind what is stored, after a delay."""
+        stream, where = self._stream, copy.where
+        if self._copies.get(where) is not copy or stream is None:
+            return
+        copy.abandon()
+        del self._copies[where]
+        self._hold_back(stream, where, copy.done)
+        self._progress_of(where).stalled = str(error)
+        backoff = self._backoffs.setdefault(
+            where, Backoff(self.settings.retry_delay, self.settings.retry_limit, self._random)
+        )
+        delay = backoff.next()
+        self._log.error(
+            "{where} is not mirrored from position {position} on, and is tried again in {delay:.1f} s: {error}",
+            where=where, position=copy.done, delay=delay, error=str(error),
+        )  # fmt: skip
+        self._background.start(self._go_on_later(where, delay))
+
+    async def _go_on_later(self, where: TopicPartition, delay: float) -> None:
+        await sleep(self._clock, delay)
+        self._begin(where)
+
+    def _hold_back(self, stream: GroupStream, where: TopicPartition, position: int) -> None:
+        """Read a partition from ``position``, but not before its copy begins."""
+        stream.pause(*_number_and_topic(where))
+        stream.seek(where.partition, position, where.topic)
+
+    # Partitions that come and go.
+
+    def _places(self) -> Sequence[TopicPartition]:
+        return () if self._stream is None else self._stream.partitions()
+
+    def _assigned(self, places: Sequence[TopicPartition]) -> None:
+        """Hold the partitions back until their topics are known on the target."""
+        stream = self._stream
+        if stream is None:  # pragma: no cover - the group starts after the stream is made
+            return
+        for where in places:
+            stream.pause(*_number_and_topic(where))
+        for topic in {where.topic for where in places}:
+            self._prepare(topic)
+
+    def _revoked(self, places: Sequence[TopicPartition]) -> Deferred[None]:
+        """Wait a while for what is in flight, so that it is committed and not sent again by the next owner."""
+        copies = [copy for where in places if (copy := self._copies.pop(where, None)) is not None]
+        for where in places:
+            progress = self.progress.get(where)
+            if progress is not None:
+                progress.stalled = ""
+        return Deferred.fromCoroutine(self._drain(copies))
+
+    async def _drain(self, copies: Sequence[PartitionCopy]) -> None:
+        """Wait for the copies' sets in flight, and end the copies."""
+        try:
+            drained = gatherResults([copy.drained() for copy in copies], consumeErrors=True)
+            await with_timeout(self._clock, DRAIN_SECONDS, drained)
+        except (FirstError, CancelledError, defer.TimeoutError) as error:
+            self._log.debug("sets in flight may be sent again by another mirror: {error!r}", error=error)
+        finally:
+            for copy in copies:
+                copy.abandon()
+
+    def _prepare(self, topic: str) -> None:
+        """Look at a topic on both sides, in the background; its partitions begin once that has succeeded."""
+        if topic not in self._preparing:
+            done: Deferred[None] = Deferred()
+            self._preparing[topic] = done
+            self._background.start(self._prepare_topic(topic)).addBoth(lambda _: self._preparing.pop(topic, done))
+
+    async def _prepare_topic(self, topic: str) -> None:
+        try:
+            found = await self._topics.prepare(topic)
+        except (LogdError, CoordinationError) as error:
+            if not isinstance(error, UnknownTopic) and self.refused.get(topic) != str(error):
+                self._log.error("{error}", error=str(error))
+            self.refused[topic] = str(error)
+            if isinstance(error, MirrorRefused | InvalidTopic):
+                self._hold_topic_back(topic, error)
+            elif topic not in self._known:
+                self._background.start(self._prepare_later(topic))
+            return
+        self.refused.pop(topic, None)
+        before = self._known.get(topic)
+        self._known[topic] = found
+        for where in self._places():
+            if where.topic == topic:
+                copy = self._copies.get(where)
+                if copy is not None and before != found:
+                    self._begin_again(copy, LogdError(f"topic {topic!r} or its copy {found.target!r} was changed"))
+                elif copy is None and where not in self._backoffs:
+                    self._begin(where)
+
+    async def _prepare_later(self, topic: str) -> None:
+        await sleep(self._clock, self.settings.retry_delay)
+        if any(where.topic == topic for where in self._places()):
+            self._prepare(topic)
+
+    def _hold_topic_back(self, topic: str, error: Exception) -> None:
+        self._known.pop(topic, None)
+        for where, copy in list(self._copies.items()):
+            if where.topic == topic:
+                self._begin_again(copy, error)
+
+    def _begin(self, where: TopicPartition) -> None:
+        """Begin the copy of a partition at the stream's position, if it is ours and its topic is known."""
+        stream, topic = self._stream, self._known.get(where.topic)
+        if stream is None or topic is None or where in self._copies or where not in stream.partitions():
+            return
+        position = stream.positions(where.topic).get(where.partition, -1)
+        ends = topic.ends if not topic.same_partitions else {where.partition: topic.ends.get(where.partition, 0)}
+        self._copies[where] = PartitionCopy(
+            where, topic, self._producer.send_set, self._stored, self._begin_again, position, dict(ends)
+        )
+        progress = self._progress_of(where)
+        progress.done = position
+        stream.resume(*_number_and_topic(where))
+
+    def _progress_of(self, where: TopicPartition) -> PartitionProgress:
+        return self.progress.setdefault(where, PartitionProgress())
+
+    async def _leave(self) -> None:
+        """Leave the group."""
+        consumer, self._consumer, self._stream = self._consumer, None, None
+        if consumer is not None:
+            await consumer.close()
+        for copy in self._copies.values():
+            copy.abandon()
+        self._copies.clear()
+
+    # What is done every now and then.
+
+    async def _commit_often(self) -> None:
+        while True:
+            await sleep(self._clock, self.settings.commit_interval)
+            await self._commit()
+
+    async def _commit(self) -> None:
+        """Commit the positions that are stored on the target, then publish their pairs."""
+        consumer = self._consumer
+        moved = self._pairs.due(self._copies.values(), self.progress)
+        if consumer is None or not moved:
+            return
+        try:
+            await consumer.commit()
+        except (PartitionLost, ClientClosed, CoordinationError) as error:
+            self._log.debug("no commit, and no pairs of positions: {error!r}", error=error)
+            return
+        self._pairs.publish(moved, self._copies, self.progress)
+
+    async def _check_often(self) -> None:
+        while True:
+            await self._find_brokers()
+            await sleep(self._clock, self.settings.check_interval)
+            for topic in {where.topic for where in self._places()}:
+                self._prepare(topic)
+
+    async def _find_brokers(self) -> None:
+        """Tell the target's clients the brokers that are live now, in case all of them have moved."""
+        tree = self._target.tree
+        if tree is not None:
+            try:
+                addresses = await addresses_in(tree)
+            except (LogdError, CoordinationError) as error:
+                self._log.debug("the target's brokers are not known now: {error!r}", error=error)
+            else:
+                self._producer.begin_at(addresses)
+                self._admin.begin_at(addresses)
+
+    async def _measure_often(self) -> None:
+        while True:
+            await sleep(self._clock, self.settings.lag_interval)
+            stream = self._stream
+            if stream is None:
+                continue
+            for topic in sorted({where.topic for where in stream.partitions()}):
+                try:
+                    ends = await stream.end_positions(topic)
+                except (LogdError, CancelledError) as error:
+                    self._log.debug("the ends of topic {topic} are not known now: {error!r}", topic=topic, error=error)
+                    continue
+                for partition, end in ends.items():
+                    self._progress_of(TopicPartition(topic, partition)).ends_at(end, self._clock.seconds())
+            self._look_for_trouble()
+
+    def _look_for_trouble(self) -> None:
+        """Report the partitions that the target does not take sets for."""
+        for where, copy in self._copies.items():
+            numbers = [where.partition] if copy.topic.same_partitions else range(copy.topic.target_partitions)
+            found = [self._producer.trouble(copy.topic.target, number) for number in numbers] if copy.in_flight else []
+            text = next((str(error) for error in found if error is not None), "")
+            progress = self._progress_of(where)
+            if text and progress.stalled != text:
+                self._log.error(
+                    "{where}: the target does not take what is mirrored, which waits: {error}", where=where, error=text
+                )
+            progress.stalled = text
+
+
+def _number_and_topic(where: TopicPartition) -> tuple[int, str]:
+    return where.partition, where.topic

@@ -1,0 +1,126 @@
+"""The copy of one partition while a mirror owns it: its sets on the way to the target, and how far they have come."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.python.failure import Failure
+
+from logd.client.consumer.fetching.batches import RawChunk
+from logd.client.producer.pending_send import Sent
+from logd.deferreds.waiting import WaitingDeferreds
+from logd.errors import LogdError
+from logd.mirror.keyed_sets import sets_by_key
+from logd.mirror.target_topics import MirroredTopic
+from logd.mirror.whole_entries import MovingSet, WholeEntries
+from logd.topic import TopicPartition
+
+#: Sends a set to a partition of the target.
+SendSet = Callable[[str, int, bytes], Deferred[Sent]]
+
+
+@define(eq=False)
+class _Step:
+    """One chunk of the source's log, until all its sets are stored."""
+
+    chunk: RawChunk
+    moving: MovingSet
+    #: Sets that are not stored yet.
+    left: int = 0
+    #: The position behind the chunk's sets on the target, by partition.
+    stored: dict[int, int] = field(factory=dict)
+
+
+@define(eq=False)
+class PartitionCopy:
+    """One partition of the source in one tenure of this mirror.
+
+    ``stored(copy, chunk)`` is called for each chunk, in order, once all before it and its own sets are acknowledged;
+    ``failed(copy, error)`` once if something cannot be sent.
+    """
+
+    where: TopicPartition
+    topic: MirroredTopic
+    send: SendSet
+    stored: Callable[[PartitionCopy, RawChunk, MovingSet], None]
+    failed: Callable[[PartitionCopy, Exception], None]
+    #: The position on the source behind what is stored on the target; at first where this tenure began.
+    done: int
+    #: The positions on the target behind what is stored there, by partition.
+    positions: dict[int, int] = field(factory=dict)
+    #: Bytes that are sent and not stored.
+    in_flight: int = 0
+    closed: bool = False
+    _entries: WholeEntries = field(factory=WholeEntries, init=False)
+    _steps: deque[_Step] = field(factory=deque, init=False)
+    _sends: dict[Deferred[Sent], None] = field(factory=dict, init=False)
+    _drained: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
+
+    def take(self, chunk: RawChunk, data: bytes) -> None:
+        """Send the whole entries that are complete with ``chunk``, whose bytes are ``data``.
+
+        Raises CorruptMessage and WrapperTooLarge for entries that cannot be moved; nothing of the chunk is sent then,
+        or, where sets are divided by key, a part that is sent again later.
+        """
+        moving = self._entries.take(chunk.position, data)
+        step = _Step(chunk._replace(position=chunk.next_position, data=b""), moving)
+        self._steps.append(step)
+        self.in_flight += moving.end - moving.start
+        step.left = 1
+        for partition, message_set in self._sets(moving):
+            step.left += 1
+            sending = self.send(self.topic.target, partition, message_set)
+            self._sends[sending] = None
+            sending.addCallbacks(self._stored, self._failed, callbackArgs=(step, sending), errbackArgs=(sending,))
+        step.left -= 1
+        self._settle()
+
+    def drained(self) -> Deferred[None]:
+        """Return a Deferred that fires once nothing is in flight. Cancellable."""
+        return succeed(None) if not self._steps or self.closed else self._drained.new()
+
+    def abandon(self) -> None:
+        """Send nothing more, and take back what has not left. Nothing is called any more."""
+        if not self.closed:
+            self.closed = True
+            for sending in list(self._sends):
+                sending.cancel()
+            self._steps.clear()
+            self.in_flight = 0
+            self._drained.fire(None)
+
+    def _sets(self, moving: MovingSet) -> Iterator[tuple[int, bytes]]:
+        if not moving.data:
+            return
+        if self.topic.same_partitions:
+            yield self.where.partition, moving.data
+            return
+        for each in sets_by_key(moving.data, moving.start, self.where.partition, self.topic.target_partitions):
+            yield each.partition, each.data
+
+    def _stored(self, sent: Sent, step: _Step, sending: Deferred[Sent]) -> None:
+        self._sends.pop(sending, None)
+        step.left -= 1
+        step.stored[sent.partition] = max(sent.next_position, step.stored.get(sent.partition, -1))
+        self._settle()
+
+    def _failed(self, failure: Failure, sending: Deferred[Sent]) -> None:
+        self._sends.pop(sending, None)
+        if not self.closed and not failure.check(CancelledError):
+            error = failure.value
+            self.failed(self, error if isinstance(error, Exception) else LogdError(failure.getErrorMessage()))
+
+    def _settle(self) -> None:
+        """Go past the chunks that are stored, in order."""
+        steps = self._steps
+        while steps and not steps[0].left and not self.closed:
+            step = steps.popleft()
+            self.in_flight -= step.moving.end - step.moving.start
+            self.done = max(self.done, step.moving.end)
+            self.positions.update(step.stored)
+            self.stored(self, step.chunk, step.moving)
+        if not steps:
+            self._drained.fire(None)

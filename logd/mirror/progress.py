@@ -1,0 +1,70 @@
+"""The progress of a mirror: what it has copied, and how far each partition is behind."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from attrs import define, field, frozen
+
+from logd.topic import TopicPartition
+
+#: The ends of a log that are remembered to know how long it is behind.
+_MOST_SAMPLES = 10_000
+
+
+@frozen
+class CopyLag:
+    """The lag of one partition's copy. ``messages`` is estimated by the mean size of those copied; None: not known."""
+
+    where: TopicPartition
+    bytes: int
+    messages: int | None
+    seconds: float
+    #: The reason why the copy does not go on, or "".
+    stalled: str = ""
+
+
+@define
+class PartitionProgress:
+    """What was copied of one partition, and where its log ends."""
+
+    #: The position on the source behind what is stored on the target; -1: not known.
+    done: int = -1
+    #: The end of the source's visible log; -1: not known.
+    end: int = -1
+    messages: int = 0
+    bytes: int = 0
+    gaps: int = 0
+    #: Messages and bytes since the last pair of positions.
+    since_pair: tuple[int, int] = (0, 0)
+    stalled: str = ""
+    #: When the log ended where, for the ends that are not reached: (seconds of the clock, end).
+    _seen: deque[tuple[float, int]] = field(factory=deque)
+
+    def ends_at(self, end: int, now: float) -> None:
+        """Note that the source's visible log ended at ``end`` at time ``now``."""
+        if end > self.end:
+            self.end = end
+            if len(self._seen) < _MOST_SAMPLES:
+                self._seen.append((now, end))
+        self._forget()
+
+    def copied(self, done: int, messages: int, size: int, gaps: int) -> None:
+        """Note that all before ``done`` is stored on the target."""
+        self.done = max(self.done, done)
+        self.messages += messages
+        self.bytes += size
+        self.gaps += gaps
+        self.since_pair = self.since_pair[0] + messages, self.since_pair[1] + size
+        self._forget()
+
+    def lag(self, where: TopicPartition, now: float) -> CopyLag:
+        """Return how far the copy is behind."""
+        behind = max(0, self.end - self.done) if self.done >= 0 else 0
+        messages = round(behind * self.messages / self.bytes) if self.bytes else None if behind else 0
+        seconds = now - self._seen[0][0] if self._seen and behind else 0.0
+        return CopyLag(where, behind, messages, seconds, self.stalled)
+
+    def _forget(self) -> None:
+        while self._seen and self._seen[0][1] <= self.done:
+            self._seen.popleft()

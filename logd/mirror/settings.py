@@ -1,0 +1,35 @@
+"""Settings of a mirror: one frozen, validated object."""
+
+from __future__ import annotations
+
+import attrs
+
+from logd.client.setting_checks import seconds, whole
+from logd.client.settings import DAY, LARGEST_BYTES, LARGEST_REQUEST
+from logd.mirror.topic_names import TopicChoice
+
+
+@attrs.frozen(kw_only=True)
+class MirrorSettings:
+    """Settings of a mirror. Raises ConfigurationError for a value that is not allowed."""
+
+    topics: TopicChoice
+    #: The group of consumers on the source that the mirrors share the work in.
+    group: str = "mirror"
+    #: Bytes of sets that are sent and not acknowledged, over all partitions.
+    buffer_bytes: int = attrs.field(default=32 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
+    #: The same of one partition: one that cannot be sent does not take the room of the others.
+    partition_bytes: int = attrs.field(default=4 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
+    #: Bytes of one set.
+    fetch_bytes: int = attrs.field(default=1 << 20, validator=whole(64, LARGEST_REQUEST, "bytes"))
+    #: Seconds between commits of positions on the source, and pairs of positions on the target.
+    commit_interval: float = attrs.field(default=1.0, validator=seconds(0.001, DAY))
+    #: Seconds between looks at the topics of both sides.
+    check_interval: float = attrs.field(default=10.0, validator=seconds(0.001, DAY))
+    #: Seconds between looks at the ends of the source's logs.
+    lag_interval: float = attrs.field(default=2.0, validator=seconds(0.001, DAY))
+    #: Seconds before a partition that failed is tried again; doubled each time, with jitter, up to ``retry_limit``.
+    retry_delay: float = attrs.field(default=0.5, validator=seconds(0.001, DAY))
+    retry_limit: float = attrs.field(default=10.0, validator=seconds(0.001, DAY))
+    #: Seconds without contact after which the tree gives this mirror's partitions to others.
+    session_timeout: float = attrs.field(default=10.0, validator=seconds(0.1, 3600.0))

@@ -1,0 +1,115 @@
+"""The topics of the target: made with the settings of the source's, with the chain of clusters that guards loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import field, frozen
+from twisted.logger import Logger
+
+from logd.client.admin.admin import Admin
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.topics import read_topic
+from logd.errors import LogdError, TopicExists, UnknownTopic
+from logd.mirror.topic_names import PAIRS_TOPIC, TopicChoice
+from logd.topic import TopicEntry
+
+#: The setting with the chain of clusters.
+MIRRORED_FROM = "mirrored.from"
+
+
+class MirrorRefused(LogdError):
+    """A topic that is not mirrored, until somebody changes one of the two topics. The text says why."""
+
+
+@frozen
+class MirroredTopic:
+    """A topic of the source and its copy on the target, as they were when last looked at."""
+
+    source: str
+    source_uuid: str
+    target: str
+    target_uuid: str
+    source_partitions: int
+    target_partitions: int
+    #: The end of each of the target's visible logs, before anything of this mirror's present work was sent.
+    ends: Mapping[int, int] = field(factory=dict, eq=False)
+
+    @property
+    def same_partitions(self) -> bool:
+        """Return whether each partition has its copy under the same number, so that sets move as they are."""
+        return self.source_partitions == self.target_partitions
+
+
+@frozen
+class TargetTopics:
+    """Makes and checks the target's topics."""
+
+    _log = Logger()
+
+    choice: TopicChoice
+    source_cluster: str
+    target_cluster: str
+    source_tree: ICoordination
+    admin: Admin
+
+    async def prepare(self, topic: str) -> MirroredTopic:
+        """Return a topic with its copy, which is made if it is missing and changed where it has to be.
+
+        Raises MirrorRefused, UnknownTopic if the source has no such topic, other errors of ``Admin`` and of the tree,
+        and InvalidTopic for a name that the target cannot have.
+        """
+        target = self.choice.target_of(topic)
+        try:
+            entry = await read_topic(self.source_tree, topic)
+        except ValueError as error:
+            raise MirrorRefused(f"topic {topic!r} of the source cannot be read in its tree: {error}") from error
+        chain = [*chain_of(entry.settings.get(MIRRORED_FROM)), self.source_cluster]
+        if self.target_cluster in chain:
+            raise MirrorRefused(
+                f"topic {topic!r} is not mirrored: its messages came from the target cluster and would go round in a "
+                f"circle ({MIRRORED_FROM} = {','.join(chain[:-1])})"
+            )
+        try:
+            found = await self.admin.alter(target)  # changes nothing, and says what there is
+        except UnknownTopic:
+            await self._create(topic, target, entry, chain)
+            found = await self.admin.alter(target)
+        settings = dict(found.settings)
+        known = chain_of(settings.get(MIRRORED_FROM))
+        missing = [each for each in chain if each not in known]
+        ours = self.source_cluster in known
+        more = len(entry.partitions) if ours and found.partitions < len(entry.partitions) else 0
+        if missing or more:
+            change = {MIRRORED_FROM: ",".join([*known, *missing])} if missing else {}
+            found = await self.admin.alter(target, change, more)
+        logs = await self.admin.describe_logs(target, range(found.partitions))
+        ends = {number: log.visible_end for number, log in logs.items()}
+        return MirroredTopic(topic, entry.uuid, target, found.uuid, len(entry.partitions), found.partitions, ends)
+
+    async def prepare_pairs(self) -> None:
+        """Make the topic of the pairs of positions if it is missing. Raises the errors of ``Admin.create``."""
+        try:
+            await self.admin.describe(PAIRS_TOPIC)
+        except UnknownTopic:
+            try:
+                await self.admin.create(PAIRS_TOPIC, 1)
+            except TopicExists:
+                return
+            self._log.info("made topic {topic} on the target, for pairs of positions", topic=PAIRS_TOPIC)
+
+    async def _create(self, topic: str, target: str, entry: TopicEntry, chain: Sequence[str]) -> None:
+        settings = {**entry.settings, MIRRORED_FROM: ",".join(chain)}
+        try:
+            await self.admin.create(target, len(entry.partitions), settings)
+        except TopicExists:
+            return  # made by another mirror meanwhile
+        self._log.info(
+            "made topic {target} on the target for topic {topic}: {partitions} partitions, settings {settings}",
+            target=target, topic=topic, partitions=len(entry.partitions), settings=settings,
+        )  # fmt: skip
+
+
+def chain_of(value: object) -> list[str]:
+    """Return the clusters in a value of ``mirrored.from``."""
+    return [each for each in str(value).split(",") if each] if value else []

@@ -1,0 +1,43 @@
+"""Requests with a bound on the body: a longer one is never kept, neither in memory nor in a file."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+
+from twisted.web.server import Request
+
+#: Bytes of a body. A schema of 256 KiB is at most twice as long as a string of JSON.
+MOST_BODY_BYTES = 1 << 20
+#: Bytes of a body that is refused which are read, so that the client sees the answer; then the connection is cut.
+_MOST_DISCARDED = 16 << 20
+
+
+class BoundedRequest(Request):
+    """A request that is answered with 413 if its body is longer than MOST_BODY_BYTES."""
+
+    _received = 0
+
+    def gotLength(self, length: int | None) -> None:  # noqa: N802  # Twisted calls it
+        """Keep the body in memory: Twisted would write a long one to a file."""
+        self.content = BytesIO()
+
+    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802  # Twisted calls it
+        """Keep a part of the body, unless there is too much already."""
+        self._received += len(data)
+        if self._received <= MOST_BODY_BYTES:
+            super().handleContentChunk(data)  # type: ignore[no-untyped-call]  # Twisted has no annotations there
+        elif self._received > _MOST_DISCARDED:
+            self.channel.forceAbortClient()
+
+    def process(self) -> None:
+        """Answer at once if the body was too long."""
+        if self._received <= MOST_BODY_BYTES:
+            super().process()  # type: ignore[no-untyped-call]  # as above
+            return
+        body = json.dumps({"error_code": 413, "message": f"the body is longer than {MOST_BODY_BYTES} bytes"}).encode()
+        self.setResponseCode(413)
+        self.setHeader(b"content-type", b"application/json")
+        self.setHeader(b"content-length", str(len(body)).encode())
+        self.write(body)
+        self.finish()

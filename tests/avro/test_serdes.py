@@ -1,0 +1,164 @@
+"""Tests of the client, the serializer and the deserializer, against a registry in the same process."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.avro.deserializer import AvroDeserializer
+from logd.avro.framing import AvroError, head
+from logd.avro.registry_client import RegistryRefusal, RegistryUnavailable, SchemaRegistryClient
+from logd.avro.serializer import AvroSerializer
+from logd.protocol.message import Message
+from tests.schema_registry.rest.rig import RestTestCase, avro, net
+
+HOSTILE = (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nnot json!", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
+
+
+def read(payload: bytes, number: int = 7) -> Message:
+    """Return a message as a consumer would give it."""
+    return tuple.__new__(Message, (payload, None, None, (), number, number + 9, "t", 3))
+
+
+class SerdesTests(RestTestCase):
+    """Values go to payloads and back."""
+
+    async def setUp(self) -> None:  # type: ignore[override]  # trial waits for it
+        """Make a client, or skip."""
+        if find_spec("fastavro") is None:
+            self.skipTest("fastavro is not installed")
+        await super().setUp()
+        self.client = self.another()
+
+    def another(self, timeout: float = 30.0) -> SchemaRegistryClient:
+        """Return a client that remembers nothing."""
+        client = SchemaRegistryClient(f"http://127.0.0.1:{self.port.getHost().port}/", reactor=net, timeout=timeout)
+        self.addCleanup(lambda: Deferred.fromCoroutine(client.close()))
+        return client
+
+    async def test_values_are_written_and_read_by_an_older_and_a_newer_schema(self) -> None:
+        """The framing is Confluent's; the schema is registered once."""
+        serializer = AvroSerializer(self.client, "t-value", avro("x"))
+        payloads = await serializer.serialize([{"x": 1}, {"x": -1}])
+        payloads += await serializer.serialize([{"x": 2}])
+        self.assertEqual(payloads, [b"\0\0\0\0\x01\x02", b"\0\0\0\0\x01\x01", b"\0\0\0\0\x01\x04"])
+        self.assertEqual(self.client.requests, 1)
+        newer = await AvroSerializer(self.client, "t-value", avro("x", "y=5")).serialize([{"x": 3, "y": 4}])
+        messages = [read(each) for each in payloads + newer]
+        own = await AvroDeserializer(self.another()).deserialize(messages)
+        self.assertEqual([each.value for each in own], [{"x": 1}, {"x": -1}, {"x": 2}, {"x": 3, "y": 4}])
+        self.assertEqual([each.schema_id for each in own], [1, 1, 1, 2])
+        resolved = await AvroDeserializer(self.another(), avro("x", "y=5")).deserialize(messages)
+        self.assertEqual([each.value["y"] for each in resolved], [5, 5, 5, 4])
+
+    async def test_a_schema_is_asked_for_once_while_a_thousand_wait(self) -> None:
+        """One that gives up does not take the answer from the others."""
+        (payload,) = await AvroSerializer(self.client, "t-value", avro("x")).serialize([{"x": 1}])
+        client = self.another()
+        reader = AvroDeserializer(client)
+        waiting = [Deferred.fromCoroutine(reader.deserialize([read(payload)])) for _ in range(1000)]
+        waiting[0].addErrback(lambda failure: None)
+        waiting[0].cancel()
+        results = await gatherResults(waiting[1:])
+        self.assertEqual(({each[0].value["x"] for each in results}, client.requests), ({1}, 1))
+
+    async def test_references_are_resolved(self) -> None:
+        """The deserializer asks for the schemas that a schema refers to."""
+        await self.register("a", avro("x", name="A"))
+        references = [{"name": "A", "subject": "a", "version": 1}]
+        schema_id = await self.register("b", avro("a:A", name="B"), references=references)
+        (found,) = await AvroDeserializer(self.client).deserialize([read(head(schema_id) + b"\x02")])
+        self.assertEqual(found.value, {"a": {"x": 1}})
+
+    async def test_a_message_that_cannot_be_read_is_named_or_skipped(self) -> None:
+        """With its topic, partition, id and schema."""
+        schema_id = await self.register("t-value", avro("x", "y"))
+        await self.register("j", "{}", schemaType="JSON")
+        good = head(schema_id) + b"\x02\x02"
+        for payload, words in (
+            (b"", "too short"),
+            (b"\x01" + good[1:], "begins with 0x01"),
+            (good[:-1], f"by schema {schema_id}: "),
+            (good + b"x", "1 bytes are left over"),
+            (head(99) + b"\x02", "it has schema 99: "),
+            (head(2) + b"\x02", "of type JSON"),
+        ):
+            with self.assertRaises(AvroError) as caught:
+                await AvroDeserializer(self.client).deserialize([read(payload)])
+            self.assertIn("message 7 of topic 't', partition 3 cannot be read", str(caught.exception))
+            self.assertIn(words, str(caught.exception))
+            skipping = AvroDeserializer(self.client, on_corrupt="skip")
+            found = await skipping.deserialize([read(payload), read(good)])
+            self.assertEqual(([each.value for each in found], skipping.skipped), ([{"x": 1, "y": 1}], 1))
+
+    async def test_what_does_not_fit_is_refused_before_it_is_sent(self) -> None:
+        """A value, a schema, and a schema that is incompatible with the subject's."""
+        self.assertRaises(AvroError, AvroSerializer, self.client, "t", '"nonsense"')
+        with self.assertRaisesRegex(AvroError, "value 1 does not fit the schema of t"):
+            await AvroSerializer(self.client, "t", avro("x")).serialize([{"x": 1}, {"x": "one"}])
+        with self.assertRaises(RegistryRefusal) as caught:
+            await AvroSerializer(self.client, "t", avro("x", "y")).serialize([])
+        self.assertEqual(caught.exception.code, 409)
+
+    async def test_a_registry_that_is_away_or_no_registry_is_unavailable(self) -> None:
+        """Skipping does not skip: the message may be sound. The next call asks again."""
+        reader = AvroDeserializer(self.client, on_corrupt="skip")
+        kept, self.registry = self.registry, None
+        with self.assertRaises(RegistryUnavailable):
+            await reader.deserialize([read(head(1) + b"\x02")])
+        self.registry = kept
+        await self.register("t", avro("x"))
+        self.assertEqual((await reader.deserialize([read(head(1) + b"\x02")]))[0].value, {"x": 1})
+        closed = SchemaRegistryClient("http://127.0.0.1:1", reactor=net)
+        with self.assertRaisesRegex(RegistryUnavailable, "127.0.0.1:1 does not answer"):
+            await closed.schema(1)
+        for answer in HOSTILE:
+            port = net.listenTCP(0, _Saying.factory(answer), interface="127.0.0.1")
+            self.addCleanup(port.stopListening)
+            other = SchemaRegistryClient(f"http://127.0.0.1:{port.getHost().port}", reactor=net)
+            with self.assertRaises((RegistryUnavailable, RegistryRefusal)):
+                await other.schema(1)
+            await other.close()
+
+
+class _Saying(Protocol):
+    """Answers anything with the same bytes, and closes."""
+
+    answer = b""
+
+    @classmethod
+    def factory(cls, answer: bytes) -> Factory:
+        """Return a factory of these."""
+        return Factory.forProtocol(type("Saying", (cls,), {"answer": answer}))
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802  # Twisted calls it
+        """Answer."""
+        assert self.transport is not None
+        self.transport.write(self.answer)
+        self.transport.loseConnection()
+
+
+class TimeoutTests(SynchronousTestCase):
+    """A registry that says nothing."""
+
+    def test_the_wait_for_a_registry_is_bounded(self) -> None:
+        """Every caller fails after the timeout."""
+
+        class Silent:
+            def request(self, *_: Any) -> Deferred[Any]:
+                return Deferred()
+
+        clock = Clock()
+        client = SchemaRegistryClient("http://r", reactor=clock, timeout=5, agent=Silent())  # type: ignore[arg-type]
+        waiting = [Deferred.fromCoroutine(client.schema(1)) for _ in range(3)]
+        clock.advance(4.9)
+        self.assertNoResult(waiting[0])
+        clock.advance(0.2)
+        for each in waiting:
+            self.failureResultOf(each, RegistryUnavailable)
+        self.assertEqual(clock.getDelayedCalls(), [])

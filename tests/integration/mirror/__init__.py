@@ -1,0 +1,1 @@
+"""Tests of mirrors between clusters of real processes."""

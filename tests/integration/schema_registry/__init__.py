@@ -1,0 +1,1 @@
+"""Real registries over a real tree, and the clients of others."""

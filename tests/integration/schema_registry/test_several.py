@@ -1,0 +1,103 @@
+"""Several registries over one tree, and a registry of a broker: they agree, and survive kills."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.schema_registry import SchemaRegistryProcess
+from tests.integration.schema_registry.rig import RegistryProcessTestCase, ask, record
+
+REQUESTS = 200
+
+
+class SeveralRegistriesTests(RegistryProcessTestCase):
+    """Two registries."""
+
+    count = 2
+
+    def register(self, number: int, text: str, subject: str) -> int:
+        """Register at one of the two; a subject takes any schema."""
+        url = self.registries[number % 2].url
+        status, answer = ask(url, f"/subjects/{subject}/versions", {"schema": text})
+        self.assertEqual(status, 200, answer)
+        return int(answer["id"])
+
+    def test_200_concurrent_registrations_give_each_schema_one_id(self) -> None:
+        """Of one schema in many subjects, and of forty schemas that compete for the next id and version."""
+        ask(self.url, "/config", {"compatibility": "NONE"}, "PUT")
+        with ThreadPoolExecutor(50) as threads:
+            same = set(threads.map(lambda each: self.register(each, record("a"), f"s{each}"), range(REQUESTS)))
+            self.assertEqual(same, {1})
+            competing = list(
+                threads.map(
+                    lambda each: (each % 40, self.register(each // 40, record(f"f{each % 40}"), "one")), range(REQUESTS)
+                )
+            )
+        ids: dict[int, set[int]] = {}
+        for number, schema_id in competing:
+            ids.setdefault(number, set()).add(schema_id)
+        self.assertEqual(sorted(map(tuple, ids.values())), [(number,) for number in range(2, 42)])
+        for registry in self.registries:
+            _, versions = ask(registry.url, "/subjects/one/versions")
+            self.assertEqual(versions, list(range(1, 41)))
+            self.assertEqual(len(ask(registry.url, "/subjects")[1]), REQUESTS + 1)
+
+    def test_ids_and_schemas_survive_kills_of_registries_and_tree(self) -> None:
+        """What was answered is there afterwards; what was not has at most one id."""
+        ask(self.url, "/config", {"compatibility": "NONE"}, "PUT")
+        given: dict[int, int] = {}
+        for round_ in range(3):
+            with ThreadPoolExecutor(8) as threads:
+                answers = [
+                    (
+                        number,
+                        threads.submit(
+                            ask,
+                            self.registries[number % 2].url,
+                            "/subjects/k/versions",
+                            {"schema": record(f"f{number}")},
+                        ),
+                    )
+                    for number in range(round_ * 40, round_ * 40 + 40)
+                ]
+                next(each for each in answers)[1].result()
+                (self.registries[round_ % 2] if round_ < 2 else self.tree).kill()
+            for number, answer in answers:
+                if answer.exception() is None and answer.result()[0] == 200:
+                    given[number] = answer.result()[1]["id"]
+            (self.registries[round_ % 2] if round_ < 2 else self.tree).start()
+        for number in range(120):
+            status, answer = ask(self.url, "/subjects/k/versions", {"schema": record(f"f{number}")})
+            self.assertEqual(status, 200, answer)
+            self.assertEqual(given.setdefault(number, answer["id"]), answer["id"])
+        self.assertEqual(sorted(given.values()), list(range(1, 121)))
+
+
+class BrokerRegistryTests(SynchronousTestCase):
+    """The registry at a broker's --http."""
+
+    def test_a_broker_serves_the_same_registry_as_a_process_beside_it(self) -> None:
+        """Over the broker's embedded tree; a restart forgets nothing, and a setting turns it off."""
+        data = self.mktemp()
+        http = free_port()
+        url = f"http://127.0.0.1:{http}"
+        options = [f"--http=tcp:{http}:interface=127.0.0.1"]
+        with BrokerProcess(data, options) as broker:
+            self.assertEqual(ask(url, "/subjects/a/versions", {"schema": record("x")}), (200, {"id": 1}))
+            with SchemaRegistryProcess(broker.coordination, f"{data}.registry.log") as registry:
+                self.assertEqual(ask(registry.url, "/schemas/ids/1")[0], 200)
+                self.assertEqual(ask(registry.url, "/subjects/b/versions", {"schema": record("y")}), (200, {"id": 2}))
+            self.assertEqual(ask(url, "/subjects/b/versions"), (200, [1]))
+            broker.stop()
+            broker.start()
+            self.assertEqual(ask(url, "/subjects"), (200, ["a", "b"]))
+            broker.stop()
+            broker.options = [*options, "--set=schema.registry.enabled=false"]
+            broker.start()
+            status = self.assertRaises(ValueError, ask, url, "/subjects")  # Twisted's page of HTML
+            self.assertIsInstance(status, ValueError)
+            self.assertNotIn("Traceback", Path(broker.log).read_text(encoding="utf-8"))

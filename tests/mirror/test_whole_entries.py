@@ -1,0 +1,84 @@
+"""Tests of logd.mirror.whole_entries: what of a log's bytes is sent to another log."""
+
+from __future__ import annotations
+
+from struct import pack_into
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import CorruptMessage
+from logd.mirror.whole_entries import WholeEntries
+from logd.protocol import loops
+from logd.protocol.batch import encode_batch
+from logd.protocol.batch_layout import BATCH_FIELDS_AT, with_leader_epoch
+from logd.protocol.checksums import crc32c
+from logd.protocol.entry import encode_gap
+from logd.protocol.message import Message
+from logd.protocol.message_set import wrap
+
+MESSAGES = [Message(b"one"), Message(b"two", key=b"k", timestamp=5), Message(b"three")]
+GAP = encode_gap(30) + bytes(21)
+#: The place of the producer id, epoch and sequence of a batch, 14 bytes (contract of docs/protocol.md).
+PRODUCER_AT = 43
+
+
+def of_idempotent_producer(batch: bytes) -> bytes:
+    """Return a batch with a producer id, epoch and sequence, and the checksum for them."""
+    data = bytearray(batch)
+    pack_into(">qhi", data, PRODUCER_AT, 7, 1, 100)
+    pack_into(">I", data, BATCH_FIELDS_AT - 4, crc32c(bytes(data[BATCH_FIELDS_AT:])))
+    return bytes(data)
+
+
+class WholeEntriesTests(SynchronousTestCase):
+    """``WholeEntries.take``."""
+
+    def test_pieces_cut_anywhere_give_the_same_bytes(self) -> None:
+        """Each entry is sent once, whole, and the positions follow one another."""
+        data = loops.encode_set(MESSAGES) + wrap(MESSAGES[:1], "gzip") + encode_batch(MESSAGES)
+        for size in range(1, len(data) + 1):
+            entries = WholeEntries()
+            found, at = b"", 100
+            for begin in range(0, len(data), size):
+                moving = entries.take(100 + begin, data[begin : begin + size])
+                self.assertEqual(moving.start, at)
+                self.assertEqual(moving.end - moving.start, len(moving.data))
+                found, at = found + moving.data, moving.end
+            self.assertEqual((found, at), (data, 100 + len(data)))
+
+    def test_gaps_are_left_out_also_where_a_piece_cuts_them(self) -> None:
+        """Of a gap that is cut nothing is kept, however long it is."""
+        data = loops.encode_set(MESSAGES[:1]) + GAP + loops.encode_set(MESSAGES[1:])
+        for size in range(1, len(data) + 1):
+            entries = WholeEntries()
+            pieces = [entries.take(begin, data[begin : begin + size]) for begin in range(0, len(data), size)]
+            self.assertEqual(b"".join(piece.data for piece in pieces), loops.encode_set(MESSAGES))
+            self.assertEqual(pieces[-1].end, len(data))
+        entries = WholeEntries()
+        entries.take(0, encode_gap(1 << 30))
+        self.assertEqual(entries.take(9, bytes(1 << 20)).data, b"")
+        self.assertEqual(entries.take(1 << 30, loops.encode_set(MESSAGES)).messages, 3)
+
+    def test_a_batch_loses_its_producer_and_nothing_else(self) -> None:
+        """The leader epoch stays too: the target's broker writes its own."""
+        batch = with_leader_epoch(encode_batch(MESSAGES, "zstd"), 3)
+        moving = WholeEntries().take(0, of_idempotent_producer(batch) + loops.encode_set(MESSAGES))
+        self.assertEqual(moving.data, batch + loops.encode_set(MESSAGES))
+        self.assertEqual((moving.messages, moving.newest), (6, 5))
+
+    def test_damage_is_never_sent(self) -> None:
+        """Its position is told; what is before it is not sent either, and is read again."""
+        data = loops.encode_set(MESSAGES)
+        for at in (len(data) - 1, 4):  # a payload, a magic
+            damaged = data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :]
+            error = self.assertRaises(CorruptMessage, WholeEntries().take, 1000, damaged)
+            self.assertGreaterEqual(error.position, 1000)
+        self.assertRaises(CorruptMessage, WholeEntries().take, 0, b"\x7f\xff\xff\xff\x00aaaaaaaa")
+        self.assertRaises(CorruptMessage, WholeEntries().take, 0, bytes(20))
+
+    def test_a_jump_begins_anew(self) -> None:
+        """The beginning of an entry whose end is gone is forgotten."""
+        data = loops.encode_set(MESSAGES)
+        entries = WholeEntries()
+        entries.take(0, data[:-1])
+        self.assertEqual(entries.take(500, data).data, data)

@@ -1,0 +1,1 @@
+"""Tests of logd.schema_registry.rest."""
