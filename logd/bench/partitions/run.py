@@ -18,7 +18,8 @@ from logd.errors import LogdError
 from logd.protocol.message import Message
 from logd.testing.processes.broker import BrokerProcess
 
-#: Seconds that a broker may take to answer and to stop, with thousands of partitions to create and to close.
+#: Seconds that a broker may take to answer and to stop, with thousands of partitions to create and to close. It is the
+#: clients' time limit too: on a busy machine or disk, 10,000 logs are not deleted within the default.
 PATIENCE_SECONDS = 120.0
 
 
@@ -74,7 +75,7 @@ class PartitionsBench:
         return [self._result(count, measured[count], first) for count in self.partitions]
 
     async def _one(self, reactor: Any, broker: BrokerProcess, topic: str, count: int) -> tuple[Cost, Cost]:
-        admin = Admin(broker.address, reactor=reactor)
+        admin = Admin(broker.address, reactor=reactor, request_timeout=PATIENCE_SECONDS)
         await admin.create(topic, count)
         watch = CostMeter(broker.pid)
         await self._produce(reactor, broker.address, topic)
@@ -88,7 +89,13 @@ class PartitionsBench:
 
     async def _produce(self, reactor: Any, address: str, topic: str) -> None:
         """Send message by message, each with a key of its own, and wait until the broker has all of them."""
-        producer = Producer(address, acks=self.acks, reactor=reactor)
+        producer = Producer(
+            address,
+            acks=self.acks,
+            reactor=reactor,
+            request_timeout=PATIENCE_SECONDS,
+            delivery_timeout=2 * PATIENCE_SECONDS,
+        )
         payload = bytes(self.size)
         failures: list[Any] = []
         for number in range(self.messages):
@@ -102,7 +109,7 @@ class PartitionsBench:
 
     async def _consume(self, reactor: Any, address: str, topic: str) -> None:
         """Read all partitions with one stream until every message has come."""
-        consumer = Consumer(address, start="earliest", reactor=reactor)
+        consumer = Consumer(address, start="earliest", reactor=reactor, request_timeout=PATIENCE_SECONDS)
         (stream,) = consumer.create_message_streams(topic, 1)
         came: list[Message] = []
         count = 0

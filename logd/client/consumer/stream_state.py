@@ -7,7 +7,7 @@ that is dropped is noticed (see dropped.py).
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import length_hint
 from typing import TypeVar
 
@@ -110,6 +110,8 @@ class StreamState:
                 self._since_turn += max(size, MESSAGE_BYTES * len(batch.messages))
                 if fetch.unfinished:  # go on with the same partition, so that a stream has at most one wrapper open
                     self._since_turn = TURN_BYTES
+                elif fetch.used_up:
+                    del ready[fetch]
                 elif len(ready) > 1:
                     ready.move_to_end(fetch)
                 if self._audit is not None:
@@ -231,7 +233,7 @@ class StreamState:
         fetch = self._fetches.get((self.topic if topic is None else topic, partition))
         if fetch is not None and fetch.paused:
             fetch.paused = False
-            self._arrived(fetch)
+            self._arrived((fetch,))
 
     async def end_positions(self, topic: str | None) -> dict[int, int]:
         """Return the ends of the visible logs; see MessageStream."""
@@ -280,11 +282,13 @@ class StreamState:
         if self._audit is not None:
             self._audit.settle(length_hint(self.messages))
 
-    def _arrived(self, fetch: PartitionFetch) -> None:
-        if fetch.error is not None:
-            self.failure = fetch.error
-        elif fetch not in self._ready and not fetch.paused:
-            self._ready[fetch] = None
+    def _arrived(self, fetches: Sequence[PartitionFetch]) -> None:
+        """Note fetches that may have something to take. The reader is woken once for all, since that has a price."""
+        for fetch in fetches:
+            if fetch.error is not None:
+                self.failure = fetch.error
+            elif fetch not in self._ready and not fetch.paused:
+                self._ready[fetch] = None
         self._notify()
 
     def _tell_assigned(self) -> None:

@@ -11,7 +11,7 @@ which are repeated at a bounded rate, since each answer carries all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from attrs import define, field
@@ -32,6 +32,9 @@ MOST_WAITING = 24
 #: client and broker some 10 us.
 IDLE_RATE = 20_000
 QUIET_RATE = 5_000
+#: Seconds for which partitions at the ends of their logs are gathered at most, while others of the broker are behind.
+#: They would be asked for in small requests otherwise, and those that are behind come first.
+GATHER_SECONDS = 0.02
 #: The part of the longest wait that a request with few partitions waits at least. After reading to the ends of many
 #: logs there are many such requests; their partitions soon join in large ones.
 LEAST_WAIT = 0.1
@@ -42,14 +45,17 @@ class FetchEntry:
     """A partition fetch, with the fetcher's state for it."""
 
     fetch: PartitionFetch
-    arrived: Callable[[PartitionFetch], None]
+    #: Called with those of the answer's partitions that have something to take; a stream has one for all of its own.
+    arrived: Callable[[Sequence[PartitionFetch]], None]
     backoff: Backoff
     #: True while the entry waits for metadata, a position or a delay.
     held_up: bool = field(default=False)
     #: True when the last answer brought nothing, and there was nothing to bring.
     idle: bool = field(default=False)
+    #: The bytes that are counted for it.
+    claimed: int = field(default=0)
     #: The plan that the entry is queued in, if any.
-    plan: FetchPlan | None = field(default=None)
+    plan: FetchPlan | None = field(default=None, repr=False)
 
 
 @define(eq=False)
@@ -61,6 +67,8 @@ class FetchPlan:
     waiting: int = 0
     #: The time from which idle entries may be fetched (the clock's seconds).
     idle_from: float = 0.0
+    #: The time from which moving entries are fetched beside others that are behind; None while there are none.
+    _moving_from: float | None = None
     _behind: dict[FetchEntry, None] = field(factory=dict)
     _moving: dict[FetchEntry, None] = field(factory=dict)
     _idle: dict[FetchEntry, None] = field(factory=dict)
@@ -85,10 +93,12 @@ class FetchPlan:
         """Return whether any entry is queued."""
         return bool(self._behind or self._moving or self._idle)
 
-    @property
-    def waits_for_time(self) -> bool:
-        """Return whether idle entries are queued that only the passing of time releases."""
-        return bool(self._idle) and self.under_way < MOST_REQUESTS and self.waiting < MOST_WAITING
+    def next_time(self) -> float | None:
+        """Return the time at which queued entries may be fetched that only its passing releases; None without any."""
+        if self.under_way >= MOST_REQUESTS or self.waiting >= MOST_WAITING:
+            return None
+        times = [self._moving_from] if self._moving and self._moving_from is not None else []
+        return min(times + [self.idle_from] * bool(self._idle), default=None)
 
     def begin(self, waits: bool) -> None:
         """Count a request that is sent; ``waits`` says whether the broker may hold it back."""
@@ -100,23 +110,29 @@ class FetchPlan:
         self.under_way -= 1
         self.waiting -= waits
 
-    def take(self, now: float, watched: int) -> list[list[FetchEntry]]:
+    def take(self, now: float, watched: int, room: int) -> list[list[FetchEntry]]:
         """Take the entries to be fetched now out of the queues: a list for each request.
 
-        ``watched`` is the number of partitions of the consumer.
+        ``watched`` is the number of partitions of the consumer. Of more than SMALL, at most ``room`` of those behind
+        are taken, or any number if no answer is to come that makes room.
         """
         free = MOST_REQUESTS - self.under_way
         if watched <= SMALL:
             return self._cut({**self._behind, **self._moving, **self._idle}, SMALL, free)
         most = most_partitions(watched)
-        requests = self._cut(self._behind, most, free)
+        if not room and self.under_way == self.waiting:
+            room = len(self._behind)
+        requests = self._cut(self._behind, most, free, room)
+        behind = bool(requests)
         free = min(free - len(requests), MOST_WAITING - self.waiting)
         if self._idle and now >= self.idle_from:
             idle = self._cut(self._idle, most, free)
             self.idle_from = now + sum(map(len, idle)) / IDLE_RATE
             requests += idle
             free -= len(idle)
-        return requests + self._cut(self._moving, most, free)
+        if self._moving and self._may_move(now, behind):
+            requests += self._cut(self._moving, most, free)
+        return requests
 
     def take_all(self) -> list[FetchEntry]:
         """Take all entries out of the queues."""
@@ -125,9 +141,21 @@ class FetchPlan:
             self.discard(entry)
         return entries
 
-    def _cut(self, line: dict[FetchEntry, None], most: int, free: int) -> list[list[FetchEntry]]:
-        """Take entries from the front of a queue, up to ``most`` for each of ``free`` requests."""
-        entries = list(islice(line, max(0, free) * most))
+    def _may_move(self, now: float, sending: bool) -> bool:
+        """Return whether moving entries may be fetched now: none are behind, or they were gathered long enough."""
+        if not sending and not self._behind and self.under_way == self.waiting:
+            self._moving_from = None
+            return True
+        if self._moving_from is None:
+            self._moving_from = now + GATHER_SECONDS
+        if now < self._moving_from:
+            return False
+        self._moving_from = None
+        return True
+
+    def _cut(self, line: dict[FetchEntry, None], most: int, free: int, room: int = MAX_ITEMS) -> list[list[FetchEntry]]:
+        """Take entries from the front of a queue, at most ``room``, up to ``most`` for each of ``free`` requests."""
+        entries = list(islice(line, min(max(0, free) * most, room)))
         for entry in entries:
             self.discard(entry)
         return [entries[at : at + most] for at in range(0, len(entries), most)]

@@ -62,7 +62,7 @@ class FetchRecovery:
     def out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
         """Find out why the requested position is not in the log."""
         if entry.fetch.begins_elsewhere(want, part.log_start):
-            entry.arrived(entry.fetch)  # it may be the position that the reader waits for
+            entry.arrived((entry.fetch,))  # it may be the position that the reader waits for
             self._look_at(entry)
         elif entry.held_up:
             entry.fetch.answered(want)
@@ -95,7 +95,7 @@ class FetchRecovery:
         fetch = entry.fetch
         if is_final(error):
             fetch.error = error
-            entry.arrived(fetch)
+            entry.arrived((fetch,))
             return
         self._log.debug(
             "topic {topic}, partition {partition}: fetching again after {error!r}",
@@ -152,7 +152,7 @@ class FetchRecovery:
                 return
         fetch.out_of_range(want, part.log_start, part.visible_end)
         entry.held_up = False
-        entry.arrived(fetch)  # with its error, or with a batch that reports the jump
+        entry.arrived((fetch,))  # with its error, or with a batch that reports the jump
         self._look_at(entry)
 
     async def _go_over(self, entry: FetchEntry, view: TopicView) -> None:
@@ -172,7 +172,7 @@ class FetchRecovery:
             return
         if fetch.generation == generation:
             fetch.made_again(log.uuid, log.log_start, log.visible_end)
-            entry.arrived(fetch)
+            entry.arrived((fetch,))
         else:
             fetch.identity.uuid = log.uuid  # meanwhile the application has said where to continue
         entry.held_up = False
@@ -187,13 +187,13 @@ class FetchRecovery:
                 found = await next_boundary(self._cluster, fetch.topic, fetch.partition, fetch.lost_at)
                 if fetch.generation == generation:
                     fetch.found(found)
-                    entry.arrived(fetch)
+                    entry.arrived((fetch,))
             elif fetch.start is not None:
                 uuid = fetch.identity.uuid if fetch.identity.fixed else None
                 position = await locate_start(self._cluster, fetch.topic, fetch.partition, fetch.start, uuid)
                 if fetch.generation == generation:
                     fetch.seek(position)
-                    entry.arrived(fetch)  # it may be the position that the reader waits for
+                    entry.arrived((fetch,))  # it may be the position that the reader waits for
         except ClientClosed:
             return
         except (BrokerUnavailable, WireError) as error:

@@ -34,6 +34,11 @@ class FetchWindow:
         self._under_way: list[Wanted] = []
         self._full_answers = 0
 
+    @property
+    def asked_bytes(self) -> int:
+        """Return the bytes that the answers to come may bring at most."""
+        return sum([wanted.max_bytes for wanted in self._under_way])
+
     def restart(self, position: int, *, exact: bool) -> None:
         """Void the fetches in flight, and fetch from ``position`` next."""
         self.generation += 1

@@ -11,6 +11,7 @@ from logd.client.audit.consumer_audit import ConsumerAudit
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.describe_log import describe_logs
 from logd.client.cluster.link import BrokerLink, ClientConnection
+from logd.client.consumer.fetching.fetch_memory import FetchMemory
 from logd.client.consumer.fetching.fetch_plan import FetchEntry, FetchPlan, longest_wait
 from logd.client.consumer.fetching.fetch_recovery import FetchRecovery
 from logd.client.consumer.fetching.fetch_window import Wanted
@@ -22,8 +23,6 @@ from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitRes
 
 #: Bytes in an answer's frame that are left for everything but the sets.
 FRAME_MARGIN = 64 << 10
-#: Bytes that may be held for a partition at least, however many partitions there are.
-LEAST_SHARE = 256
 
 
 class Fetcher:
@@ -37,6 +36,7 @@ class Fetcher:
         self._cluster = cluster
         self._clock = cluster.clock
         self._settings = settings
+        self._memory = FetchMemory(settings.prefetch_bytes)
         self._entries: dict[PartitionFetch, FetchEntry] = {}
         #: Entries to look at in this turn of the reactor, since something has changed for them.
         self._changed: dict[FetchEntry, None] = {}
@@ -48,13 +48,12 @@ class Fetcher:
         self._connecting: set[BrokerLink] = set()
         self._closed = False
 
-    @property
-    def share(self) -> int:
-        """Return the bytes that may be held for one partition: its part of the whole, and at least LEAST_SHARE."""
-        return max(LEAST_SHARE, self._settings.prefetch_bytes // max(1, len(self._entries)))
+    def add(self, fetch: PartitionFetch, arrived: Callable[[Sequence[PartitionFetch]], None]) -> None:
+        """Fill a partition fetch.
 
-    def add(self, fetch: PartitionFetch, arrived: Callable[[PartitionFetch], None]) -> None:
-        """Fill a partition fetch; call ``arrived(fetch)`` when it has something to take or its ``error`` is set."""
+        ``arrived(fetches)`` is called when it has something to take, or its ``error`` is set; others that were added
+        with the same callback may be told together with it.
+        """
         backoff = self._cluster.backoff()
         self._entries[fetch] = entry = FetchEntry(fetch, arrived, backoff)
         self._look_at(entry)
@@ -65,6 +64,7 @@ class Fetcher:
         if entry is not None:
             self._recovery.forget(fetch)
             self._changed.pop(entry, None)
+            self._memory.release(entry)
             if entry.plan is not None:
                 entry.plan.discard(entry)
 
@@ -116,12 +116,15 @@ class Fetcher:
     def _planned(self, entry: FetchEntry) -> BrokerLink | None:
         """Queue an entry that wants bytes in the plan of its leader; return the link to that broker."""
         fetch = entry.fetch
-        if fetch not in self._entries or entry.held_up or fetch.state is FetchState.FAILED:
+        if fetch not in self._entries:
+            return None
+        self._memory.count(entry)
+        if entry.held_up or fetch.state is FetchState.FAILED:
             return None
         if fetch.state in (FetchState.LOCATING, FetchState.SEARCHING) and not self._assume_start(fetch):
             self._recovery.locate(entry)
             return None
-        if fetch.wanted(self.share) is None or not self._recovery.is_of_its_topic(entry):
+        if fetch.wanted(self._settings.prefetch_bytes) is None or not self._recovery.is_of_its_topic(entry):
             return None
         try:
             link = self._cluster.leader(fetch.topic, fetch.partition)
@@ -158,13 +161,18 @@ class Fetcher:
                 link.get().addCallbacks(self._connected, self._unreachable, callbackArgs=(link,), errbackArgs=(link,))
             return
         now = self._clock.seconds()
-        share = self.share
-        for entries in plan.take(now, len(self._entries)):
+        watched, memory = len(self._entries), self._memory
+        requests = plan.take(now, watched, memory.pieces())
+        behind = sum([len(entries) for entries in requests if entries[0].fetch.behind])
+        shares = {True: memory.share_behind(watched, behind), False: memory.share(watched)}
+        for entries in requests:
+            share = shares[entries[0].fetch.behind]
             wants = [(entry, want) for entry in entries if (want := entry.fetch.wanted(share)) is not None]
             if wants:
                 self._send(link, link.current, plan, wants)
-        if plan.waits_for_time and link not in self._timers:
-            self._timers[link] = self._clock.callLater(max(0.0, plan.idle_from - now), self._due, link)
+        due = plan.next_time()
+        if due is not None and link not in self._timers:
+            self._timers[link] = self._clock.callLater(max(0.0, due - now), self._due, link)
 
     def _due(self, link: BrokerLink) -> None:
         del self._timers[link]
@@ -179,6 +187,7 @@ class Fetcher:
         for entry, want in wants:
             fetch = entry.fetch
             fetch.asked(want)
+            self._memory.count(entry)
             total += want.max_bytes
             parts.append(FetchPart(fetch.topic, fetch.partition, 0, want.offset, want.max_bytes, want.exact))
         most = min(total, self._cluster.settings.frame_bytes - FRAME_MARGIN - 256 * len(parts))
@@ -223,8 +232,11 @@ class Fetcher:
         for entry in arrived:
             changed[entry] = None
         self._issue(link)  # before anything is decoded: the broker works while we do
+        by_stream: dict[Callable[[Sequence[PartitionFetch]], None], list[PartitionFetch]] = {}
         for entry in arrived:
-            entry.arrived(entry.fetch)
+            by_stream.setdefault(entry.arrived, []).append(entry.fetch)
+        for tell, fetches in by_stream.items():
+            tell(fetches)
 
     def _failed(self, failure: Failure, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]], waits: bool) -> None:
         plan.end(waits)

@@ -131,6 +131,18 @@ class PartitionFetch:
         return self._held.size
 
     @property
+    def claimed(self) -> int:
+        """Return the raw bytes held, and those that answers to come may bring."""
+        return self._held.size + self._window.asked_bytes
+
+    @property
+    def used_up(self) -> bool:
+        """Return whether ``next_batch`` has nothing to give, and nothing to find out, before more bytes come."""
+        return not (
+            self._held.size or self._passed_from is not None or self._gone is not None or self.error is not None
+        )
+
+    @property
     def generation(self) -> int:
         """Return a number that changes whenever reading continues elsewhere."""
         return self._window.generation

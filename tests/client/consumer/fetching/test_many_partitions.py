@@ -14,6 +14,7 @@ from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.end_positions import Ends
 from logd.client.consumer.fetching import fetch_plan as fetchplan
 from logd.client.consumer.fetching.fetch_plan import (
+    GATHER_SECONDS,
     LARGE_REQUESTS,
     MOST_REQUESTS,
     MOST_WAITING,
@@ -31,6 +32,9 @@ from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.metadata import Metadata
 from tests.client.doubles import ModelBroker, run
+
+#: Room for more partitions than any test has.
+ROOM = 10_000
 
 
 class CountedConsumer:
@@ -110,6 +114,34 @@ class ScalingTests(SynchronousTestCase):
         self.assertLess(costs[2000][0], 1.5 * costs[200][0])
         self.assertLess(costs[2000][1], 1.5 * costs[200][1])
 
+    def test_a_few_that_are_behind_have_large_pieces(self) -> None:
+        """The partitions at the ends of their logs do not take their part of the memory away."""
+        pieces = {}
+        for partitions in (200, 2000):
+            counted = CountedConsumer(self, partitions, max_wait=600.0, prefetch_bytes=1 << 20)
+            run(counted.clock, 1.0, 0.01)
+            asked = len(counted.broker.requests)
+            counted.logs[3].data += encode_set([Message(bytes(1000)) for _ in range(1000)])
+            run(counted.clock, 1.0, 0.01)
+            self.assertEqual(len(counted.got), 1000)
+            requests = [each for each in counted.broker.requests[asked:] if isinstance(each, FetchWait)]
+            pieces[partitions] = max(part.max_bytes for each in requests for part in each.parts if part.partition == 3)
+        self.assertGreater(pieces[200], 256 << 10)
+        self.assertGreater(pieces[2000], pieces[200] // 2)
+
+    def test_memory_is_bounded_while_all_are_behind(self) -> None:
+        """However many they are, no more is held and asked for than the setting allows."""
+        counted = CountedConsumer(self, 1000, prefetch_bytes=1 << 20)
+        one = encode_set([Message(bytes(1000)) for _ in range(40)])
+        for log in counted.logs.values():
+            log.data += one
+        most = 0
+        while len(counted.got) < 40_000:
+            run(counted.clock, 0.01, 0.001)
+            most = max(most, sum(fetch.claimed for fetch in counted.stream.state._fetches.values()))
+        self.assertGreater(most, 512 << 10)
+        self.assertLessEqual(most, 1 << 20)
+
     def test_idle_partitions_share_a_few_requests(self) -> None:
         """These are asked again at a bounded rate."""
         counted = CountedConsumer(self, 3000)
@@ -156,7 +188,7 @@ class FetchPlanTests(SynchronousTestCase):
         """Return entries of ``count`` partitions."""
         backoff = Backoff(0.1, 1.0, lambda: 0.5)
         fetches = [PartitionFetch("t", number, Position(0), ConsumerSettings()) for number in range(count)]
-        return [FetchEntry(fetch, lambda fetch: None, backoff, idle=idle) for fetch in fetches]
+        return [FetchEntry(fetch, lambda fetches: None, backoff, idle=idle) for fetch in fetches]
 
     def plan(self, *entries: FetchEntry) -> FetchPlan:
         """Return a plan with these entries in its queue."""
@@ -169,48 +201,76 @@ class FetchPlanTests(SynchronousTestCase):
         """All that want something go in one request, at once."""
         idle, moving = self.entries(60, True), self.entries(40, False)
         plan = self.plan(*idle, *moving)
-        self.assertEqual(plan.take(0.0, 100), [[*moving, *idle]])
+        self.assertEqual(plan.take(0.0, 100, ROOM), [[*moving, *idle]])
         plan = self.plan(*idle)
-        self.assertEqual(plan.take(0.0, 100), [idle])
+        self.assertEqual(plan.take(0.0, 100, ROOM), [idle])
 
     def test_moving_partitions_are_asked_for_apart_from_idle_ones(self) -> None:
         """Of many, those that moved go at once, and the idle ones at a bounded rate."""
         idle, moving = self.entries(1600, True), self.entries(3, False)
         plan = self.plan(*idle, *moving)
-        requests = plan.take(5.0, 1603)
+        requests = plan.take(5.0, 1603, ROOM)
         self.assertEqual([len(each) for each in requests], [101] * 15 + [85, 3])
         for entry in (*idle[:10], *moving):
             plan.add(entry)
-        self.assertEqual(plan.take(5.0, 1603), [moving])
-        self.assertTrue(plan.waits_for_time)
+        self.assertEqual(plan.take(5.0, 1603, ROOM), [moving])
+        self.assertEqual(plan.next_time(), plan.idle_from)
         self.assertGreater(plan.idle_from, 5.0)
-        self.assertEqual(plan.take(plan.idle_from, 1603), [idle[:10]])
+        self.assertEqual(plan.take(plan.idle_from, 1603, ROOM), [idle[:10]])
 
     def test_requests_under_way_are_bounded(self) -> None:
         """At the bound nothing is taken; afterwards all that is in the queue goes together."""
         moving = self.entries(500, False)
         plan = self.plan(*moving)
         plan.under_way = MOST_REQUESTS
-        self.assertEqual(plan.take(0.0, 10_000), [])
+        self.assertEqual(plan.take(0.0, 10_000, ROOM), [])
         plan.under_way -= 1
-        self.assertEqual(plan.take(0.0, 10_000), [moving])
+        self.assertEqual(plan.take(GATHER_SECONDS, 10_000, ROOM), [moving])
 
     def test_waiting_requests_do_not_hold_up_those_behind(self) -> None:
         """Partitions that have more to read are asked for first, while all requests that may wait are waiting."""
         moving, behind = self.entries(8000, False), self.entries(3, True)
         plan = self.plan(*moving)
-        requests = plan.take(5.0, 1000)
+        requests = plan.take(5.0, 1000, ROOM)
         self.assertEqual([len(each) for each in requests], [SMALL] * MOST_WAITING)
         for _ in requests:
             plan.begin(True)
-        self.assertEqual(plan.take(5.0, 1000), [])
+        self.assertEqual(plan.take(5.0, 1000, ROOM), [])
         for entry in behind:
             entry.fetch.visible_end = 1
             plan.add(entry)
-        self.assertEqual(plan.take(5.0, 1000), [behind])
+        self.assertEqual(plan.take(5.0, 1000, ROOM), [behind])
         plan.begin(False)
         plan.end(True)
-        self.assertEqual(len(plan.take(5.0, 1000)), 1)
+        self.assertEqual(len(plan.take(5.0 + GATHER_SECONDS, 1000, ROOM)), 1)
+
+    def test_moving_partitions_are_gathered_while_others_are_behind(self) -> None:
+        """They go together when none is behind any more, at the latest after a short time."""
+        first, second, behind = self.entries(10, False), self.entries(10, False), self.entries(3, True)
+        for entry in behind:
+            entry.fetch.visible_end = 1
+        plan = self.plan(*behind, *first)
+        self.assertEqual(plan.take(5.0, 1000, ROOM), [behind])
+        plan.begin(False)
+        self.assertEqual((plan.take(5.01, 1000, ROOM), plan.next_time()), ([], 5.0 + GATHER_SECONDS))
+        self.assertEqual(plan.take(5.0 + GATHER_SECONDS, 1000, ROOM), [first])
+        for entry in second:
+            plan.add(entry)
+        self.assertEqual(plan.take(6.0, 1000, ROOM), [])
+        plan.end(False)
+        self.assertEqual(plan.take(6.0, 1000, ROOM), [second])
+
+    def test_partitions_behind_wait_for_memory(self) -> None:
+        """As many are fetched as there is room for; if no answer is to come that makes room, all are."""
+        behind = self.entries(300, False)
+        for entry in behind:
+            entry.fetch.visible_end = 1
+        plan = self.plan(*behind)
+        self.assertEqual(plan.take(5.0, 1000, 7), [behind[:7]])
+        plan.begin(False)
+        self.assertEqual(plan.take(5.0, 1000, 0), [])
+        plan.end(False)
+        self.assertEqual([len(each) for each in plan.take(5.0, 1000, 0)], [100, 100, 93])
 
     def test_requests_for_few_of_many_wait_a_shorter_time(self) -> None:
         """The partitions asked for in a second are not more for that, down to a tenth of the time."""
@@ -223,7 +283,7 @@ class FetchPlanTests(SynchronousTestCase):
         (entry,) = self.entries(1, False)
         plan = self.plan(entry, entry)
         plan.discard(entry)
-        self.assertEqual((plan.take(0.0, 1), plan.has_any), ([], False))
+        self.assertEqual((plan.take(0.0, 1, ROOM), plan.has_any), ([], False))
         plan.add(entry)
         self.assertEqual(plan.take_all(), [entry])
 
