@@ -20,6 +20,11 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.client.consumer.group.group_stream_state.GroupStreamState": (25, "a StreamState of 17; 8 of its own"),
     "logd.client.consumer.group.reader.Group": (19, "the settings of a group, and the streams that they apply to"),
     "logd.client.consumer.fetching.partition_fetch.PartitionFetch": (17, "one state, whose parts have their classes"),
+    "logd.client.producer.batch.ProducerBatch": (
+        16,
+        "one batch: messages, their sends, and the bytes once encoded",
+    ),
+    "logd.client.settings.ProducerSettings": (16, "one field for each setting"),
     "logd.client.consumer.stream_state.StreamState": (17, "one stream; its partitions have states of their own"),
     "logd.collect.collector.Collector": (17, "one process, all parts of which end together"),
     "logd.collect.source.SourceFile": (21, "one row of what is known of a file; no behaviour but sums of fields"),

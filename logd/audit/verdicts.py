@@ -14,7 +14,7 @@ from logd.audit.reconciliation import OriginCount, Reconciliation, Stage, Window
 DEFAULT_GRACE = 120_000
 
 
-class Difference(NamedTuple):
+class OriginDifference(NamedTuple):
     """Messages of one origin that a tier lacks or has in excess."""
 
     origin: str
@@ -48,7 +48,7 @@ class Verdict:
     unaccounted: int = 0
     #: True before the end of the grace time: what differs is then unaccounted.
     pending: bool = False
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[OriginDifference, ...] = ()
     #: The positions among which the missing messages are: the window's first and last, for each partition.
     first: Mapping[int, int] = field(factory=dict)
     last: Mapping[int, int] = field(factory=dict)
@@ -235,16 +235,16 @@ def _total(origins: Mapping[str, OriginCount]) -> OriginCount:
 
 def _compare(
     origin: str, expected: OriginCount, seen: OriginCount, certain: bool, pending: bool, open_origins: set[str]
-) -> Difference | None:
+) -> OriginDifference | None:
     """Return how the counts differ, None if they do not."""
     lacks = expected.count - seen.count
     if lacks > 0:
-        return Difference(origin, missing=lacks) if certain else Difference(origin, unaccounted=lacks)
+        return OriginDifference(origin, missing=lacks) if certain else OriginDifference(origin, unaccounted=lacks)
     if lacks < 0:
         excess = -lacks
         is_open = bool(open_origins) if origin == ALL_ORIGINS else origin in open_origins
         unknown = excess if pending or is_open or not expected.count else min(excess, expected.unsettled)
-        return Difference(origin, duplicated=excess - unknown, unaccounted=unknown)
+        return OriginDifference(origin, duplicated=excess - unknown, unaccounted=unknown)
     if not certain or origin in open_origins or expected.unsettled or None in (expected.bytes, seen.bytes):
         return None
-    return Difference(origin, bytes_differ=True) if expected.bytes != seen.bytes else None
+    return OriginDifference(origin, bytes_differ=True) if expected.bytes != seen.bytes else None

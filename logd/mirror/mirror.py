@@ -21,8 +21,8 @@ from logd.deferreds.timeouts import with_timeout
 from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, LogdError, PartitionLost, UnknownTopic
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import addresses_in
-from logd.mirror.pair_log import PairLog
 from logd.mirror.partition_copy import PartitionCopy
+from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic, MirrorRefused, TargetTopics

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
-from logd.mirror.pair_search import PairSearch
+from logd.mirror.positions.pair_search import PairSearch
 from logd.topic import TopicPartition
 
 

@@ -14,7 +14,7 @@ from logd.audit import reconciliation as reconciliation_module
 from logd.audit.counter import Span, WindowCounter
 from logd.audit.event import ALL_ORIGINS, AuditEvent, Reporter, Tier, decode_event, encode_event
 from logd.audit.reconciliation import Reconciliation, TooManyCounts
-from logd.audit.verdicts import Difference, Verdict, judge
+from logd.audit.verdicts import OriginDifference, Verdict, judge
 
 WIDTH = 10
 #: A time at which every window of these tests is judged.
@@ -98,7 +98,7 @@ class VerdictTests(SynchronousTestCase):
         self.pipe.consume(self.group, self.pipe.log[:4] + self.pipe.log[5:])
         (verdict,) = self.pipe.verdicts()
         self.assertTrue(verdict.failed)
-        self.assertEqual(verdict.differences, (Difference("web2", missing=1),))
+        self.assertEqual(verdict.differences, (OriginDifference("web2", missing=1),))
         self.assertEqual((verdict.window, verdict.first, verdict.last), (0, {0: 0}, {0: 8}))
 
     def test_a_repeated_message_is_no_loss(self) -> None:
@@ -114,7 +114,7 @@ class VerdictTests(SynchronousTestCase):
         self.group.add("t", 1, "web1", 1, 6, 1, Span(0, 2, 2))
         (verdict,) = self.pipe.verdicts()
         self.assertEqual((verdict.missing, verdict.duplicated), (0, 0))
-        self.assertEqual(verdict.differences, (Difference("web1", bytes_differ=True),))
+        self.assertEqual(verdict.differences, (OriginDifference("web1", bytes_differ=True),))
         self.assertTrue(verdict.failed)
 
     def test_a_producer_that_died_is_unaccounted(self) -> None:
@@ -125,7 +125,9 @@ class VerdictTests(SynchronousTestCase):
         self.pipe.consume(self.group, self.pipe.log)
         (verdict,) = self.pipe.verdicts()
         self.assertFalse(verdict.failed)
-        self.assertEqual(verdict.differences, (Difference("web1", duplicated=1), Difference("web2", unaccounted=5)))
+        self.assertEqual(
+            verdict.differences, (OriginDifference("web1", duplicated=1), OriginDifference("web2", unaccounted=5))
+        )
 
     def test_a_producer_that_died_beside_another_of_its_server_is_unaccounted(self) -> None:
         """The opening event tells that there was one."""
@@ -178,7 +180,7 @@ class VerdictTests(SynchronousTestCase):
         self.pipe.produce(other, 1, 3)
         self.pipe.consume(self.group, [*self.pipe.log[:3], *self.pipe.log[4:]], opened=False)
         (verdict,) = self.pipe.verdicts()
-        self.assertEqual(verdict.differences, (Difference(ALL_ORIGINS, missing=1),))
+        self.assertEqual(verdict.differences, (OriginDifference(ALL_ORIGINS, missing=1),))
 
     def test_foreign_producers_are_counted_beside_those_that_name_themselves(self) -> None:
         """A broker counts them by heads; each server that counts itself is still compared alone."""
@@ -189,7 +191,7 @@ class VerdictTests(SynchronousTestCase):
             broker.add("t", 1, ALL_ORIGINS, 1, None, 1, Span(0, position, position))
         self.pipe.consume(self.group, [self.pipe.log[0], *self.pipe.log[2:]])
         (verdict,) = self.pipe.verdicts()
-        self.assertEqual(verdict.differences, (Difference("web1", missing=1),))
+        self.assertEqual(verdict.differences, (OriginDifference("web1", missing=1),))
         self.assertEqual(verdict.expected, 5)
 
     def test_a_mirror_and_its_readers_are_compared_with_the_source(self) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from logd.audit.event import ALL_ORIGINS, NO_ORIGIN
-from logd.audit.verdicts import Difference, Verdict
+from logd.audit.verdicts import OriginDifference, Verdict
 from logd.errors import LogdError
 from logd.plurals import counted
 
@@ -83,7 +83,7 @@ def findings(verdicts: Sequence[Verdict]) -> list[str]:
     ]
 
 
-def _finding(verdict: Verdict, difference: Difference) -> str:
+def _finding(verdict: Verdict, difference: OriginDifference) -> str:
     server = {NO_ORIGIN: "clients without a server's name", ALL_ORIGINS: "all servers together"}.get(
         difference.origin, difference.origin
     )

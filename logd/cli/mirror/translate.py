@@ -18,7 +18,7 @@ from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.coord.interfaces import ICoordination
 from logd.errors import ConfigurationError
 from logd.mirror.cluster_search import ClusterAddress, try_cluster
-from logd.mirror.translation import TranslatedPosition, translate_group
+from logd.mirror.positions.translation import TranslatedPosition, translate_group
 
 _EPILOG = """\b
 Examples:

@@ -14,8 +14,8 @@ from logd.client.consumer.consumer import Consumer
 from logd.client.producer.pending_send import Sent
 from logd.coord.groups.group_changes import move_positions
 from logd.coord.zookeeper.client import ZooKeeperCoordination
-from logd.mirror.pair_search import PairSearch
-from logd.mirror.translation import translate_group
+from logd.mirror.positions.pair_search import PairSearch
+from logd.mirror.positions.translation import translate_group
 from logd.protocol.message import Message
 from logd.topic import TopicPartition
 from tests.integration.mirror.processes import CLIENTS, CLOCK, MirrorTestCase

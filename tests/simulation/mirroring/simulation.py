@@ -16,7 +16,7 @@ from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.mirror import Mirror
-from logd.mirror.pairs import PositionPair
+from logd.mirror.positions.pairs import PositionPair
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import PAIRS_TOPIC, TopicChoice
 from logd.protocol import loops

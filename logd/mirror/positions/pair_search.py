@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
 from logd.errors import UnknownTopic
-from logd.mirror.pairs import PositionPair
+from logd.mirror.positions.pairs import PositionPair
 from logd.mirror.topic_names import PAIRS_TOPIC
 
 #: Bytes of the first step back; each further one is twice as long.

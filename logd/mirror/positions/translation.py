@@ -17,8 +17,8 @@ from logd.coord.groups.inspection import read_group
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import read_topic
 from logd.errors import UnknownTopic
-from logd.mirror.pair_search import PairSearch
-from logd.mirror.pairs import PositionPair
+from logd.mirror.positions.pair_search import PairSearch
+from logd.mirror.positions.pairs import PositionPair
 from logd.topic import TopicPartition
 
 
@@ -36,7 +36,7 @@ class TranslatedPosition:
 
 
 @define
-class _Found:
+class _FoundPair:
     """What the pairs say of one partition of the source."""
 
     #: The group's position.
@@ -69,7 +69,7 @@ async def translate_group(
     """
     entry = await read_group(source, group)
     wanted = set(entry.topics if topics is None else topics)
-    found: dict[TopicPartition, _Found] = {}
+    found: dict[TopicPartition, _FoundPair] = {}
     uuids: dict[str, str] = {}
     for topic in sorted(wanted):
         try:
@@ -82,7 +82,7 @@ async def translate_group(
         for number in known.partitions:
             offset = entry.offsets.get(TopicPartition(topic, number))
             position = 0 if offset is None or offset.position is None else offset.position
-            found[TopicPartition(topic, number)] = _Found(position)
+            found[TopicPartition(topic, number)] = _FoundPair(position)
     targets = await _collect(found, uuids, target, consumer)
     missing = sorted(set(uuids) - set(targets))
     if topics is not None and missing:
@@ -94,7 +94,10 @@ async def translate_group(
 
 
 async def _collect(
-    found: Mapping[TopicPartition, _Found], uuids: Mapping[str, str], target: Admin, consumer: Callable[[], Consumer]
+    found: Mapping[TopicPartition, _FoundPair],
+    uuids: Mapping[str, str],
+    target: Admin,
+    consumer: Callable[[], Consumer],
 ) -> dict[str, str]:
     """Add pairs to ``found`` until each partition has a true one; return the copy of each topic that has any."""
     targets: dict[str, str] = {}
@@ -117,7 +120,7 @@ async def _collect(
     return targets
 
 
-async def _positions(target: Admin, copy: str, found: Mapping[TopicPartition, _Found]) -> list[TranslatedPosition]:
+async def _positions(target: Admin, copy: str, found: Mapping[TopicPartition, _FoundPair]) -> list[TranslatedPosition]:
     partitions = sorted(each.partition for each in (await target.describe(copy)).partitions)
     logs = await target.describe_logs(copy, partitions)
     # Each partition has its copy under the same number, unless a pair or the numbers of partitions say otherwise.

@@ -13,8 +13,8 @@ from logd.client.producer.producer import Producer
 from logd.deferreds.background import Background
 from logd.errors import LogdError
 from logd.interfaces import Clock
-from logd.mirror.pairs import PositionPair
 from logd.mirror.partition_copy import PartitionCopy
+from logd.mirror.positions.pairs import PositionPair
 from logd.mirror.progress import PartitionProgress
 from logd.mirror.target_topics import TargetTopics
 from logd.mirror.topic_names import PAIRS_TOPIC
