@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 
+from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
 from logd.client.producer.pending_send import Sent
 from logd.coord.groups.group_changes import move_positions
@@ -79,11 +80,20 @@ class TranslationTests(MirrorTestCase):
                 times.setdefault((pair.partition, pair.topic_uuid), []).append(pair.time)
         for each in times.values():
             self.assertLess(len(each), 60, "about one a second")
+        begin = await self._last_pairs(group, tree, target)
         answer = await deferToThread(self._command, "translate", group, "--json", "--apply", "--yes")
         self.assertEqual({row["partition"]: row["position"] for row in answer["partitions"]}, begin)
         status = await deferToThread(self._command, "status", "--json")
         self.assertEqual({row["partition"] for row in status["partitions"]}, set(range(partitions)))
         self.assertGreater(status["messages_per_second"], 0)
+
+    async def _last_pairs(self, group: str, tree: ZooKeeperCoordination, target: Admin) -> dict[int, int]:
+        """Return where a group that has read everything begins, once the mirror has published its last pairs."""
+        while True:
+            translated = await translate_group(group, tree, target, self.target_consumer)
+            if all(position == pair for each in translated for position, pair in each.sources.values()):
+                return {each.where.partition: each.position for each in translated}
+            await deferLater(CLOCK, 0.05)
 
     def target_consumer(self) -> Consumer:
         """Return a consumer of the target."""
