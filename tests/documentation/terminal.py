@@ -15,6 +15,7 @@ from attrs import define, field
 _ENDLESS = re.compile(
     r"^(?:[A-Z_]+=\S+ )*(?:"
     r"twistd (?:\S+ )*-n\b|twistd -\w*n\w* |logd broker |logd zookeeper |tail -F "
+    r"|logd mirror --|logd audit .*--follow"
     r"|logd collect (?!.*--once)|logd consume (?!.*--(?:exit-at-end|max))|python \S*forever)"
 )
 #: Commands of _ENDLESS that listen once they have started.

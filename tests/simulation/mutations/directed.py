@@ -15,9 +15,9 @@ from logd.net import threads
 from logd.spark.importer import import_plan
 from logd.spark.importer.import_plan import LogState, Plan
 from logd.spark.importer.targets.offsets import Lineage
-from tests.client.producer.test_fallback import FallbackTests
 from tests.client.producer.test_publish import FullTests
 from tests.client.producer.test_publish_failures import FailureTests as PublishFailureTests
+from tests.client.producer.test_too_large import TooLargeTests
 from tests.coord.server.test_server import FailureTests
 from tests.net.test_threads import DiskThreadsTests
 from tests.simulation.mutations import publishing
@@ -94,8 +94,8 @@ DIRECTED_MUTATIONS: dict[str, DirectedMutation] = {
         ),
         DirectedMutation(
             publishing.send_again_in_reverse,
-            FallbackTests.test_a_change_while_batches_are_in_flight_keeps_the_order,
-            "Lists differ: [b'0'",
+            TooLargeTests.test_the_order_holds_around_a_message_left_out,
+            "Lists differ: [b'038",
         ),
     )
 }
