@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import re
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -190,9 +191,14 @@ class BlockingProducer:
             flushed._seen = True  # what fails after a timeout is told by on_error, or in the log
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush for at most ``timeout`` seconds and disconnect. Sets not delivered by then fail."""
+        """Flush for at most ``timeout`` seconds (``delivery_timeout`` by default) and disconnect.
+
+        Sets not delivered by then fail.
+        """
         if not self._closed:
             self._closed = True
+            limit = self._producer.settings.delivery_timeout if timeout is None else timeout
+            deadline = time.monotonic() + limit
             try:
                 with suppress(TimeoutError, PublishFailed):  # told by on_error, or in the log
                     self.flush(timeout)
@@ -200,7 +206,8 @@ class BlockingProducer:
                 call_there(self._reactor, lambda: self._producer.close(0.0))
                 raise
             if self._reactor.running:  # else its connections are gone, and nothing would ever answer
-                wait_there(self._reactor, lambda: self._producer.close(0.0))
+                # The rest of the time is for what a producer does last, such as the audit's counts of these very sets.
+                wait_there(self._reactor, lambda: self._producer.close(max(0.0, deadline - time.monotonic())))
 
     def __enter__(self) -> Self:
         return self

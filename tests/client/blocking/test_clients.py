@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
+from logd.audit.event import decode_event
 from logd.client.blocking import clients as blocking
 from logd.client.blocking.clients import Consumer, Producer
 from logd.client.blocking.reactor_thread import call_there
@@ -210,6 +211,20 @@ class BlockingProducerTests(BlockingTestCase):
 
         await self.on_thread(work)
         self.assertEqual(len(self.logs[0].payloads()), 500)
+
+    async def test_closing_an_audited_producer_publishes_its_counts(self) -> None:
+        """They are known only once the messages are acknowledged, which is when everything else is done."""
+        audit = self.broker.add("_audit", 1)[0]
+
+        def work() -> None:
+            with self.producer(audit=True) as producer:
+                producer.publish("topic1", b"message")
+
+        await self.on_thread(work)
+        events = [decode_event(payload) for payload in audit.payloads()]
+        self.assertEqual(
+            [(event.topic, event.count, event.open) for event in events], [("topic1", 0, True), ("topic1", 1, False)]
+        )
 
     async def test_close_is_bounded_by_its_timeout(self) -> None:
         """A broker that does not answer must not keep a script from its end."""
