@@ -8,7 +8,6 @@ from io import BytesIO
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Protocol, connectionDone
@@ -18,40 +17,28 @@ from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IResponse
 
-from logd.checkedjson import INT32_MAX, excerpt, load_json
+from logd.avro.answers import (
+    CONTENT_TYPE,
+    MOST_ANSWER_BYTES,
+    RegisteredSchema,
+    RegistryRefusal,
+    RegistryUnavailable,
+    no_answer,
+    read_answer,
+    read_schema,
+)
+from logd.checkedjson import INT32_MAX, excerpt
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import LogdError
+
+#: The errors of the client, for its users.
+__all__ = ("RegistryRefusal", "RegistryUnavailable", "SchemaRegistryClient")
 
 T = TypeVar("T")
 
 #: Seconds that an answer of the registry may take.
 TIMEOUT = 30.0
-#: Bytes of an answer; a longer one is none of a registry.
-MOST_ANSWER_BYTES = 4 << 20
 #: Answers kept. A schema never changes, so they are forgotten for want of room alone.
 MOST_KEPT = 10_000
-_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-
-
-class RegistryUnavailable(LogdError):
-    """The registry cannot be reached, or does not answer in time, or answers nonsense; the same may succeed later."""
-
-
-class RegistryRefusal(LogdError):
-    """The registry refused a request; ``code`` is Confluent's code, such as 40403 or 409."""
-
-    def __init__(self, text: str, code: int) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-@frozen
-class RegisteredSchema:
-    """A schema as the registry has it: ``text`` is JSON, ``references`` are subjects with versions."""
-
-    text: str
-    type: str
-    references: tuple[tuple[str, int], ...]
 
 
 class SchemaRegistryClient:
@@ -77,7 +64,7 @@ class SchemaRegistryClient:
         """Return the schema with an id."""
 
         async def ask() -> RegisteredSchema:
-            return self._read(await self._request("GET", f"/schemas/ids/{schema_id}"))
+            return read_schema(self.url, await self._request("GET", f"/schemas/ids/{schema_id}"))
 
         return await self._once(("id", schema_id), ask)
 
@@ -86,7 +73,7 @@ class SchemaRegistryClient:
 
         async def ask() -> RegisteredSchema:
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
-            return self._read(await self._request("GET", path))
+            return read_schema(self.url, await self._request("GET", path))
 
         return await self._once(("version", subject, version), ask)
 
@@ -132,27 +119,19 @@ class SchemaRegistryClient:
 
     async def _request(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         self.requests += 1
-        headers = Headers({"accept": [_CONTENT_TYPE], "content-type": [_CONTENT_TYPE]})
+        headers = Headers({"accept": [CONTENT_TYPE], "content-type": [CONTENT_TYPE]})
         producer = None if body is None else FileBodyProducer(BytesIO(json.dumps(body).encode()))
         asking: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._send(method, path, headers, producer))
         asking.addTimeout(self._timeout, self._reactor)
         try:
             status, data = await asking
-            value = load_json(data)
         except ValueError as error:
             raise RegistryUnavailable(f"{self.url}{path} answers what no registry does: {error}") from None
         except Exception as error:  # of a connection, of TLS, of HTTP, or the time limit
-            raise RegistryUnavailable(
-                f"the schema registry at {self.url} does not answer: {error or type(error).__name__}; is it running, "
-                "and is that its address?"
-            ) from error
-        if status != 200 or not isinstance(value, dict):
-            value = value if isinstance(value, dict) else {}
-            code = value.get("error_code", status)
-            text = f"{self.url}{path}: {value.get('message', f'HTTP status {status}')} (code {code})"
-            if status >= 500:
-                raise RegistryUnavailable(text)
-            raise RegistryRefusal(text, code if isinstance(code, int) else status)
+            raise no_answer(self.url, error) from error
+        value = read_answer(f"{self.url}{path}", status, data)
+        if not isinstance(value, dict):
+            raise RegistryUnavailable(f"{self.url}{path} answers what no registry does: {excerpt(value)}")
         return value
 
     async def _send(
@@ -164,16 +143,6 @@ class SchemaRegistryClient:
         collecting = _Answer()
         response.deliverBody(collecting)
         return response.code, await collecting.ended
-
-    def _read(self, answer: dict[str, Any]) -> RegisteredSchema:
-        text, kind, listed = answer.get("schema"), answer.get("schemaType", "AVRO"), answer.get("references") or []
-        try:
-            if not isinstance(text, str) or not isinstance(kind, str):
-                raise ValueError("no schema")
-            references = tuple((str(each["subject"]), int(each["version"])) for each in listed)
-        except (ValueError, TypeError, KeyError) as error:
-            raise RegistryUnavailable(f"{self.url} answers what no registry does: {error}") from None
-        return RegisteredSchema(text, kind, references)
 
 
 class _Answer(Protocol):
