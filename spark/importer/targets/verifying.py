@@ -15,7 +15,7 @@ from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.layout import OFFSETS, run_name
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.offsets import Lost, RunOffsets
-from logd.spark.importer.targets.target import read_run
+from logd.spark.importer.targets.target import check_not_compacting, read_run
 
 
 @frozen
@@ -52,11 +52,15 @@ class Verified:
 
 
 def verify(to: str) -> Verified:
-    """Check the target ``to`` on the local file system. Raises TargetError that names the defect."""
+    """Check the target ``to`` on the local file system. Raises TargetError that names the defect.
+
+    Raises RunLost while a compaction exchanges runs.
+    """
     path = local_path(to)
     if path is None:
         raise TargetError(f"{to} is not on the local file system: --verify cannot read it")
     target = LocalTarget(path)
+    check_not_compacting(target)
     runs = [read_run(target, number) for number in target.runs()]
     check_chain(runs)
     counted = 0
