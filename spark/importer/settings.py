@@ -13,7 +13,7 @@ from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRE
 from logd.spark.blocking.cluster import ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits
 from logd.spark.blocking.subscription import SourceSubscription
-from logd.spark.importer.targets.table_location import is_table, parse_table
+from logd.spark.importer.table_location import is_table, parse_table
 
 FORMATS = ("parquet", "json")
 #: Columns that can become folders, in this order of nesting by default.

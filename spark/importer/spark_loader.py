@@ -14,8 +14,8 @@ from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.importer.import_plan import PlannedRange
 from logd.spark.importer.settings import ImportSettings
+from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
-from logd.spark.importer.targets.table_location import is_table
 from logd.spark.importer.targets.target import Target
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
 from logd.errors import ConfigurationError, LogdError
-from logd.spark.importer.targets.table_location import is_table
+from logd.spark.importer.table_location import is_table
 
 if TYPE_CHECKING:
     from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings

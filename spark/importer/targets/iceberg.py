@@ -1,10 +1,5 @@
 """A target that is a table of Apache Iceberg: data and positions are committed in one snapshot, by pyiceberg.
 
-::
-
-    LOCATION/data/logd-<uuid>/*.parquet     the files of one run, written by Spark and never moved
-    LOCATION/_staging/<uuid>                an empty file while it is not known whether the run was committed
-
 A run is a snapshot. Its summary has the run's number and uuid and what ``_offsets.json`` has in a folder. Catalogs
 compare and swap: a snapshot is committed only behind the one that it was made for, so of two imports one fails. The
 snapshots of others (rewritten files, deleted rows) may come between two runs; the positions are those of the latest
@@ -14,54 +9,47 @@ snapshots removes summaries, so the positions of the last run are also a propert
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow.fs
-import pyarrow.parquet
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from logd.log.disk.local_files import LocalFiles
 from logd.spark.importer.errors import RunLost, TargetError
-from logd.spark.importer.targets.table_location import CATALOG_FILE, TableLocation, parse_table
+from logd.spark.importer.table_location import CATALOG_FILE, TableLocation, parse_table
+from logd.spark.importer.targets.table_files import TableFiles
+from logd.spark.importer.targets.table_history import (
+    OFFSETS,
+    RUN,
+    SEQUENCE_NUMBER,
+    UUID,
+    lineage,
+    packed,
+    runs_of,
+    summary_of,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
 
 #: The different partitionings of tables that an import makes.
 _FOLDERS = ((), ("topic",), ("date",), ("hour",), ("topic", "date"), ("topic", "hour"))
-
-#: Keys in the summary of a snapshot. The property of the table has the name of the last one too.
-RUN = "logd.run"
-UUID = "logd.uuid"
-OFFSETS = "logd.offsets"
 
 #: Seconds since the last change of a staged run after which its import counts as dead. Tasks write continuously.
 STALE_SECONDS = 24 * 60 * 60.0
 
 #: Attempts at a commit, each behind what another writer has committed meanwhile.
 _ATTEMPTS = 10
-
-#: A key of the table's property: the place of the run's snapshot in the order of commits.
-_SEQUENCE_NUMBER = "sequence-number"
-
-#: Offsets above this length are compressed: each version of a table's metadata has the summaries of all its snapshots.
-_LONG = 4096
-_COMPRESSED = "zlib:"
 
 #: The columns of every table; those that the files have beside them are added with the first run.
 _SCHEMA = Schema(
@@ -87,8 +75,9 @@ class IcebergTarget:
         self._contents: dict[str, bytes] = {}
         #: Runs whose commit failed in a way that does not tell whether the table has them.
         self._uncertain: set[str] = set()
-        with self._translated():
-            self._catalog = _open(self._name)
+        self._catalog: Catalog | None = None
+        if self._name.catalog or os.path.exists(f"{self._name.folder}/{CATALOG_FILE}"):
+            self._opened()
 
     @property
     def location(self) -> str:
@@ -98,34 +87,35 @@ class IcebergTarget:
     def runs(self) -> list[int]:
         """See Target; runs whose snapshots have expired are not among them, but for the last one."""
         table = self._loaded()
-        return sorted(_runs(table)) if table is not None else []
+        return sorted(runs_of(table)) if table is not None else []
 
     def read_offsets(self, run: int) -> bytes | None:
         """See Target."""
         table = self._loaded()
-        found = _runs(table).get(run) if table is not None else None
-        return _unpacked(found, f"{self.location}: run {run}") if found is not None else None
+        found = runs_of(table).get(run) if table is not None else None
+        return unpacked(found, f"{self.location}: run {run}") if found is not None else None
 
     def rows(self) -> dict[int, int]:
         """Return the number of rows that the snapshot of each run has added, but for runs whose snapshots expired."""
         table = self._loaded()
-        summaries = [_summary(each) for each in _lineage(table)] if table is not None else []
+        summaries = [summary_of(each) for each in lineage(table)] if table is not None else []
         return {int(each[RUN]): int(each.get("added-records", 0)) for each in summaries if RUN in each}
 
     def acquire(self) -> None:
         """See Target. Creates the table if there is none; other imports are not kept out, and one of two fails."""
         table = self._loaded()
         if table is None:
+            catalog = self._opened()
             with self._translated(), suppress(TableAlreadyExistsError):  # another import has just created it
-                self._catalog.create_namespace_if_not_exists(self._name.namespace)
-                self._catalog.create_table(self._name.table, _SCHEMA, partition_spec=PartitionSpec(*self._fields))
+                catalog.create_namespace_if_not_exists(self._name.namespace)
+                catalog.create_table(self._name.table, _SCHEMA, partition_spec=PartitionSpec(*self._fields))
             table = self._existing()
         self._check_partitions(table)
 
     def clean(self) -> list[str]:
         """See Target."""
         table = self._existing()
-        files = _Files(table)
+        files = TableFiles(table)
         removed = []
         for uuid in files.staged():
             if time.time() - files.last_change(uuid) <= self._stale_seconds:
@@ -138,7 +128,7 @@ class IcebergTarget:
 
     def staging(self, uuid: str) -> str:
         """See Target."""
-        files = _Files(self._existing())
+        files = TableFiles(self._existing())
         files.mark(uuid)
         scheme, colon, rest = files.data(uuid).partition(":")
         return f"{'s3a' if scheme == 's3' else scheme}{colon}{rest}"  # Hadoop's name of that file system
@@ -150,16 +140,16 @@ class IcebergTarget:
     def rename(self, uuid: str, run: int) -> None:
         """See Target. The files stay where they are: the snapshot makes them visible."""
         table = self._existing()
-        files = _Files(table)
+        files = TableFiles(table)
         paths = files.parquet(uuid)
         files.sync(uuid)
-        packed = _packed(self._contents[uuid])
+        offsets = packed(self._contents[uuid])
         for _ in range(_ATTEMPTS):
             self._check_next(table, run)
             self._uncertain.add(uuid)
             try:
                 with self._translated(keep=CommitFailedException):
-                    _commit(table, files, paths, {RUN: str(run), UUID: uuid, OFFSETS: packed})
+                    _commit(table, files, paths, {RUN: str(run), UUID: uuid, OFFSETS: offsets})
             except CommitFailedException:
                 self._uncertain.discard(uuid)
                 table = self._existing()
@@ -178,17 +168,19 @@ class IcebergTarget:
         self._contents.pop(uuid, None)
         if uuid in self._uncertain:
             return
-        files = _Files(self._existing())
+        files = TableFiles(self._existing())
         files.remove_data(uuid)
         files.unmark(uuid)
 
     def close(self) -> None:
         """See Target."""
-        with suppress(Exception):  # older releases of pyiceberg have no close
-            self._catalog.close()
+        catalog, self._catalog = self._catalog, None
+        if catalog is not None:
+            with suppress(Exception):  # older releases of pyiceberg have no close
+                catalog.close()
 
     def _check_next(self, table: Table, run: int) -> None:
-        runs = _runs(table)
+        runs = runs_of(table)
         if run in runs:
             raise FileExistsError(f"{self.location} has run {run}")
         if runs and max(runs) != run - 1:
@@ -215,7 +207,15 @@ class IcebergTarget:
                 return set()
             return set(table.inspect.all_data_files().column("file_path").to_pylist())
 
+    def _opened(self) -> Catalog:
+        if self._catalog is None:
+            with self._translated():
+                self._catalog = _open(self._name)
+        return self._catalog
+
     def _loaded(self) -> Table | None:
+        if self._catalog is None:
+            return None  # a dry run makes no warehouse
         with self._translated(keep=NoSuchTableError):
             try:
                 return self._catalog.load_table(self._name.table)
@@ -268,7 +268,7 @@ def _described(fields: Iterable[PartitionField], schema: Schema) -> list[str]:
     return sorted(f"{field.transform}({schema.find_column_name(field.source_id)})" for field in fields)
 
 
-def _commit(table: Table, files: _Files, paths: Sequence[str], summary: dict[str, str]) -> None:
+def _commit(table: Table, files: TableFiles, paths: Sequence[str], summary: dict[str, str]) -> None:
     """Commit one snapshot with these files, behind the table's current one. Raises CommitFailedException."""
     # pyiceberg tries again by itself behind a snapshot of another writer, which may be the very same run.
     once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
@@ -277,147 +277,7 @@ def _commit(table: Table, files: _Files, paths: Sequence[str], summary: dict[str
     for schema in files.schemas(paths):
         with change.update_schema() as columns:
             columns.union_by_name(schema)
-    number = str(table.metadata.last_sequence_number + 1)
-    change.set_properties({OFFSETS: json.dumps({**summary, _SEQUENCE_NUMBER: number})})
+    number = str(getattr(table.metadata, "last_sequence_number", 0) + 1)
+    change.set_properties({OFFSETS: json.dumps({**summary, SEQUENCE_NUMBER: number})})
     change.add_files(list(paths), snapshot_properties=summary)
     change.commit_transaction()
-
-
-def _runs(table: Table) -> dict[int, str]:
-    """Return the packed offsets of the runs among the current snapshot and its ancestors, by number."""
-    lineage = _lineage(table)
-    summaries = [_summary(each) for each in lineage]
-    if lineage and not any(RUN in each for each in summaries):
-        last = json.loads(table.properties.get(OFFSETS, "{}"))
-        # Its snapshot has expired, unless the table was rolled back to a snapshot that is older.
-        if _sequence_number(lineage[0]) > int(last.get(_SEQUENCE_NUMBER, 0)) or not _sequence_number(lineage[0]):
-            summaries = [last]
-    return {int(each[RUN]): each[OFFSETS] for each in summaries if RUN in each and OFFSETS in each}
-
-
-def _sequence_number(snapshot: Snapshot) -> int:
-    """Return the place of a snapshot in the order of commits; 0 in tables of Iceberg's first format, which has none."""
-    return snapshot.sequence_number or 0
-
-
-def _lineage(table: Table) -> list[Snapshot]:
-    """Return the current snapshot and its ancestors, the newest first, up to one that has expired."""
-    found = []
-    snapshot = table.current_snapshot()
-    while snapshot is not None:
-        found.append(snapshot)
-        parent = snapshot.parent_snapshot_id
-        snapshot = table.snapshot_by_id(parent) if parent is not None else None
-    return found
-
-
-def _summary(snapshot: Snapshot) -> dict[str, str]:
-    return dict(snapshot.summary.additional_properties) if snapshot.summary is not None else {}
-
-
-def _packed(content: bytes) -> str:
-    text = json.dumps(json.loads(content), separators=(",", ":"))
-    if len(text) <= _LONG:
-        return text
-    return _COMPRESSED + base64.b64encode(zlib.compress(text.encode(), 9)).decode()
-
-
-def _unpacked(text: str, where: str) -> bytes:
-    if not text.startswith(_COMPRESSED):
-        return text.encode()
-    try:
-        return zlib.decompress(base64.b64decode(text.removeprefix(_COMPRESSED)))
-    except (ValueError, zlib.error) as error:
-        raise TargetError(f"{where}: {OFFSETS} in the snapshot's summary is damaged: {error}") from None
-
-
-class _Files:
-    """The files of a table's runs, on the file system that pyiceberg uses for it."""
-
-    def __init__(self, table: Table) -> None:
-        location = table.location().rstrip("/")
-        scheme, host, self._root = PyArrowFileIO.parse_location(location)
-        self._prefix = location.removesuffix(self._root)
-        if self._prefix in ("", location):
-            self._prefix = f"{scheme}://"
-        self._local = scheme == "file"
-        self._system: Any = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, host)
-
-    def data(self, uuid: str) -> str:
-        """Return the URI of a run's folder."""
-        return self._prefix + self._folder(uuid)
-
-    def mark(self, uuid: str) -> None:
-        """Say that the run ``uuid`` is under way."""
-        self._system.create_dir(f"{self._root}/_staging", recursive=True)
-        self._system.open_output_stream(self._marker(uuid)).close()
-
-    def unmark(self, uuid: str) -> None:
-        """Remove the mark, if there is one."""
-        with suppress(FileNotFoundError):
-            self._system.delete_file(self._marker(uuid))
-
-    def staged(self) -> list[str]:
-        """Return the runs that are marked."""
-        return sorted(each.base_name for each in self._under(f"{self._root}/_staging"))
-
-    def last_change(self, uuid: str) -> float:
-        """Return the time of the latest change of a marked run, in seconds since the epoch."""
-        marker = self._system.get_file_info(self._marker(uuid))
-        times = [each.mtime for each in (marker, *self._under(self._folder(uuid)))]
-        return max((each.timestamp() for each in times if each is not None), default=time.time())
-
-    def parquet(self, uuid: str) -> list[str]:
-        """Return the URIs of the files that Spark has written for a run."""
-        files = [each for each in self._under(self._folder(uuid)) if each.type == pyarrow.fs.FileType.File]
-        return sorted(self._prefix + each.path for each in files if each.base_name.endswith(".parquet"))
-
-    def schemas(self, paths: Sequence[str]) -> Iterator[Any]:
-        """Yield the different schemas of these files, as pyarrow has them."""
-        seen = []
-        for path in paths:
-            schema = pyarrow.parquet.read_schema(path.removeprefix(self._prefix), filesystem=self._system)
-            schema = schema.remove_metadata()
-            if schema not in seen:
-                seen.append(schema)
-                yield schema
-
-    def holds_any_of(self, uuid: str, known: set[str]) -> bool:
-        """Return True if one of the run's files is among the known ones."""
-        return any(path in known for path in self.parquet(uuid))
-
-    def remove_data(self, uuid: str) -> None:
-        """Remove a run's folder, if there is one."""
-        with suppress(FileNotFoundError):
-            self._system.delete_dir(self._folder(uuid))
-
-    def sync(self, uuid: str) -> None:
-        """Make a run's files durable on a local file system."""
-        self._sync(self._folder(uuid))
-
-    def sync_metadata(self) -> None:
-        """Make the table's metadata durable on a local file system: pyiceberg does not."""
-        self._sync(f"{self._root}/metadata")
-
-    def _sync(self, top: str) -> None:
-        if not self._local:
-            return
-        disk = LocalFiles()
-        for folder, _, names in os.walk(top, topdown=False):
-            for name in names:
-                file = disk.open_for_reading(os.path.join(folder, name))
-                try:
-                    file.sync_data()
-                finally:
-                    file.close()
-            disk.sync_directory(folder)
-
-    def _under(self, folder: str) -> list[Any]:
-        chosen = pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True)
-        return list(self._system.get_file_info(chosen))
-
-    def _folder(self, uuid: str) -> str:
-        return f"{self._root}/data/logd-{uuid}"
-
-    def _marker(self, uuid: str) -> str:
-        return f"{self._root}/_staging/{uuid}"

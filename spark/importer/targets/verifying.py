@@ -11,11 +11,11 @@ from attrs import frozen
 from logd.plurals import counted
 from logd.spark.importer.errors import TargetError
 from logd.spark.importer.settings import local_path
+from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.layout import OFFSETS, run_name
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.offsets import Lost, RunOffsets
-from logd.spark.importer.targets.table_location import is_table
 from logd.spark.importer.targets.target import read_run
 
 

@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
-from twisted.trial.unittest import SkipTest, SynchronousTestCase
+from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ConfigurationError
-from logd.spark.importer.errors import RunLost, TargetError
-from logd.spark.importer.targets.offsets import Lineage, RunOffsets
-from logd.spark.importer.targets.table_location import parse_table
+from logd.spark.importer.errors import TargetError
+from logd.spark.importer.table_location import parse_table
+from logd.spark.importer.targets.offsets import Lineage
 from logd.spark.importer.targets.target import last_run, publish
 from logd.spark.importer.targets.verifying import verify
 from tests.spark.importer.runs import A0, run_of
+from tests.spark.importer.tables import MISSING, TableTestCase, setUpModule
 
-_NEEDED = ("pyarrow", "pyiceberg", "sqlalchemy")
-MISSING = [name for name in _NEEDED if find_spec(name) is None]
+__all__ = ["setUpModule"]
 
 if not MISSING:
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from pyiceberg.catalog import load_catalog
-    from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-    from pyiceberg.table import Table
 
-    from logd.spark.importer.targets.iceberg import OFFSETS, IcebergTarget
-
-NOON = datetime(2011, 11, 11, 12, tzinfo=UTC)
-
-
-def setUpModule() -> None:  # the name that unittest knows
-    """Skip, with the reason, where Iceberg is not installed."""
-    if MISSING:
-        raise SkipTest(f"not installed: {', '.join(MISSING)}; pip install 'logd[iceberg]'")
+    from logd.spark.importer.targets.iceberg import IcebergTarget
+    from logd.spark.importer.targets.table_history import OFFSETS
 
 
 class LocationTests(SynchronousTestCase):
@@ -73,61 +58,6 @@ class LocationTests(SynchronousTestCase):
                 parse_table(text)
 
 
-class TableTestCase(SynchronousTestCase):
-    """A warehouse in a folder, and a table in it."""
-
-    def setUp(self) -> None:
-        """Choose the folder."""
-        setUpModule()
-        self.folder = os.path.abspath(self.mktemp())
-        self.to = f"iceberg://{self.folder}/logs.clicks"
-        self.target = self.opened()
-
-    def opened(self, folders: Sequence[str] = ("topic", "hour"), stale_seconds: float = 86400.0) -> IcebergTarget:
-        """Return another target for the same table, as another import has it."""
-        target = IcebergTarget(self.to, folders, stale_seconds)
-        self.addCleanup(target.close)
-        return target
-
-    def table(self) -> Table:
-        """Return the table as any reader loads it."""
-        properties = {"uri": f"sqlite:///{self.folder}/catalog.db", "warehouse": f"file://{self.folder}"}
-        return load_catalog("default", type="sql", **properties).load_table("logs.clicks")
-
-    def stage(self, target: IcebergTarget, run: RunOffsets, **more: Any) -> None:
-        """Write a file with the run's messages of ten bytes, and the columns ``more``."""
-        target.acquire()
-        folder = Path(target.staging(run.uuid).removeprefix("file://"), "by_topic=a")
-        folder.mkdir(parents=True)
-        for each in run.loaded:
-            ids = list(range(each.start, each.end, 10))
-            columns = {
-                "topic": [each.lineage.topic] * len(ids),
-                "partition": pa.array([each.lineage.partition] * len(ids), pa.int32()),
-                "id": ids,
-                "next_position": [id_ + 10 for id_ in ids],
-                "timestamp": pa.array([NOON] * len(ids), pa.timestamp("us", "UTC")),
-                **{name: [value] * len(ids) for name, value in more.items()},
-            }
-            pq.write_table(pa.table(columns), folder / f"part-{each.lineage.partition}.parquet")
-
-    def load(self, target: IcebergTarget, run: RunOffsets, **more: Any) -> RunOffsets:
-        """Stage and publish a run, and return it."""
-        self.stage(target, run, **more)
-        publish(target, run)
-        return run
-
-    def ids(self) -> list[int]:
-        """Return the ids in the table, in order."""
-        found: list[int] = self.table().scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()
-        return sorted(found)
-
-    def staged(self) -> list[str]:
-        """Return the folders of data, and the marks."""
-        top = Path(self.folder, "logs", "clicks")
-        return sorted(str(each.relative_to(top)) for each in (*top.glob("data/*"), *top.glob("_staging/*")))
-
-
 class RunTests(TableTestCase):
     """Runs in a table."""
 
@@ -141,7 +71,7 @@ class RunTests(TableTestCase):
         self.assertEqual(last_run(self.opened()), second)
         summary = self.table().snapshots()[-1].summary
         assert summary is not None
-        self.assertEqual(json.loads(summary.additional_properties["logd.offsets"]), json.loads(second.to_bytes()))
+        self.assertEqual(json.loads(summary.additional_properties["logd-offsets"]), json.loads(second.to_bytes()))
         self.assertEqual(self.staged(), ["data/logd-run-1", "data/logd-run-2"])
         found = verify(self.to)
         self.assertEqual((found.runs, found.messages, found.counted), (2, 5, 2))
@@ -195,125 +125,6 @@ class RunTests(TableTestCase):
         with self.assertRaisesRegex(TargetError, "partition"):
             publish(self.target, run)
         self.assertEqual(self.opened().runs(), [])
-
-
-class RivalTests(TableTestCase):
-    """Other writers."""
-
-    def test_two_imports(self) -> None:
-        """One of two that load the same messages fails, and nothing of it is visible or left."""
-        first = self.load(self.target, run_of(1, {A0: (0, 10)}))
-        mine, theirs = (run_of(2, {A0: (10, 30)}, first, uuid=name) for name in ("mine", "theirs"))
-        other = self.opened()
-        self.stage(other, theirs)
-        self.stage(self.target, mine)
-        publish(other, theirs)
-        with self.assertRaisesRegex(RunLost, "run=2 first"):
-            publish(self.target, mine)
-        self.target.discard("mine")
-        self.assertEqual(self.ids(), [0, 10, 20])
-        self.assertEqual(self.staged(), ["data/logd-run-1", "data/logd-theirs"])
-
-    def test_two_at_the_same_moment(self) -> None:
-        """The rival commits between the check and the commit; pyiceberg alone would append behind it."""
-        first = self.load(self.target, run_of(1, {A0: (0, 10)}))
-        mine, theirs = (run_of(2, {A0: (10, 30)}, first, uuid=name) for name in ("mine", "theirs"))
-        other = self.opened()
-        self.stage(other, theirs)
-        self.stage(self.target, mine)
-        self.before_commit(lambda: publish(other, theirs))
-        with self.assertRaisesRegex(RunLost, "run=2 first"):
-            publish(self.target, mine)
-        self.assertEqual(self.ids(), [0, 10, 20])
-
-    def test_two_first_imports(self) -> None:
-        """The same for runs that create the table."""
-        mine, theirs = (run_of(1, {A0: (0, 20)}, uuid=name) for name in ("mine", "theirs"))
-        other = self.opened()
-        self.stage(other, theirs)
-        self.stage(self.target, mine)
-        self.before_commit(lambda: publish(other, theirs))
-        with self.assertRaisesRegex(RunLost, "run=1 first"):
-            publish(self.target, mine)
-        self.assertEqual(self.ids(), [0, 10])
-
-    def test_other_changes_at_the_same_moment(self) -> None:
-        """Rows that others append, or properties that they set, do not stop an import."""
-        self.target = self.opened(("topic",))  # pyiceberg appends to tables with hours only if it has another package
-        first = self.load(self.target, run_of(1, {A0: (0, 10)}))
-        run = run_of(2, {A0: (10, 20)}, first)
-        self.stage(self.target, run)
-
-        def change() -> None:
-            rows = self.table().scan().to_arrow()
-            self.table().append(rows)
-            self.table().transaction().set_properties({"owner": "somebody"}).commit_transaction()
-
-        self.before_commit(change)
-        publish(self.target, run)
-        self.assertEqual(self.ids(), [0, 0, 10])
-        self.assertEqual(last_run(self.opened()), run)
-
-    def test_a_table_that_others_change_all_the_time(self) -> None:
-        """The import ends with a clear error, and nothing of it is left."""
-        run = run_of(1, {A0: (0, 10)})
-        self.stage(self.target, run)
-        busy = mock.patch.object(Table, "_do_commit", side_effect=CommitFailedException("busy"))
-        with busy, self.assertRaisesRegex(RunLost, "others changed the table 10 times"):
-            publish(self.target, run)
-        self.target.discard(run.uuid)
-        self.assertEqual(self.staged(), [])
-
-    def test_a_lost_answer(self) -> None:
-        """A commit whose answer is lost is found in the table, and counts."""
-        run = run_of(1, {A0: (0, 10)})
-        self.stage(self.target, run)
-        self.lose_the_answer(done=True)
-        publish(self.target, run)
-        self.assertEqual((self.ids(), last_run(self.opened())), ([0], run))
-
-    def test_a_lost_answer_and_a_catalog_that_is_away(self) -> None:
-        """Files of which nobody knows whether they were committed stay; the next import looks."""
-        for done in (True, False):
-            run = run_of(1, {A0: (0, 10)}, uuid=f"done-{done}")
-            self.stage(self.target, run)
-            self.lose_the_answer(done)
-            away = mock.patch.object(self.target, "read_offsets", side_effect=TargetError("away"))
-            with away, self.assertRaises(TargetError):
-                publish(self.target, run)
-            self.target.discard(run.uuid)
-            self.assertIn(f"data/logd-{run.uuid}", self.staged())
-            if done:
-                self.assertEqual(self.opened(stale_seconds=-1.0).clean(), [])
-                self.assertEqual(self.staged(), ["data/logd-done-True"])
-                self.assertEqual(self.ids(), [0])
-                self.table().catalog.drop_table("logs.clicks")
-            else:
-                self.assertEqual(len(self.opened(stale_seconds=-1.0).clean()), 1)
-                self.assertEqual(self.staged(), ["data/logd-done-True"])
-
-    def before_commit(self, act: Callable[[], object]) -> None:
-        """Let ``act`` happen once, just before the next commit reaches the catalog."""
-        commit, acts = Table._do_commit, [act]
-
-        def committing(table: Table, *arguments: Any, **named: Any) -> None:
-            if acts:
-                acts.pop()()
-            commit(table, *arguments, **named)
-
-        self.patch(Table, "_do_commit", committing)
-
-    def lose_the_answer(self, done: bool) -> None:
-        """Let the next commit fail without saying whether it was done."""
-        commit, patched = Table._do_commit, mock.patch.object(Table, "_do_commit", autospec=True)
-
-        def committing(table: Table, *arguments: Any, **named: Any) -> None:
-            patched.stop()
-            if done:
-                commit(table, *arguments, **named)
-            raise CommitStateUnknownException("the connection was lost")
-
-        patched.start().side_effect = committing
 
 
 class HistoryTests(TableTestCase):
@@ -418,6 +229,6 @@ class CatalogTests(TableTestCase):
         """They are named."""
         run = self.load(self.target, run_of(1, {Lineage("a", "uuid-a", number): (0, 10) for number in range(100)}))
         target = self.opened()
-        damaged = mock.patch("logd.spark.importer.targets.iceberg._runs", return_value={run.run: "zlib:AAAA"})
-        with damaged, self.assertRaisesRegex(TargetError, "run 1: logd.offsets in the snapshot's summary is damaged"):
+        damaged = mock.patch("logd.spark.importer.targets.iceberg.runs_of", return_value={run.run: "zlib:AAAA"})
+        with damaged, self.assertRaisesRegex(TargetError, "run 1: logd-offsets in the snapshot's summary is damaged"):
             last_run(target)
