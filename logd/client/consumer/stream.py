@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred, succeed
 from logd.client.consumer.consumer_state import ConsumerState
 from logd.client.consumer.dropped import when_dropped
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
-from logd.client.consumer.handling import Handler, Handling, HandlingSettings, check_handler
+from logd.client.consumer.handling import Handler, Handling, HandlingSettings
 from logd.client.consumer.stream_state import StreamState
-from logd.client.dead_letters.writer import check_not_read
+from logd.client.dead_letters.writer import DeadLetters, check_not_read
 from logd.client.setting_names import read_settings
 from logd.errors import ClientClosed
 from logd.protocol.message import Message
@@ -117,20 +117,25 @@ class MessageStream:
 
         Raises ConfigurationError for a setting that is not allowed, and for ``dead_letters`` among the topics read.
         """
-        state, consumer_state = self.state, self._consumer_state
         (mine,) = read_settings(settings, HandlingSettings)
-        name = consumer_state.settings.dead_letters if dead_letters is None else dead_letters
-        check_handler(function)
-        letters = None
-        if name:
-            check_not_read(state.topic, name)
-            letters = consumer_state.dead_letters(name)
-        handling = Handling(state, function, mine, letters, consumer_state.cluster.random)
+        letters = self.dead_letters(dead_letters)
+        handling = Handling(self.state, function, mine, letters, self._consumer_state.cluster.random)
 
         async def run(_stream: MessageStream) -> None:  # the coroutine keeps the stream alive
             await handling.run()
 
         return Deferred.fromCoroutine(run(self))
+
+    def dead_letters(self, topic: str | None = None) -> DeadLetters | None:
+        """Return the writer of a dead-letter topic, by default the consumer's; None where the name is empty.
+
+        Raises ConfigurationError if the topic is among those that the stream reads, InvalidTopic.
+        """
+        name = self._consumer_state.settings.dead_letters if topic is None else topic
+        if not name:
+            return None
+        check_not_read(self.topic, name)
+        return self._consumer_state.dead_letters(name)
 
     # Positions and counts.
 
