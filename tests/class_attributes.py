@@ -32,7 +32,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.coord.server.connection.ServerConnection": (17, "one connection, from the handshake to the end"),
     "logd.coord.server.server.CoordinationServer": (16, "the parts of a server, wired together"),
     "logd.coord.server.storage.journal.Journal": (18, "one queue and its worker; the files are ChangeWriter's"),
-    "logd.mirror.mirror.Mirror": (19, "the parts of a mirror, wired together, and its partitions, which begin and end"),
+    "logd.mirror.mirror.Mirror": (20, "the parts of a mirror, wired together, and its partitions, which begin and end"),
     "logd.log.damage.walk.SegmentWalk": (17, "an iterator's place in a segment, and what it has counted"),
     "logd.log.partition.PartitionLog": (23, "the ends of a log move together; files, waiters and flushes are parts"),
     "logd.net.server.Connection": (19, "one connection; backlog, output, pauses and limits are parts"),
