@@ -9,7 +9,8 @@ from typing import Any
 from attrs import field, frozen
 
 from logd.avro.framing import HEAD_BYTES, AvroError, schema_id_of
-from logd.avro.registry_client import RegistryRefusal, SchemaRegistryClient
+from logd.avro.registry_client import SchemaRegistryClient
+from logd.avro.registry_requests import RegistryRefusal
 from logd.avro.schemas import ParsedSchemas, parse
 from logd.protocol.message import Message
 from logd.protocol.optional_packages import needing

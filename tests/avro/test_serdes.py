@@ -12,7 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.avro.deserializer import AvroDeserializer
 from logd.avro.framing import AvroError, head
-from logd.avro.registry_client import RegistryRefusal, RegistryUnavailable, SchemaRegistryClient
+from logd.avro.registry_client import SchemaRegistryClient
+from logd.avro.registry_requests import RegistryRefusal, RegistryUnavailable
 from logd.avro.serializer import AvroSerializer
 from logd.protocol.message import Message
 from tests.schema_registry.rest.rig import RestTestCase, avro, net

@@ -19,6 +19,7 @@ from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
 from logd.errors import ConfigurationError, LogdError
+from logd.spark.importer.table_location import is_table
 
 if TYPE_CHECKING:
     from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
@@ -34,6 +35,8 @@ Examples:
   logd import --topics clicks --to hdfs:///logs/clicks --master yarn
   logd import --topics clicks --to /data/again --from 2011-11-11T00:00:00Z
   logd import --to /data/logs --compact
+  logd import --topics clicks --to iceberg:///data/warehouse/logs.clicks
+  logd import --topics clicks --to iceberg://production/logs.clicks
 
 \b
 Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error, 3 no broker reached,
@@ -45,7 +48,14 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
 @click.command("import", epilog=_EPILOG)
 @click.option("--topics", metavar="TOPIC,...", help="The topics to load.")
 @click.option("--topics-pattern", metavar="REGEX", help="Load all topics whose full name matches.")
-@click.option("--to", required=True, metavar="DIR", help="The target: a directory, or a URI such as hdfs:///logs.")
+@click.option(
+    "--to",
+    required=True,
+    metavar="DIR",
+    help="The target: a directory, a URI such as "
+    "hdfs:///logs, or an Iceberg table: iceberg://CATALOG/NAMESPACE.TABLE, or iceberg:///DIR/NAMESPACE.TABLE for a "
+    "warehouse in a local folder.",
+)
 @broker_option
 @click.option(
     "--format",
@@ -134,7 +144,8 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
 
     A run becomes visible atomically as DIR/run=N with its data, offsets and counts. If it fails, nothing of it is
     visible, and the next import goes on where the last successful one ended. Any reader of Parquet or JSON can read
-    DIR; the offsets are in DIR/run=N/_offsets.json.
+    DIR; the offsets are in DIR/run=N/_offsets.json. In an Iceberg table a run is one snapshot, with the offsets in its
+    summary; a table is created if there is none.
     """
     if options["verify"] and options["unit"]:
         raise click.UsageError("give one of --verify and --compact")
@@ -155,6 +166,8 @@ def _import(
     zookeeper: str,
     **options: Any,
 ) -> None:
+    if is_table(to):
+        needs("pyiceberg", extra="iceberg")
     if verify:
         needs("pyarrow")
         _verify(to, as_json)

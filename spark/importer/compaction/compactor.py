@@ -14,6 +14,7 @@ from logd.errors import ConfigurationError
 from logd.spark.importer.compaction.compaction_report import CompactionReport, MergedGroup
 from logd.spark.importer.errors import TargetError
 from logd.spark.importer.settings import local_path
+from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.layout import run_name
 from logd.spark.importer.targets.local import LocalTarget
@@ -38,6 +39,11 @@ class CompactionSettings:
     file_bytes: int = DEFAULT_FILE_BYTES
 
     def __attrs_post_init__(self) -> None:
+        if is_table(self.to):
+            raise ConfigurationError(
+                f"{self.to} is a table: engines for Iceberg compact it, Spark for example by CALL "
+                "catalog.system.rewrite_data_files; imports go on behind"
+            )
         if self.unit not in UNITS:
             raise ConfigurationError(f"compact = {self.unit!r} is not allowed; allowed is {', '.join(UNITS)}")
 

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from logd.spark.importer.errors import TargetError
+from logd.spark.importer.targets.folders import HadoopFolders
 from logd.spark.importer.targets.hadoop_errors import in_one_sentence
 from logd.spark.importer.targets.layout import OFFSETS, STAGING, run_name, run_number
-from logd.spark.importer.targets.places import HadoopPlaces
 
 #: File systems whose rename of a folder is one atomic step. Object stores copy file by file instead.
 ATOMIC_SCHEMES = ("hdfs", "viewfs", "webhdfs", "abfs", "abfss", "file")
@@ -42,7 +42,7 @@ class HadoopTarget:
         self._root = self._path(self._location)
         with self._translated:
             self._files = self._root.getFileSystem(self._conf)
-        self.places = HadoopPlaces(self._location, self._jvm, self._files, self._rename, self._translated)
+        self.folders = HadoopFolders(self._location, self._jvm, self._files, self._rename, self._translated)
 
     @property
     def location(self) -> str:

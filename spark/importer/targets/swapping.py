@@ -24,9 +24,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from logd.spark.importer.errors import RunLost, TargetError
+from logd.spark.importer.targets.folders import TargetFolders
 from logd.spark.importer.targets.layout import COMPACTED, MERGED, NOTICE, OFFSETS, STAGING, run_name, run_number
 from logd.spark.importer.targets.offsets import RunOffsets
-from logd.spark.importer.targets.places import Places
 from logd.spark.importer.targets.target import Target
 
 #: The notice's file, and what is in it.
@@ -44,7 +44,7 @@ def commit(target: Target, staged: str, merged: RunOffsets) -> None:
     """
     target.write_offsets(staged, merged.to_bytes())
     try:
-        target.places.move(f"{STAGING}/{staged}", COMPACTED)
+        _folders(target).move(f"{STAGING}/{staged}", COMPACTED)
     except FileExistsError:
         raise RunLost(f"another compaction of {target.location} is running; this one left nothing behind") from None
     if finish(target) != merged.uuid:
@@ -57,26 +57,28 @@ def finish(target: Target) -> str | None:
     Also removes what a finished one left. One that does not fit the runs is undone. Raises TargetError if its offsets
     are damaged.
     """
-    places = target.places
+    folders = target.folders
+    if folders is None:
+        return None
     # In this order: what is listed here belongs to compactions that are finished, if there is none after it.
-    notices = [f"{NOTICE}/{each}" for each in places.names(NOTICE)]
-    remains = places.names(MERGED)
-    content = places.read(f"{COMPACTED}/{OFFSETS}")
+    notices = [f"{NOTICE}/{each}" for each in folders.names(NOTICE)]
+    remains = folders.names(MERGED)
+    content = folders.read(f"{COMPACTED}/{OFFSETS}")
     if content is None:
         if notices:
-            places.remove(NOTICE)
+            folders.remove(NOTICE)
         for each in remains:
             _drop(target, each)
         return None
     merged = RunOffsets.from_bytes(content, f"{target.location}/{COMPACTED}/{OFFSETS}")
     former = f"{merged.first_run}-{merged.run}"
-    if not places.names(f"{MERGED}/{former}") and not _fits(target, merged):
-        places.remove(COMPACTED)
+    if not folders.names(f"{MERGED}/{former}") and not _fits(target, merged):
+        folders.remove(COMPACTED)
         return None
-    places.make(f"{MERGED}/{former}")
-    if places.read(f"{COMPACTED}/{OFFSETS}") is not None:
+    folders.make(f"{MERGED}/{former}")
+    if folders.read(f"{COMPACTED}/{OFFSETS}") is not None:
         _exchange(target, merged, former)
-    places.remove(NOTICE)
+    folders.remove(NOTICE)
     _drop(target, former)
     return merged.uuid
 
@@ -99,24 +101,24 @@ def _fits(target: Target, merged: RunOffsets) -> bool:
     return False
 
 
-def put_notice(places: Places, merged: RunOffsets) -> None:
+def put_notice(folders: TargetFolders, merged: RunOffsets) -> None:
     """Make readers of the whole table fail from now on; see the module."""
-    places.put(f"{NOTICE}/{_NOTICE_FILE.format(merged.uuid, merged.data.get('format', 'parquet'))}", _NOTICE_TEXT)
+    folders.put(f"{NOTICE}/{_NOTICE_FILE.format(merged.uuid, merged.data.get('format', 'parquet'))}", _NOTICE_TEXT)
 
 
 def _exchange(target: Target, merged: RunOffsets, former: str) -> None:
-    places = target.places
-    put_notice(places, merged)
+    folders = _folders(target)
+    put_notice(folders, merged)
     for number in target.runs():
         if merged.first_run <= number <= merged.run:
             with suppress(FileNotFoundError, FileExistsError):  # another process has moved it
-                places.move(run_name(number), f"{MERGED}/{former}/{run_name(number)}")
+                folders.move(run_name(number), f"{MERGED}/{former}/{run_name(number)}")
     try:
-        places.move(COMPACTED, run_name(merged.run))
+        folders.move(COMPACTED, run_name(merged.run))
     except FileNotFoundError:
         pass  # another process has moved it
     except FileExistsError:
-        if places.read(f"{COMPACTED}/{OFFSETS}") is not None:
+        if folders.read(f"{COMPACTED}/{OFFSETS}") is not None:
             raise TargetError(
                 f"{target.location}/{run_name(merged.run)} is in the place of the merged run in {COMPACTED}: "
                 "move it away, and run the command again"
@@ -125,16 +127,22 @@ def _exchange(target: Target, merged: RunOffsets, former: str) -> None:
 
 def _drop(target: Target, former: str) -> None:
     """Remove old runs, except what they have hidden beside their data: that moves into the merged run."""
-    places = target.places
+    folders = _folders(target)
     last = run_name(int(former.rpartition("-")[2]))
-    for run in places.names(f"{MERGED}/{former}"):
+    for run in folders.names(f"{MERGED}/{former}"):
         if run_number(run) is None:
             continue
-        for name in places.names(f"{MERGED}/{former}/{run}"):
+        for name in folders.names(f"{MERGED}/{former}/{run}"):
             if name.startswith("_") and name != OFFSETS:
-                if OFFSETS not in places.names(last):
+                if OFFSETS not in folders.names(last):
                     raise TargetError(f"{target.location}/{last} is missing, into which {MERGED}/{former} was merged")
-                places.make(f"{last}/{MERGED}/{run}")
+                folders.make(f"{last}/{MERGED}/{run}")
                 with suppress(FileNotFoundError, FileExistsError):  # another process has moved it
-                    places.move(f"{MERGED}/{former}/{run}/{name}", f"{last}/{MERGED}/{run}/{name}")
-    places.remove(f"{MERGED}/{former}")
+                    folders.move(f"{MERGED}/{former}/{run}/{name}", f"{last}/{MERGED}/{run}/{name}")
+    folders.remove(f"{MERGED}/{former}")
+
+
+def _folders(target: Target) -> TargetFolders:
+    if target.folders is None:
+        raise TargetError(f"{target.location} has no runs in folders")
+    return target.folders

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from logd.spark.importer.errors import RunLost, TargetError
 from logd.spark.importer.targets.chain import check_run, check_successor
+from logd.spark.importer.targets.folders import TargetFolders
 from logd.spark.importer.targets.layout import COMPACTED, NOTICE, OFFSETS, run_name
 from logd.spark.importer.targets.offsets import RunOffsets
-from logd.spark.importer.targets.places import Places
 
 
 class Target(Protocol):
@@ -20,8 +20,8 @@ class Target(Protocol):
         ...
 
     @property
-    def places(self) -> Places:
-        """The folders in the directory, for compactions."""
+    def folders(self) -> TargetFolders | None:
+        """The folders in the directory, for compactions. None for a table, whose runs are no folders."""
         ...
 
     def runs(self) -> list[int]:
@@ -101,7 +101,10 @@ def last_run(target: Target) -> RunOffsets | None:
 
 def check_not_compacting(target: Target) -> None:
     """Raise RunLost while a compaction exchanges runs, or after one was killed while it did so."""
-    if target.places.names(NOTICE) or target.places.read(f"{COMPACTED}/{OFFSETS}") is not None:
+    folders = target.folders
+    if folders is None:
+        return
+    if folders.names(NOTICE) or folders.read(f"{COMPACTED}/{OFFSETS}") is not None:
         raise RunLost(
             f"a compaction of {target.location} is exchanging runs at this moment, or was killed while it did so: "
             "try again, and if this stays, run logd import or logd import --compact, which finishes it"

@@ -100,7 +100,7 @@ class CompactionTests(ImportTestCase):
     def readers_fail_while_runs_are_exchanged(self) -> None:
         """Check that Spark and pyarrow meet the notice, whatever they ask for; the next import removes it."""
         target = LocalTarget(self.to)
-        put_notice(target.places, read_run(target, 2))
+        put_notice(target.folders, read_run(target, 2))
         asked = f"topic = '{self.topic}' AND date = '2011-11-11' AND run = 3"
         for work in (
             lambda: self.spark.read.parquet(self.to).count(),

@@ -272,6 +272,8 @@ class CompactorTests(CompactionTestCase):
             self.compact()
         with self.assertRaisesRegex(ConfigurationError, "'week' is not allowed; allowed is date, hour"):
             CompactionSettings(to="x", unit="week")
+        with self.assertRaisesRegex(ConfigurationError, "rewrite_data_files"):
+            CompactionSettings(to="iceberg:///x/a.b")
 
     def test_a_merged_run_that_does_not_fit_is_undone(self) -> None:
         """Another compaction merged some of its runs meanwhile, on a file system without locks."""

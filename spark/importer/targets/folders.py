@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from logd.interfaces import IFileOperations
 
 
-class Places(Protocol):
+class TargetFolders(Protocol):
     """Folders and files of one target. Names are relative to it, with ``/``; every method blocks.
 
     Every method may raise OSError or TargetError. There are two kinds: for local file systems and for Hadoop's.
@@ -45,34 +45,34 @@ class Places(Protocol):
         ...
 
 
-class LocalPlaces:
-    """See Places. The lock of LocalTarget keeps others out, so looking before a move is enough."""
+class LocalFolders:
+    """See TargetFolders. The lock of LocalTarget keeps others out, so looking before a move is enough."""
 
     def __init__(self, root: Path, files: IFileOperations) -> None:
         self._root = root
         self._files = files
 
     def names(self, folder: str) -> list[str]:
-        """See Places."""
+        """See TargetFolders."""
         try:
             return sorted(os.listdir(self._root / folder))
         except FileNotFoundError:
             return []
 
     def read(self, name: str) -> bytes | None:
-        """See Places."""
+        """See TargetFolders."""
         try:
             return (self._root / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def make(self, folder: str) -> None:
-        """See Places."""
+        """See TargetFolders."""
         (self._root / folder).mkdir(parents=True, exist_ok=True)
         self._files.sync_directory(str((self._root / folder).parent))
 
     def put(self, name: str, content: bytes) -> None:
-        """See Places."""
+        """See TargetFolders."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -80,7 +80,7 @@ class LocalPlaces:
             self._files.sync_directory(str(folder))
 
     def move(self, source: str, target: str) -> None:
-        """See Places."""
+        """See TargetFolders."""
         before, after = self._root / source, self._root / target
         if os.path.lexists(after):
             raise FileExistsError(f"{after} exists already")
@@ -89,7 +89,7 @@ class LocalPlaces:
             self._files.sync_directory(str(folder))
 
     def remove(self, name: str) -> None:
-        """See Places."""
+        """See TargetFolders."""
         path = self._root / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -97,8 +97,8 @@ class LocalPlaces:
             path.unlink(missing_ok=True)
 
 
-class HadoopPlaces:
-    """See Places. ``jvm`` is py4j's view of Spark's, ``translated`` converts Java's exceptions."""
+class HadoopFolders:
+    """See TargetFolders. ``jvm`` is py4j's view of Spark's, ``translated`` converts Java's exceptions."""
 
     def __init__(self, location: str, jvm: Any, files: Any, rename: Any, translated: Any) -> None:
         self._location = location
@@ -108,7 +108,7 @@ class HadoopPlaces:
         self._translated = translated
 
     def names(self, folder: str) -> list[str]:
-        """See Places."""
+        """See TargetFolders."""
         try:
             with self._translated:
                 found = list(self._files.listStatus(self._path(folder)))
@@ -117,7 +117,7 @@ class HadoopPlaces:
         return sorted(str(each.getPath().getName()) for each in found)
 
     def read(self, name: str) -> bytes | None:
-        """See Places."""
+        """See TargetFolders."""
         try:
             with self._translated:
                 stream = self._files.open(self._path(name))
@@ -129,12 +129,12 @@ class HadoopPlaces:
             return None
 
     def make(self, folder: str) -> None:
-        """See Places."""
+        """See TargetFolders."""
         with self._translated:
             self._files.mkdirs(self._path(folder))
 
     def put(self, name: str, content: bytes) -> None:
-        """See Places."""
+        """See TargetFolders."""
         with self._translated:
             stream = self._files.create(self._path(name), True)
             try:
@@ -143,12 +143,12 @@ class HadoopPlaces:
                 stream.close()
 
     def move(self, source: str, target: str) -> None:
-        """See Places."""
+        """See TargetFolders."""
         with self._translated:
             self._rename(self._path(source), self._path(target))
 
     def remove(self, name: str) -> None:
-        """See Places."""
+        """See TargetFolders."""
         with self._translated:
             self._files.delete(self._path(name), True)
 
