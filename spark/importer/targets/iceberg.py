@@ -279,5 +279,6 @@ def _commit(table: Table, files: TableFiles, paths: Sequence[str], summary: dict
             columns.union_by_name(schema)
     number = str(getattr(table.metadata, "last_sequence_number", 0) + 1)
     change.set_properties({OFFSETS: json.dumps({**summary, SEQUENCE_NUMBER: number})})
-    change.add_files(list(paths), snapshot_properties=summary)
+    # The check for files that the table has would read all its manifests, and these names are new.
+    change.add_files(list(paths), snapshot_properties=summary, check_duplicate_files=False)
     change.commit_transaction()
