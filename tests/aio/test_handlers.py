@@ -88,7 +88,7 @@ class HandlersTests(ModelTestCase):
             self.broker.refuse = lambda part: StorageFull("full")
 
             async def stray(message: Message) -> object:
-                yield message  # type: ignore[misc]  # by mistake
+                yield message  # by mistake
 
             async with self.consumer(dead_letter_timeout=0.05) as consumer, consumer.stream("t") as stream:
                 with self.assertRaises(ConfigurationError):

@@ -168,6 +168,8 @@ class BlockingStream:
             if not handled:
                 return
             self._count_handled(message)
+            if stream.state.closed:  # the function closed it: the rest of the batch at hand is not handled
+                return
 
     def _count_handled(self, message: Message) -> None:
         """Do nothing; streams of groups count what is handled."""
