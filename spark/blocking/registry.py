@@ -29,7 +29,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _PIECE = 64 << 10
 
 #: Sends one GET: (settings, path, seconds) -> status and body. Raises OSError, HTTPException and ValueError.
-Exchange = Callable[["RegistrySettings", str, float], tuple[int, bytes]]
+Exchange = Callable[["RegistryAddress", str, float], tuple[int, bytes]]
 
 
 def _trimmed(url: str) -> str:
@@ -37,7 +37,7 @@ def _trimmed(url: str) -> str:
 
 
 @frozen
-class RegistrySettings:
+class RegistryAddress:
     """The address of a registry, with user and password if it wants them; sent to the executors.
 
     Raises ConfigurationError for what is no URL of one.
@@ -66,7 +66,7 @@ class RegistrySettings:
         return f"{scheme}{mark}{place.rpartition('@')[2]}{slash}{path}"
 
 
-def exchange(settings: RegistrySettings, path: str, seconds: float) -> tuple[int, bytes]:
+def exchange(settings: RegistryAddress, path: str, seconds: float) -> tuple[int, bytes]:
     """Send one GET. See Exchange."""
     parts = urlsplit(settings.url)
     kind: type[http.client.HTTPConnection] = http.client.HTTPConnection
@@ -104,7 +104,7 @@ class BlockingRegistry:
     It fails with RegistryRefusal if the registry refuses.
     """
 
-    settings: RegistrySettings
+    settings: RegistryAddress
     exchange: Exchange = exchange
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

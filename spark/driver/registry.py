@@ -10,7 +10,7 @@ from attrs import define, field
 from logd.avro.answers import RegistryRefusal, RegistryUnavailable
 from logd.spark.blocking.registry import BlockingRegistry
 from logd.spark.blocking.schema_lookup import SchemaLookup, SchemaText
-from logd.spark.worker.registry_options import RegistryOptions
+from logd.spark.worker.registry_options import SchemaOptions
 
 _log = logging.getLogger("logd.spark")
 
@@ -22,7 +22,7 @@ class WrittenSchemas:
     A plan does not fail if the registry is away: what was known before is sent, and a task that needs more asks itself.
     """
 
-    options: RegistryOptions | None
+    options: SchemaOptions | None
     _lookup: SchemaLookup | None = field(default=None, init=False)
     _known: dict[str, Mapping[int, SchemaText]] = field(factory=dict, init=False)
 

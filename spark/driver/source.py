@@ -23,7 +23,7 @@ from logd.spark.worker.arrow import COLUMNS
 from logd.spark.worker.avro import AvroValues
 from logd.spark.worker.options import ReadOptions, read_options, shape_options, sink_options
 from logd.spark.worker.registered import reader_type
-from logd.spark.worker.registry_options import RegistryOptions
+from logd.spark.worker.registry_options import SchemaOptions
 
 #: Columns in order: those of Spark's Kafka source, with its meaning, then logd's; ``headers`` only with includeHeaders.
 _CONTENTS = "key:binary,value:{},"
@@ -61,7 +61,7 @@ class LogdDataSource(DataSource):
             columns += f",{quoted(name)}:{kind}"
         return f"struct<{columns}>"
 
-    def _reader_schema(self, registry: RegistryOptions) -> SchemaText:
+    def _reader_schema(self, registry: SchemaOptions) -> SchemaText:
         """Return the reader's schema. It is looked up once for a data frame: Spark sends this object from here on."""
         if self._reader is None:
             self._reader = SchemaLookup(BlockingRegistry(registry.settings)).reader(registry.wanted, registry.topic)

@@ -79,19 +79,19 @@ class ColumnType:
 
 
 @frozen
-class ParsedSchema:
+class NamedSchema:
     """A schema as fastavro takes it, and the types that it names."""
 
     schema: Any
     names: Mapping[str, Any]
 
 
-def parsed(text: str, references: tuple[str, ...], what: str) -> ParsedSchema:
+def parsed(text: str, references: tuple[str, ...], what: str) -> NamedSchema:
     """Parse a schema and those that it refers to. Raises AvroError, MissingPackage without fastavro."""
     names: dict[str, Any] = {}
     for each in references:
         parse(_without_unseen(each, what), names, f"a schema that {what} refers to")
-    return ParsedSchema(parse(_without_unseen(text, what), names, what), names)
+    return NamedSchema(parse(_without_unseen(text, what), names, what), names)
 
 
 def _without_unseen(text: str, what: str) -> str:
@@ -228,7 +228,7 @@ class _Walk:
         members = []
         for number, each in enumerate(others):
             made, convert = self.of(each, f"{where}.member{number}")
-            members.append(_Member(f"member{number}", self._named(each), made, convert))
+            members.append(_UnionMember(f"member{number}", self._named(each), made, convert))
         made = ColumnType(
             "struct<{}>".format(",".join(f"`{each.name}`:{each.type.ddl}" for each in members)),
             pa.struct([pa.field(each.name, each.type.arrow) for each in members]),
@@ -246,7 +246,7 @@ class _Walk:
 
 
 @frozen
-class _Member:
+class _UnionMember:
     """One type of a union: the field of the struct, the type in Avro and as a column."""
 
     name: str
@@ -274,7 +274,7 @@ class _Member:
 class _UnionValues:
     """Puts a value of a union into the struct's field for its type."""
 
-    members: list[_Member]
+    members: list[_UnionMember]
 
     def convert(self, value: Any) -> Any:
         """Return the struct of a value."""
@@ -316,14 +316,14 @@ class ValueType:
     convert: Convert | None
 
 
-def value_type(schema: ParsedSchema, what: str) -> ValueType:
+def value_type(schema: NamedSchema, what: str) -> ValueType:
     """Return the column for values of a schema, which ``what`` names. Raises ConfigurationError."""
     walk = _Walk(schema.names, what)
     column, convert = walk.of(schema.schema, "value")
     return ValueType(column, convert if walk.tagged else None)
 
 
-def check_written(schema: ParsedSchema) -> None:
+def check_written(schema: NamedSchema) -> None:
     """Raise AvroError for a schema by which few bytes can become endless values, or crash a worker.
 
     fastavro recurses without a limit: some thousand bytes of a recursive schema end the process. An array whose items

@@ -21,7 +21,7 @@ from logd.spark.blocking.reading import ReadSettings
 from logd.spark.blocking.registry import TIMEOUT
 from logd.spark.blocking.schema_lookup import SchemaText
 from logd.spark.blocking.subscription import SourceSubscription, parse_subscription
-from logd.spark.worker.registry_options import RegistryOptions, registry_options
+from logd.spark.worker.registry_options import SchemaOptions, registry_options
 
 #: The default brokers.
 BROKER_VARIABLE = "LOGD_BROKER"
@@ -105,7 +105,7 @@ class ColumnOptions:
     #: False: no columns key and value. Spark does not say which columns a query needs, so a reader has to be told.
     include_values: bool = True
     avro_schema: str | None = None
-    registry: RegistryOptions | None = None
+    registry: SchemaOptions | None = None
     #: The reader's schema, once it is looked up in the registry.
     reader: SchemaText | None = None
     #: The mode for a value that does not decode, one of MODES.
@@ -216,7 +216,7 @@ def _shape(given: _Given) -> ColumnOptions:
     )
 
 
-def _registry(given: _Given) -> RegistryOptions | None:
+def _registry(given: _Given) -> SchemaOptions | None:
     url = given.text("registry")
     if url is None:
         for name in ("readerSchema", "registryTimeoutMs"):

@@ -12,10 +12,10 @@ from logd.avro.answers import UNKNOWN, RegistryRefusal, RegistryUnavailable
 from logd.avro.framing import HEAD_BYTES, AvroError, schema_id_of
 from logd.errors import ConfigurationError
 from logd.protocol.optional_packages import needing
-from logd.spark.blocking.registry import BlockingRegistry, RegistrySettings
+from logd.spark.blocking.registry import BlockingRegistry, RegistryAddress
 from logd.spark.blocking.schema_lookup import SchemaLookup, SchemaText
 from logd.spark.worker.avro import DecodedValues, decode_all
-from logd.spark.worker.avro_types import ParsedSchema, ValueType, check_written, parsed, value_type
+from logd.spark.worker.avro_types import NamedSchema, ValueType, check_written, parsed, value_type
 
 #: Looks up a schema by its id. Raises AvroError, RegistryRefusal, RegistryUnavailable.
 Lookup = Callable[[int], SchemaText]
@@ -29,7 +29,7 @@ def reader_type(reader: SchemaText) -> ValueType:
     return value_type(_parsed_reader(reader), "the reader's schema")
 
 
-def _parsed_reader(reader: SchemaText) -> ParsedSchema:
+def _parsed_reader(reader: SchemaText) -> NamedSchema:
     try:
         return parsed(reader.text, reader.references, "the reader's schema")
     except AvroError as error:
@@ -37,7 +37,7 @@ def _parsed_reader(reader: SchemaText) -> ParsedSchema:
 
 
 @frozen
-class _Writer:
+class _WrittenBy:
     """A schema that wrote values. ``schema`` is None for one that cannot be used, and ``problem`` says why.
 
     ``reader`` is None if it is the reader's own, which saves the resolution.
@@ -58,7 +58,7 @@ class RegisteredValues:
     kind: ValueType = field(init=False)
     _schema: Any = field(init=False)
     _reader: Any = field(init=False)
-    _writers: dict[int, _Writer] = field(factory=dict, init=False)
+    _writers: dict[int, _WrittenBy] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         with needing("fastavro", "the option registry"):
@@ -104,7 +104,7 @@ class RegisteredValues:
             raise AvroError(f"a value of length {len(value)} has {rest} bytes more than schema {schema_id} describes")
         return found
 
-    def _writer(self, schema_id: int) -> _Writer:
+    def _writer(self, schema_id: int) -> _WrittenBy:
         """Return a schema that wrote values, or the reason why it cannot be used. Raises RegistryUnavailable."""
         try:
             text = self.written.get(schema_id) or self.lookup(schema_id)
@@ -113,16 +113,16 @@ class RegisteredValues:
         except RegistryRefusal as error:
             if error.code not in UNKNOWN:  # the registry would not tell, so that nothing is known of the message
                 raise RegistryUnavailable(f"schema {schema_id} is needed, and refused: {error}") from None
-            return _Writer(None, problem=f"its schema {schema_id} does not exist: {error}")
+            return _WrittenBy(None, problem=f"its schema {schema_id} does not exist: {error}")
         except AvroError as error:
-            return _Writer(None, problem=f"its schema {schema_id} cannot be used: {error}")
-        return _Writer(schema.schema) if text == self.reader else _Writer(schema.schema, self._schema)
+            return _WrittenBy(None, problem=f"its schema {schema_id} cannot be used: {error}")
+        return _WrittenBy(schema.schema) if text == self.reader else _WrittenBy(schema.schema, self._schema)
 
 
 def _one_line(error: Exception) -> str:
     return " ".join(repr(error).split())[:1000]
 
 
-def asking(settings: RegistrySettings) -> Lookup:
+def asking(settings: RegistryAddress) -> Lookup:
     """Return a function that asks the registry for schemas that the driver did not look up."""
     return SchemaLookup(BlockingRegistry(settings)).by_id

@@ -5,23 +5,21 @@ from __future__ import annotations
 from attrs import frozen
 
 from logd.errors import ConfigurationError
-from logd.spark.blocking.registry import RegistrySettings
+from logd.spark.blocking.registry import RegistryAddress
 from logd.spark.blocking.schema_lookup import ID, TEXT, ReaderSchema, parse_reader_schema
 from logd.spark.blocking.subscription import SourceSubscription
 
 
 @frozen(kw_only=True)
-class RegistryOptions:
+class SchemaOptions:
     """The registry, and the reader's schema that is asked for; ``topic`` is "" when several are read."""
 
-    settings: RegistrySettings
+    settings: RegistryAddress
     wanted: ReaderSchema
     topic: str
 
 
-def registry_options(
-    url: str, wanted: str | None, timeout_ms: int, subscription: SourceSubscription
-) -> RegistryOptions:
+def registry_options(url: str, wanted: str | None, timeout_ms: int, subscription: SourceSubscription) -> SchemaOptions:
     """Read the options. Raises ConfigurationError for one that is not allowed, or if no topic decides the schema."""
     try:
         reader = ReaderSchema() if wanted is None else parse_reader_schema(wanted)
@@ -34,4 +32,4 @@ def registry_options(
             "several topics may have several schemas, and a data frame has one: read one topic, or name the schema for "
             "all of them by readerSchema=id:NUMBER or as JSON"
         )
-    return RegistryOptions(settings=RegistrySettings(url, timeout_ms / 1000), wanted=reader, topic=topic)
+    return SchemaOptions(settings=RegistryAddress(url, timeout_ms / 1000), wanted=reader, topic=topic)

@@ -11,7 +11,7 @@ import fastavro
 from attrs import define, field
 
 from logd.avro.framing import head
-from logd.spark.blocking.registry import BlockingRegistry, RegistrySettings
+from logd.spark.blocking.registry import BlockingRegistry, RegistryAddress
 
 URL = "http://registry:8081"
 
@@ -55,12 +55,12 @@ class FakeRegistry:
 
     def client(self, timeout: float = 30.0) -> BlockingRegistry:
         """Return a client whose time passes in its pauses only."""
-        return BlockingRegistry(RegistrySettings(URL, timeout), self.exchange, lambda: self.now, self._sleep)
+        return BlockingRegistry(RegistryAddress(URL, timeout), self.exchange, lambda: self.now, self._sleep)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def exchange(self, settings: RegistrySettings, path: str, seconds: float) -> tuple[int, bytes]:
+    def exchange(self, settings: RegistryAddress, path: str, seconds: float) -> tuple[int, bytes]:
         """Answer a request."""
         self.requests.append(path)
         if self.away:

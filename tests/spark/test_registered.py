@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.avro.answers import RegistryRefusal, RegistryUnavailable
 from logd.avro.framing import head
 from logd.errors import ConfigurationError
-from logd.spark.blocking.registry import BlockingRegistry, RegistrySettings
+from logd.spark.blocking.registry import BlockingRegistry, RegistryAddress
 from logd.spark.blocking.schema_lookup import SchemaLookup, SchemaText, parse_reader_schema
 from logd.spark.worker.avro_types import MOST_COLUMNS
 from logd.spark.worker.registered import RegisteredValues, reader_type
@@ -111,7 +111,7 @@ class LookupTests(RegistryTestCase):
         def back(seconds: float) -> None:
             self.registry.status = 200
 
-        client = BlockingRegistry(RegistrySettings(URL), self.registry.exchange, lambda: 0.0, back)
+        client = BlockingRegistry(RegistryAddress(URL), self.registry.exchange, lambda: 0.0, back)
         self.assertEqual(SchemaLookup(client).by_id(11).text, record("x"))
 
     def test_an_answer_that_no_registry_gives_is_refused_at_once(self) -> None:
@@ -136,11 +136,11 @@ class LookupTests(RegistryTestCase):
 
     def test_a_password_is_in_no_text(self) -> None:
         """Errors, files and the web page of Spark show the address without it."""
-        settings = RegistrySettings(" http://me:secret@registry:8081/path/ ")
+        settings = RegistryAddress(" http://me:secret@registry:8081/path/ ")
         self.assertEqual(settings.shown, "http://registry:8081/path")
         self.assertNotIn("secret", repr(settings))
         for url in ("registry:8081", "ftp://me:secret@x", "http://", "http://x:me", "http://x?y=1", ""):
-            error = self.assertRaises(ConfigurationError, RegistrySettings, url)
+            error = self.assertRaises(ConfigurationError, RegistryAddress, url)
             self.assertIn("write http://HOST:PORT", str(error))
             self.assertNotIn("secret", str(error))
 
