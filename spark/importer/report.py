@@ -36,6 +36,11 @@ class ImportReport:
         return sum(each.messages for each in self.loaded)
 
     @property
+    def quarantined(self) -> int:
+        """The number of those that cannot be decoded, and are in the run's quarantine."""
+        return sum(each.quarantined for each in self.loaded)
+
+    @property
     def bytes(self) -> int:
         """The bytes of log loaded or, in a dry run, to load."""
         return sum(each.bytes for each in self.loaded) if self.run is not None else self.plan.bytes
@@ -83,6 +88,7 @@ class ImportReport:
             "messages": self.messages if self.run is not None else None,
             "bytes": self.bytes,
             "gap_bytes": sum(each.gap_bytes for each in self.loaded) if self.run is not None else None,
+            "quarantined": self.quarantined if self.run is not None else None,
             "seconds": round(self.seconds, 3),
             "messages_per_second": round(self.messages / self.load_seconds) if self.load_seconds > 0 else None,
             "partitions": [
@@ -90,10 +96,14 @@ class ImportReport:
                     **each.lineage._asdict(),
                     "start": each.start,
                     "end": each.end,
-                    **({"messages": each.messages, "gap_bytes": each.gap_bytes} if isinstance(each, Loaded) else {}),
+                    **(_counts(each) if isinstance(each, Loaded) else {}),
                 }
                 for each in (self.loaded if self.run is not None else self.plan.ranges)
             ],
             "lost": [each.to_json() for each in self.plan.lost],
             "notices": list(self.notices),
         }
+
+
+def _counts(each: Loaded) -> dict[str, int]:
+    return {"messages": each.messages, "gap_bytes": each.gap_bytes, "quarantined": each.quarantined}

@@ -12,6 +12,8 @@ from logd.errors import ConfigurationError
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.blocking.cluster import ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits
+from logd.spark.blocking.registry import RegistryAddress
+from logd.spark.blocking.schema_lookup import LATEST, VERSION, ReaderSchema
 from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.table_location import is_table, parse_table
 
@@ -48,6 +50,10 @@ class ImportSettings:
     #: The largest size of one compressed set after decompression, in bytes.
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
+    #: The schema registry whose schemas give values their types; None: values are bytes.
+    registry: RegistryAddress | None = None
+    #: The schema by which all values of a topic are read.
+    reader_schema: ReaderSchema = field(factory=ReaderSchema)
     #: Spark's master; None for that of spark-submit, or this machine.
     master: str | None = None
     #: Further Spark settings.
@@ -72,10 +78,30 @@ class ImportSettings:
                 raise ConfigurationError(
                     f"format = {self.format!r} is not allowed for a table, whose files are Parquet"
                 )
+        self._check_registry()
         if not self.to:
             raise ConfigurationError("the target is empty: name a directory")
         if self.local_path is None and not urlsplit(self.to).path.strip("/"):
             raise ConfigurationError(f"the target {self.to!r} names no directory on that file system")
+
+    def _check_registry(self) -> None:
+        if self.registry is None:
+            if self.reader_schema.kind != LATEST:
+                raise ConfigurationError("the reader's schema needs a schema registry: name it by --registry")
+            return
+        if self.to_table:
+            raise ConfigurationError("a table holds values as bytes: --registry writes into a directory of Parquet")
+        if self.format != "parquet":
+            raise ConfigurationError(f"--registry writes Parquet, and not {self.format}, whose values have no types")
+        if self.partition_by[:1] != ("topic",):
+            raise ConfigurationError(
+                "--registry gives each topic a folder, as topics have schemas of their own: --partition-by begins with "
+                "topic"
+            )
+        if self.reader_schema.kind == VERSION and len(self.subscription.names or ()) != 1:
+            raise ConfigurationError(
+                f"the reader's schema {self.reader_schema} is a version of one topic's subject: import that topic alone"
+            )
 
     @property
     def compression(self) -> str:

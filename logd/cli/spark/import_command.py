@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,6 +34,7 @@ Examples:
   logd import --topics-pattern 'web-.*' --to /data/web --dry-run
   logd import --topics clicks --to /data/clicks --format json --partition-by date
   logd import --topics clicks --to hdfs:///logs/clicks --master yarn
+  logd import --topics clicks --to /data/typed --registry http://127.0.0.1:8081
   logd import --topics clicks --to /data/again --from 2011-11-11T00:00:00Z
   logd import --to /data/logs --compact
   logd import --topics clicks --to iceberg:///data/warehouse/logs.clicks
@@ -93,6 +95,19 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     show_default=True,
     help="What to do when messages were lost before they were loaded (by retention, a lost log or a recreated topic): "
     "end with status 5, or skip them, report the loss and record it in DIR.",
+)
+@click.option(
+    "--registry",
+    metavar="URL",
+    help="Decode values by the schemas of this schema registry and write typed Parquet: a column value with the fields "
+    "of the topic's reader schema. Messages that cannot be decoded go to DIR/run=N/_quarantine, with the reason.",
+)
+@click.option(
+    "--reader-schema",
+    default="latest",
+    show_default=True,
+    metavar="latest|version:N|id:N|FILE",
+    help="With --registry: the schema by which all messages of a topic are read. FILE is an Avro schema.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be loaded, and load nothing.")
 @click.option(
@@ -265,9 +280,12 @@ def _settings(
     timeout: float,
     tls: bool,
     tls_ca: str | None,
+    registry: str | None,
+    reader_schema: str,
 ) -> Any:
     from logd.spark.blocking.cluster import ClusterSettings
     from logd.spark.blocking.offsets import parse_offsets
+    from logd.spark.blocking.registry import RegistryAddress
     from logd.spark.blocking.subscription import parse_subscription
     from logd.spark.importer.settings import ImportSettings
 
@@ -292,10 +310,25 @@ def _settings(
         task_bytes=task_bytes,
         max_decompressed=max_decompressed,
         max_decompressed_messages=max_decompressed_messages,
+        registry=None if registry is None else RegistryAddress(registry, timeout),
+        reader_schema=_reader_schema(reader_schema),
     )
     settings.cluster.addresses()
     _check_place(to, master)
     return settings
+
+
+def _reader_schema(text: str) -> Any:
+    from logd.spark.blocking.schema_lookup import parse_reader_schema
+
+    try:
+        if Path(text).is_file():
+            text = Path(text).read_text(encoding="utf-8")
+        return parse_reader_schema(text)
+    except (ValueError, OSError) as error:
+        raise ConfigurationError(
+            f"--reader-schema {text[:200]!r} is not allowed, and is no file with a schema: {error}"
+        ) from None
 
 
 def _conf(conf: tuple[str, ...]) -> dict[str, str]:

@@ -15,8 +15,9 @@ from attrs import asdict, frozen
 
 from logd.spark.importer.errors import TargetError
 
-#: The format that new targets have.
+#: The format that new targets have, and that of new targets whose values have types.
 FORMAT = 2
+TYPED_FORMAT = 3
 
 
 @frozen
@@ -29,6 +30,9 @@ class PlaceColumns:
 
 #: The columns of each format. A target keeps the columns of its first run: in format 1 ``offset`` was the id.
 PLACE_COLUMNS = {1: PlaceColumns("offset", "next_offset"), 2: PlaceColumns("id", "next_position")}
+PLACE_COLUMNS[TYPED_FORMAT] = PLACE_COLUMNS[FORMAT]
+
+_COUNTS = ("start", "end", "messages", "bytes", "quarantined")
 
 
 class Lineage(NamedTuple):
@@ -55,6 +59,8 @@ class Loaded:
     end: int
     messages: int
     bytes: int
+    #: Those of the messages that cannot be decoded, and are in the run's quarantine.
+    quarantined: int = 0
 
     @property
     def gap_bytes(self) -> int:
@@ -131,6 +137,11 @@ class RunOffsets:
         return sum(each.messages for each in self.loaded)
 
     @property
+    def quarantined(self) -> int:
+        """The number of those that cannot be decoded."""
+        return sum(each.quarantined for each in self.loaded)
+
+    @property
     def size(self) -> int:
         """The bytes of log of these messages."""
         return sum(each.bytes for each in self.loaded)
@@ -162,8 +173,8 @@ class RunOffsets:
             value = json.loads(content)
             if value["format"] not in PLACE_COLUMNS:
                 raise TargetError(
-                    f"{where} has format {value['format']!r}, and this release knows formats up to {FORMAT}: "
-                    "use a later release"
+                    f"{where} has format {value['format']!r}, and this release knows formats up to "
+                    f"{max(PLACE_COLUMNS)}: use a later release"
                 )
             offsets = cls(
                 run=int(value["run"]),
@@ -172,7 +183,10 @@ class RunOffsets:
                 began_ms=int(value["began_ms"]),
                 data=dict(value["data"]),
                 loaded=tuple(
-                    Loaded(_lineage(each), *(int(each[name]) for name in ("start", "end", "messages", "bytes")))
+                    Loaded(
+                        _lineage(each),
+                        *(int(each.get(name, 0) if name == "quarantined" else each[name]) for name in _COUNTS),
+                    )
                     for each in value["partitions"]
                 ),
                 lost=tuple(
@@ -193,6 +207,8 @@ class RunOffsets:
 def _flat(each: Loaded | Lost) -> dict[str, Any]:
     fields = asdict(each, recurse=False)
     lineage: Lineage = fields.pop("lineage")
+    if not fields.get("quarantined", True):
+        del fields["quarantined"]  # as in the files of earlier releases
     return {**lineage._asdict(), **fields}
 
 
