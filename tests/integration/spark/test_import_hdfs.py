@@ -76,7 +76,7 @@ class HdfsTests(ImportTestCase):
         self.assertTrue(uri.startswith("hdfs://"), (uri, Path(f"{folder}.log").read_text()[-2000:]))
         self.to = f"{uri}/logs"
 
-    def killed(self, when: str, step: int, *command: str) -> None:
+    def kill_at(self, when: str, step: int, *command: str) -> None:
         """Run a command that is killed at a step, with all processes that it started."""
         process = self.logd(*command, when, str(step), program=DYING)
         _, errors = process.communicate(timeout=3 * PATIENCE)
@@ -91,13 +91,13 @@ class HdfsTests(ImportTestCase):
         arguments = ("import", "--topics", TOPIC, "--to", self.to)
         for when in ("before", "after"):
             ledger.publish(MESSAGES)
-            self.killed(when, 1, *arguments)
+            self.kill_at(when, 1, *arguments)
             self.imported(loop, ledger)
         for number, step in enumerate(STEPS):
             for _ in range(2):
                 ledger.publish(MESSAGES)
                 self.assertIsNone(loop.ask().get("error"))
-            self.killed("after" if number % 2 else "before", step, "import", "--to", self.to, "--compact")
+            self.kill_at("after" if number % 2 else "before", step, "import", "--to", self.to, "--compact")
             ledger.publish(MESSAGES)
             self.imported(loop, ledger)
         done = self.logd("import", "--to", self.to, "--compact", "after", "0", program=DYING)
