@@ -27,7 +27,7 @@ TEXT = 100
 _COLUMNS = ("when", "topic", "partition", "id", "group", "kind", "error", "why", "attempts", "count")
 
 
-@click.command("list")
+@click.command("list", short_help="Show the dead letters in a topic.")
 @topic_argument
 @broker_option
 @only_option
