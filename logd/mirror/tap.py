@@ -14,6 +14,7 @@ from logd.coord import paths
 from logd.errors import ConfigurationError
 from logd.mirror.cluster_search import ClusterAddress
 from logd.mirror.running import MirrorPlan
+from logd.mirror.schemas.registry_pair import RegistryPair
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import Rename, TopicChoice
 
@@ -35,6 +36,7 @@ times and headers. Several mirrors of one group share the work. docs/mirror.md d
         ["from-zookeeper", None, None, "The source's coordination tree, if --from names brokers [default: port 2181]"],
         ["topics", None, None, "A regular expression that matches the whole names of the topics to mirror"],
         ["group", None, "mirror", "The group on the source that mirrors share the work in"],
+        ["schemas", None, None, "FROM_URL,TO_URL: registries; schemas that messages name are copied, with their ids"],
         ["http", None, None, "The endpoint that serves /health and /metrics; by default none"],
     ]
 
@@ -58,15 +60,22 @@ times and headers. Several mirrors of one group share the work. docs/mirror.md d
                 raise UsageError(f"--{name} is missing")
         try:
             self.plan = plan_of(
-                self["from"], self["to"], self["topics"], self["group"], self["rename"], self["from-zookeeper"]
-            )
+                self["from"], self["to"], self["topics"], self["group"], self["rename"], self["from-zookeeper"],
+                self["schemas"],
+            )  # fmt: skip
             check_endpoint(self["http"])
         except ConfigurationError as error:
             raise UsageError(str(error)) from error
 
 
 def plan_of(
-    source: str, target: str, topics: str, group: str, renames: list[str] | tuple[str, ...], zookeeper: str | None
+    source: str,
+    target: str,
+    topics: str,
+    group: str,
+    renames: list[str] | tuple[str, ...],
+    zookeeper: str | None,
+    schemas: str | None = None,
 ) -> MirrorPlan:
     """Return the plan of some options. Raises ConfigurationError."""
     try:
@@ -75,7 +84,10 @@ def plan_of(
         raise ConfigurationError(f"group: {error}") from None
     choice = TopicChoice(topics, tuple(map(Rename.parse, renames)))
     return MirrorPlan(
-        ClusterAddress(source, zookeeper), ClusterAddress(target), MirrorSettings(topics=choice, group=group)
+        ClusterAddress(source, zookeeper),
+        ClusterAddress(target),
+        MirrorSettings(topics=choice, group=group),
+        None if schemas is None else RegistryPair.parse(schemas),
     )
 
 

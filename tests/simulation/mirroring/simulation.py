@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import cast
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
@@ -14,11 +15,14 @@ from logd.client.producer.producer import Producer
 from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.server.settings import CoordinationServerSettings
+from logd.deferreds.sleeping import sleep
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.mirror import Mirror
 from logd.mirror.positions.pairs import PositionPair
+from logd.mirror.schemas.schema_gate import SchemaGate
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import PAIRS_TOPIC, TopicChoice
+from logd.mirror.whole_entries import MovingSet
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
@@ -26,6 +30,7 @@ from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.files import MemoryFiles
 from logd.testing.memory.tree import MemoryTree
+from logd.topic import TopicPartition
 from tests.simulation.violation import check
 from tests.simulation.world import World
 
@@ -100,6 +105,22 @@ class Side:
 
 
 @define(eq=False)
+class SlowGate:
+    """Holds some sets back for a while, as a gate does whose registries are slow or away."""
+
+    clock: ProcessClock
+    random: Random
+
+    def wait(self, _where: TopicPartition, _moving: MovingSet) -> Deferred[None] | None:
+        """Let most sets pass at once."""
+        chance = self.random.random()
+        return None if chance < 0.7 else sleep(self.clock, 0.0 if chance < 0.8 else 8 * self.random.random())
+
+    def trouble(self, _where: TopicPartition) -> None:
+        """Report nothing."""
+
+
+@define(eq=False)
 class MirrorHost:
     """A mirror's process."""
 
@@ -144,6 +165,7 @@ class MirrorHost:
             ClusterAccess(self.source.uuid, self.source.addresses, tree, common),
             ClusterAccess(self.target.uuid, self.target.addresses, None, common),
             random=random.random,
+            schemas=random.choice([None, cast(SchemaGate, SlowGate(clock, random))]),
             now=clock.seconds,
         )
         Deferred.fromCoroutine(self.mirror.run()).addErrback(lambda failure: failure.trap(CancelledError))

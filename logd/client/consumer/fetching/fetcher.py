@@ -17,6 +17,7 @@ from logd.client.consumer.fetching.fetch_recovery import FetchRecovery
 from logd.client.consumer.fetching.fetch_window import Wanted
 from logd.client.consumer.fetching.partition_fetch import FetchState, PartitionFetch
 from logd.client.consumer.fetching.session_fetching import SessionFetching
+from logd.client.dead_letters.writer import DeadLetters
 from logd.client.settings import ConsumerSettings
 from logd.errors import ClientClosed, OffsetOutOfRange, WireError, error_for_code
 from logd.interfaces import Timer
@@ -32,7 +33,8 @@ class Fetcher:
 
     _log = Logger()
 
-    def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings, dead_letters: DeadLetters | None = None) -> None:
+        """``dead_letters``: the writer for damaged bytes, if the settings want them stored."""
         #: The audit of the consumer, in which its streams count; None without the setting ``audit``.
         self.audit: ConsumerAudit | None = None
         self._cluster = cluster
@@ -45,7 +47,7 @@ class Fetcher:
         self._plans: dict[BrokerLink, FetchPlan] = {}
         #: Calls at the time from which idle entries may be fetched.
         self._timers: dict[BrokerLink, Timer] = {}
-        self._recovery = FetchRecovery(cluster, self._entries, self._look_at)
+        self._recovery = FetchRecovery(cluster, self._entries, self._look_at, dead_letters)
         self._sessions = SessionFetching(
             cluster, settings, self._memory, self._entries, self._recovery, self._arrived, self._look_at
         )
