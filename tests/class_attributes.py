@@ -17,7 +17,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.broker.broker.Broker": (20, "the parts of a broker, wired together: no state of its own but five fields"),
     "logd.broker.requests.core.BrokerCore": (17, "the parts of a broker that the handlers see"),
     "logd.broker.topics.reconciler.TopicReconciler": (19, "three queues of one worker; each part has its own class"),
-    "logd.client.consumer.group.group_stream_state.GroupStreamState": (25, "a StreamState of 17; 8 of its own"),
+    "logd.client.consumer.group.group_stream_state.GroupStreamState": (26, "a StreamState of 18; 8 of its own"),
     "logd.client.consumer.group.reader.Group": (19, "the settings of a group, and the streams that they apply to"),
     "logd.client.consumer.fetching.partition_fetch.PartitionFetch": (17, "one state, whose parts have their classes"),
     "logd.client.producer.batch.ProducerBatch": (
@@ -25,7 +25,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
         "one batch: messages, their sends, and the bytes once encoded",
     ),
     "logd.client.settings.ProducerSettings": (16, "one field for each setting"),
-    "logd.client.consumer.stream_state.StreamState": (17, "one stream; its partitions have states of their own"),
+    "logd.client.consumer.stream_state.StreamState": (18, "one stream; its partitions have states of their own"),
     "logd.collect.collector.Collector": (17, "one process, all parts of which end together"),
     "logd.collect.source.SourceFile": (21, "one row of what is known of a file; no behaviour but sums of fields"),
     "logd.config.broker.BrokerSettings": (36, "one field for each setting"),

@@ -17,7 +17,7 @@ from logd.spark.worker.options import cluster_options
 
 #: Settings of Spark's output. Version 1 of the commit moves the files of a task into the job once, after the task's
 #: commit, so that a task that failed or was too slow leaves nothing.
-_COMMIT = {
+COMMIT = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
@@ -57,7 +57,7 @@ def load(
         messages = messages.drop("offset").withColumnsRenamed(renamed)
     if settings.format == "json":
         messages = _readable(messages)
-    writer = messages.write.format(settings.format).mode("errorifexists").options(**_COMMIT)
+    writer = messages.write.format(settings.format).mode("errorifexists").options(**COMMIT)
     writer = writer.option("compression", settings.compression)
     if folders:
         writer = writer.partitionBy(*folders)

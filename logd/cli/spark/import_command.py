@@ -13,6 +13,8 @@ import click
 
 from logd.cli.blocking_command import run_blocking
 from logd.cli.options import absolute, broker_option, decompression_options, json_option, tls_options, zookeeper_option
+from logd.cli.spark.compacting import compact
+from logd.cli.spark.outcome_files import OutcomeFiles
 from logd.cli.spark.requirements import needs, needs_spark
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.exits import complain
@@ -33,6 +35,7 @@ Examples:
   logd import --topics clicks --to /data/clicks --format json --partition-by date
   logd import --topics clicks --to hdfs:///logs/clicks --master yarn
   logd import --topics clicks --to /data/again --from 2011-11-11T00:00:00Z
+  logd import --to /data/logs --compact
   logd import --topics clicks --to iceberg:///data/warehouse/logs.clicks
   logd import --topics clicks --to iceberg://production/logs.clicks
 
@@ -99,6 +102,15 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     help="Load nothing: check that the runs in DIR follow one another without gaps, and count them.",
 )
 @click.option(
+    "--compact",
+    "unit",
+    is_flag=False,
+    flag_value="date",
+    type=click.Choice(["date", "hour"]),
+    help="Load nothing: merge the runs in DIR of each date (or hour) that is over into one with few files, sorted by "
+    "partition and id. The last run stays as it is.",
+)
+@click.option(
     "--group",
     metavar="NAME",
     help="Store the import's positions in the tree at --zookeeper under this consumer group, so that its lag is shown "
@@ -125,6 +137,12 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     metavar="SECONDS",
     help="How long to wait for brokers.",
 )
+@click.option("--report", metavar="FILE", help="Also write the report into FILE as JSON, after a failure too.")
+@click.option(
+    "--metrics",
+    metavar="FILE.prom",
+    help="Write metrics of the run into FILE.prom, for the textfile collector of Prometheus' node_exporter.",
+)
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
@@ -136,19 +154,41 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
     DIR; the offsets are in DIR/run=N/_offsets.json. In an Iceberg table a run is one snapshot, with the offsets in its
     summary; a table is created if there is none.
     """
-    if not options["verify"] and (options["topics"] is None) == (options["topics_pattern"] is None):
+    if options["verify"] and options["unit"]:
+        raise click.UsageError("give one of --verify and --compact")
+    if options["metrics"] and (options["verify"] or options["unit"]):
+        raise click.UsageError("--metrics is for imports: give it without --verify and --compact")
+    if not (options["verify"] or options["unit"]) and (options["topics"] is None) == (
+        options["topics_pattern"] is None
+    ):
         raise click.UsageError("give one of --topics and --topics-pattern")
     ctx.exit(run_blocking(lambda: _import(**options), "; nothing is visible in part", _STATUSES))
 
 
 def _import(
-    as_json: bool, quiet: bool, verify: bool, to: str, group: str | None, zookeeper: str, **options: Any
+    as_json: bool,
+    quiet: bool,
+    verify: bool,
+    unit: str | None,
+    to: str,
+    group: str | None,
+    zookeeper: str,
+    report: str | None,
+    metrics: str | None,
+    **options: Any,
 ) -> None:
+    files = OutcomeFiles(to, report, metrics)
     if is_table(to):
         needs("pyiceberg", extra="iceberg")
     if verify:
         needs("pyarrow")
-        _verify(to, as_json)
+        with files.told_of_failure():
+            _verify(to, as_json, files)
+        return
+    if unit is not None:
+        _check_place(to, options["master"])
+        with files.told_of_failure():
+            compact(to, unit, options["dry_run"], options["master"], _conf(options["conf"]), as_json, files)
         return
     if group is not None:
         _check_group(group)
@@ -159,15 +199,21 @@ def _import(
     settings = _settings(to=to, **options)
     if not settings.dry_run or settings.local_path is None:  # a dry run with a local target needs no Spark
         needs_spark()  # before any request to a broker
-    with BytesProgress("importing", 0, quiet) as bar, closing(SparkLoader(settings, bar.reach)) as loader:
+    with (
+        files.told_of_failure(),
+        BytesProgress("importing", 0, quiet) as bar,
+        closing(SparkLoader(settings, bar.reach)) as loader,
+    ):
         done = Importer(settings, loader, patient(bar)).run()
     notices = [*done.notices]
     if group is not None and not settings.dry_run:
         notices += _told(zookeeper, group, done.plan.reached)
     for notice in notices:
         complain(notice)
+    value = {**done.to_json(), "notices": notices}
+    files.succeeded(value, done)
     if as_json:
-        click.echo(json.dumps({**done.to_json(), "notices": notices}))
+        click.echo(json.dumps(value))
         return
     if done.plan.ranges:
         show(COLUMNS, done.rows())
@@ -208,10 +254,11 @@ def _told(zookeeper: str, group: str, positions: Any) -> list[str]:
     return []
 
 
-def _verify(to: str, as_json: bool) -> None:
+def _verify(to: str, as_json: bool, files: OutcomeFiles) -> None:
     from logd.spark.importer.targets.verifying import verify
 
     found = verify(to)
+    files.succeeded(found.to_json())
     for notice in found.notices():
         complain(notice)
     if as_json:
@@ -243,15 +290,12 @@ def _settings(
     from logd.spark.blocking.cluster import ClusterSettings
     from logd.spark.blocking.offsets import parse_offsets
     from logd.spark.blocking.subscription import parse_subscription
-    from logd.spark.importer.settings import ImportSettings, is_local
+    from logd.spark.importer.settings import ImportSettings
 
     try:
         starting = parse_offsets(start, "earliest")
     except ValueError as error:
         raise ConfigurationError(f"--from {start!r} is not allowed: {error}") from None
-    for each in conf:
-        if "=" not in each:
-            raise ConfigurationError(f"--conf {each!r} is not allowed; allowed is KEY=VALUE")
     settings = ImportSettings(
         subscription=parse_subscription({"subscribe": topics, "subscribePattern": topics_pattern}),
         to=to,
@@ -265,14 +309,27 @@ def _settings(
         accept_loss=on_data_loss == "warn",
         dry_run=dry_run,
         master=master,
-        spark=dict(each.split("=", 1) for each in conf),
+        spark=_conf(conf),
         task_bytes=task_bytes,
         max_decompressed=max_decompressed,
         max_decompressed_messages=max_decompressed_messages,
     )
     settings.cluster.addresses()
+    _check_place(to, master)
+    return settings
+
+
+def _conf(conf: tuple[str, ...]) -> dict[str, str]:
+    for each in conf:
+        if "=" not in each:
+            raise ConfigurationError(f"--conf {each!r} is not allowed; allowed is KEY=VALUE")
+    return dict(each.split("=", 1) for each in conf)
+
+
+def _check_place(to: str, master: str | None) -> None:
+    from logd.spark.importer.settings import is_local
+
     if "://" not in to and not to.startswith("file:") and not is_local(master):
         raise ConfigurationError(
             f"--to {to!r} may be a different directory on each machine: write hdfs://... or file://..."
         )
-    return settings

@@ -25,6 +25,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType, Time
 
 from logd.spark.importer.errors import RunLost, TargetError
 from logd.spark.importer.table_location import CATALOG_FILE, TableLocation, parse_table
+from logd.spark.importer.targets.folders import TargetFolders
 from logd.spark.importer.targets.table_files import TableFiles
 from logd.spark.importer.targets.table_history import (
     OFFSETS,
@@ -66,6 +67,9 @@ class IcebergTarget:
 
     Folders of dead imports are removed once nothing in them has changed for ``stale_seconds``.
     """
+
+    #: A table has no folders of runs to compact: engines for Iceberg rewrite its files.
+    folders: TargetFolders | None = None
 
     def __init__(self, location: str, folders: Sequence[str] = (), stale_seconds: float = STALE_SECONDS) -> None:
         """Raises ConfigurationError if ``location`` names no table, TargetError if its catalog is not configured."""
@@ -279,5 +283,6 @@ def _commit(table: Table, files: TableFiles, paths: Sequence[str], summary: dict
             columns.union_by_name(schema)
     number = str(getattr(table.metadata, "last_sequence_number", 0) + 1)
     change.set_properties({OFFSETS: json.dumps({**summary, SEQUENCE_NUMBER: number})})
-    change.add_files(list(paths), snapshot_properties=summary)
+    # The check for files that the table has would read all its manifests, and these names are new.
+    change.add_files(list(paths), snapshot_properties=summary, check_duplicate_files=False)
     change.commit_transaction()

@@ -16,7 +16,7 @@ from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.layout import OFFSETS, run_name
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.offsets import Lost, RunOffsets
-from logd.spark.importer.targets.target import read_run
+from logd.spark.importer.targets.target import check_not_compacting, read_run
 
 
 @frozen
@@ -53,13 +53,17 @@ class Verified:
 
 
 def verify(to: str) -> Verified:
-    """Check the target ``to``, a table or on the local file system. Raises TargetError that names the defect."""
+    """Check the target ``to``, a table or on the local file system. Raises TargetError that names the defect.
+
+    Raises RunLost while a compaction exchanges runs.
+    """
     if is_table(to):
         return _verify_table(to)
     path = local_path(to)
     if path is None:
         raise TargetError(f"{to} is not on the local file system: --verify cannot read it")
     target = LocalTarget(path)
+    check_not_compacting(target)
     runs = [read_run(target, number) for number in target.runs()]
     check_chain(runs)
     counted = 0
