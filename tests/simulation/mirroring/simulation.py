@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
+from logd.audit.event import AUDIT_TOPIC, Tier, decode_event
+from logd.audit.reconciliation import Reconciliation
+from logd.audit.verdicts import Verdict, judge
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
 from logd.config import BrokerSettings
@@ -34,6 +37,8 @@ TOPIC = "orders"
 TROUBLE_SECONDS = 30.0
 SETTLE_SECONDS = 60.0
 MESSAGES = 150
+#: The width of the audit's windows, in seconds.
+WINDOW_SECONDS = 5.0
 _FOR_EVER = 24 * 60 * 60.0
 
 
@@ -137,6 +142,9 @@ class MirrorHost:
             fetch_bytes=random.choice([200, 1 << 16]),
             commit_interval=random.choice([0.3, 1.0]),
             check_interval=5.0,
+            audit=True,
+            audit_window=WINDOW_SECONDS,
+            server=self.host,
         )
         self.mirror = Mirror(
             clock,
@@ -207,6 +215,10 @@ class MirrorSimulation:
             retry_delay_limit=2.0,
             format=self.random.choice(["plain", "batch"]),
             compression=self.random.choice(["none", "gzip"]),
+            audit=True,
+            audit_window=WINDOW_SECONDS,
+            server="web1",
+            time_ms=lambda: round(world.clock.seconds() * 1000),
         )
         if self.random.random() < 0.3:  # perhaps with another number of partitions, so that keys decide
             first = Producer(
@@ -223,6 +235,8 @@ class MirrorSimulation:
         check(complete, "messages are missing on the target", sorted(self._missing())[:10], self.harm)
         self._check_order()
         self._check_pairs()
+        complete = world.run(SETTLE_SECONDS, self._is_accounted)
+        check(complete, "the audit does not account for all messages", self._verdicts(), self.harm)
         return self.harm
 
     def end(self) -> None:
@@ -311,6 +325,32 @@ class MirrorSimulation:
             return False
         self._next_look = now + 0.5
         return self.sent >= MESSAGES and len(self.acknowledged) == self.sent and not self._missing()
+
+    def _is_accounted(self) -> bool:
+        """Return whether the target's audit has each message as produced and as mirrored; looks twice a second.
+
+        Raises Violation for a message that it has as missing.
+        """
+        now = self.world.clock.seconds()
+        if now < self._next_look:
+            return False
+        self._next_look = now + 0.5
+        verdicts = self._verdicts()
+        check(not any(verdict.failed for verdict in verdicts), "a false alarm of the audit", verdicts, self.harm)
+        mirrored = [verdict for verdict in verdicts if verdict.tier is Tier.MIRRORED]
+        if sum(verdict.expected for verdict in mirrored) < self.sent:
+            return False
+        return not any(verdict.unaccounted for verdict in verdicts)
+
+    def _verdicts(self) -> list[Verdict]:
+        """Return the verdicts of the audit on the target."""
+        sums = Reconciliation(round(WINDOW_SECONDS * 1000))
+        for messages in self.target.messages(AUDIT_TOPIC).values():
+            for message in messages:
+                event = decode_event(message.payload)
+                # The producer has the uuid from the tree, mirrors the one that they are told.
+                sums.add(evolve(event, cluster=self.source.uuid) if event.tier is Tier.PRODUCED else event)
+        return list(judge(sums, round(self.world.clock.seconds() * 1000), grace=0))
 
     def _check_order(self) -> None:
         """Check that the first copies of each key are in the order of the source's log."""
