@@ -276,6 +276,10 @@ class PublishFailed(LogdError):
         self.count = count
 
 
+class DeadLetterFailed(LogdError):
+    """A dead letter could not be written: its message counts as not handled, and the stream stays before it."""
+
+
 class ClientClosed(LogdError):
     """The producer, consumer or stream was closed."""
 

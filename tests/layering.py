@@ -157,7 +157,13 @@ COMPONENTS = (
         forbidden=("asyncio", "pyspark", "twisted"),
         allowed=("attrs", "fastavro", "pyarrow"),
     ),
-    Component("spark", 5, ("logd.spark",), forbidden=("twisted",), allowed=("attrs", "py4j", "pyarrow", "pyspark")),
+    Component(
+        "spark",
+        5,
+        ("logd.spark",),
+        forbidden=("twisted",),
+        allowed=("attrs", "py4j", "pyarrow", "pyiceberg", "pyspark"),
+    ),
 )
 
 #: The package itself: what it re-exports is for users; inside, a name is imported from where it lives.

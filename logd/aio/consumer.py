@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from logd.aio.dead_letters import AsyncioDeadLetters
 from logd.aio.group_stream import AsyncioGroupStream, Listener, listener_of
 from logd.aio.loop_bond import Brokers, LoopBond
 from logd.aio.stream import AsyncioStream
@@ -100,6 +101,14 @@ class AsyncioConsumer:
             else AsyncioStream(self._bond, stream)
             for stream in self._consumer.create_message_streams(topic, n, partitions, start)
         ]
+
+    def dead_letters(self, topic: str) -> AsyncioDeadLetters:
+        """Return the writer of a dead-letter topic, for messages that an application cannot handle.
+
+        It uses this consumer's connections and settings. Raises InvalidTopic.
+        """
+        self._bond.check()
+        return AsyncioDeadLetters(self._bond, self._consumer.dead_letters(topic))
 
     async def commit(self) -> None:
         """Commit handled positions of a group's consumer. Raises the errors that ``Consumer.commit`` fails with."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from logd.aio.handlers import handler_of
 from logd.aio.loop_bond import LoopBond
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
+from logd.client.consumer.handling import Handler
 from logd.client.consumer.stream import MessageStream
 from logd.errors import ClientClosed
 from logd.protocol.message import Message
@@ -69,6 +71,16 @@ class AsyncioStream:
         if messages is None:
             raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
         return next(messages)
+
+    async def handle(self, function: Handler, *, dead_letters: str | None = None, **settings: Any) -> None:
+        """Call ``function(message)`` with each message until the stream is closed; see MessageStream.handle.
+
+        The function may be a coroutine function, or return an awaitable. Raises what ``MessageStream.handle`` fails
+        with. Cancelling the task cancels the functions under way.
+        """
+        self._bond.check()
+        handler = handler_of(self._bond.loop, function)
+        await self._bond.future(self._stream.handle(handler, dead_letters=dead_letters, **settings))
 
     # Positions and counts.
 

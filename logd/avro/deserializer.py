@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from io import BytesIO
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import field, frozen
 
 from logd.avro.framing import HEAD_BYTES, AvroError, schema_id_of
-from logd.avro.registry_client import RegistryRefusal, SchemaRegistryClient
+from logd.avro.registry_client import SchemaRegistryClient
+from logd.avro.registry_requests import RegistryRefusal
 from logd.avro.schemas import ParsedSchemas, parse
 from logd.protocol.message import Message
 from logd.protocol.optional_packages import needing
@@ -25,38 +26,59 @@ class AvroValue:
     schema: Any = field(repr=False)
 
 
-class AvroDeserializer:
-    """Reads payloads in Confluent's framing. ``skipped`` counts messages that were passed over."""
+class DeadLetterStore(Protocol):
+    """Stores messages that cannot be read: the clients' DeadLetters, which Avro need not import."""
 
-    def __init__(self, registry: SchemaRegistryClient, schema: str | None = None, *, on_corrupt: str = "fail") -> None:
+    def add(self, message: Message, error: BaseException) -> Awaitable[None]:
+        """Store a message with the reason, durably."""
+
+
+class AvroDeserializer:
+    """Reads payloads in Confluent's framing. ``skipped`` counts messages that were left out."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient,
+        schema: str | None = None,
+        *,
+        on_corrupt: str = "fail",
+        dead_letters: DeadLetterStore | None = None,
+    ) -> None:
         """``schema``: the text of the reader's schema; None reads each message by its own.
 
-        ``on_corrupt`` is a consumer's: "fail" raises AvroError at a message that cannot be read, "skip" leaves it out.
+        ``on_corrupt`` is a consumer's: "fail" raises AvroError at a message that cannot be read, "skip" leaves it out,
+        "dead-letter" leaves it out once it is stored in ``dead_letters``, as ``consumer.dead_letters(topic)`` does.
         Raises ValueError for another, AvroError for a schema that cannot be parsed, MissingPackage without fastavro.
         """
-        if on_corrupt not in ("fail", "skip"):
-            raise ValueError(f"on_corrupt = {on_corrupt!r} is not allowed; allowed are 'fail' and 'skip'")
+        if on_corrupt not in ("fail", "skip", "dead-letter"):
+            raise ValueError(f"on_corrupt = {on_corrupt!r} is not allowed; allowed are 'fail', 'skip', 'dead-letter'")
+        if (on_corrupt == "dead-letter") != (dead_letters is not None):
+            raise ValueError("on_corrupt = 'dead-letter' and dead_letters = consumer.dead_letters(topic) go together")
         with needing("fastavro", "reading Avro"):
             import fastavro
         self._read: Any = fastavro.schemaless_reader
         self._reader = None if schema is None else parse(schema, {}, "the reader's schema")
         self._schemas = ParsedSchemas(registry)
-        self._skip = on_corrupt == "skip"
+        self._skip = on_corrupt != "fail"
+        self._dead_letters = dead_letters
         self.skipped = 0
 
     async def deserialize(self, messages: Sequence[Message]) -> list[AvroValue]:
         """Return the values of messages, in order. A schema is asked for once, however many messages have it.
 
         Raises AvroError that names topic, partition, id and schema of the first message that cannot be read, unless
-        these are skipped; RegistryUnavailable if the registry does not answer, which says nothing against the message.
+        these are passed; what storing a dead letter fails with; RegistryUnavailable if the registry does not answer,
+        which says nothing against the message.
         """
         values = []
         for message in messages:
             try:
                 values.append(await self._value(message))
-            except AvroError:
+            except AvroError as error:
                 if not self._skip:
                     raise
+                if self._dead_letters is not None:
+                    await self._dead_letters.add(message, error)
                 self.skipped += 1
         return values
 

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Coroutine, Hashable
-from io import BytesIO
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
-from twisted.internet.error import ConnectionDone
-from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool, ResponseDone
-from twisted.web.http import PotentialDataLoss
-from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent, IResponse
+from twisted.web.iweb import IAgent
 
-from logd.checkedjson import INT32_MAX, excerpt, load_json
+from logd.avro.registry_requests import TIMEOUT, RegistryRequests, RegistryUnavailable
+from logd.checkedjson import INT32_MAX, excerpt
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import LogdError
 
 T = TypeVar("T")
 
-#: Seconds that an answer of the registry may take.
-TIMEOUT = 30.0
-#: Bytes of an answer; a longer one is none of a registry.
-MOST_ANSWER_BYTES = 4 << 20
 #: Answers kept. A schema never changes, so they are forgotten for want of room alone.
 MOST_KEPT = 10_000
-_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-
-
-class RegistryUnavailable(LogdError):
-    """The registry cannot be reached, or does not answer in time, or answers nonsense; the same may succeed later."""
-
-
-class RegistryRefusal(LogdError):
-    """The registry refused a request; ``code`` is Confluent's code, such as 40403 or 409."""
-
-    def __init__(self, text: str, code: int) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 @frozen
@@ -63,21 +39,21 @@ class SchemaRegistryClient:
 
     def __init__(self, url: str, *, reactor: Any, timeout: float = TIMEOUT, agent: IAgent | None = None) -> None:
         """``agent`` sends the requests, by default one that keeps connections open until ``close``."""
-        self.url = url.rstrip("/")
-        self._reactor = reactor
-        self._timeout = timeout
-        self._pool = HTTPConnectionPool(reactor)
-        self._agent: Any = agent if agent is not None else Agent(reactor, connectTimeout=timeout, pool=self._pool)
+        self._requests = RegistryRequests(url, reactor=reactor, timeout=timeout, agent=agent)
+        self.url = self._requests.url
         self._kept: dict[Hashable, Any] = {}
         self._asked: dict[Hashable, WaitingDeferreds[Any]] = {}
-        #: Requests sent.
-        self.requests = 0
+
+    @property
+    def requests(self) -> int:
+        """Return the number of requests sent."""
+        return self._requests.sent
 
     async def schema(self, schema_id: int) -> RegisteredSchema:
         """Return the schema with an id."""
 
         async def ask() -> RegisteredSchema:
-            return self._read(await self._request("GET", f"/schemas/ids/{schema_id}"))
+            return self._read(await self._ask("GET", f"/schemas/ids/{schema_id}"))
 
         return await self._once(("id", schema_id), ask)
 
@@ -86,7 +62,7 @@ class SchemaRegistryClient:
 
         async def ask() -> RegisteredSchema:
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
-            return self._read(await self._request("GET", path))
+            return self._read(await self._ask("GET", path))
 
         return await self._once(("version", subject, version), ask)
 
@@ -94,7 +70,7 @@ class SchemaRegistryClient:
         """Register an Avro schema unless it is registered; return its id."""
 
         async def ask() -> int:
-            answer = await self._request("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": text})
+            answer = await self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": text})
             schema_id = answer.get("id")
             if type(schema_id) is not int or not 0 < schema_id <= INT32_MAX:
                 raise RegistryUnavailable(f"the registry at {self.url} gave no id but {excerpt(schema_id)}")
@@ -104,7 +80,7 @@ class SchemaRegistryClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._pool.closeCachedConnections()
+        await self._requests.close()
 
     async def _once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what ``ask`` returned before, or will return to the caller that asked first."""
@@ -130,40 +106,11 @@ class SchemaRegistryClient:
             del self._kept[next(iter(self._kept))]
         waiting.fire(result)
 
-    async def _request(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        self.requests += 1
-        headers = Headers({"accept": [_CONTENT_TYPE], "content-type": [_CONTENT_TYPE]})
-        producer = None if body is None else FileBodyProducer(BytesIO(json.dumps(body).encode()))
-        asking: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._send(method, path, headers, producer))
-        asking.addTimeout(self._timeout, self._reactor)
-        try:
-            status, data = await asking
-            value = load_json(data)
-        except ValueError as error:
-            raise RegistryUnavailable(f"{self.url}{path} answers what no registry does: {error}") from None
-        except Exception as error:  # of a connection, of TLS, of HTTP, or the time limit
-            raise RegistryUnavailable(
-                f"the schema registry at {self.url} does not answer: {error or type(error).__name__}; is it running, "
-                "and is that its address?"
-            ) from error
-        if status != 200 or not isinstance(value, dict):
-            value = value if isinstance(value, dict) else {}
-            code = value.get("error_code", status)
-            text = f"{self.url}{path}: {value.get('message', f'HTTP status {status}')} (code {code})"
-            if status >= 500:
-                raise RegistryUnavailable(text)
-            raise RegistryRefusal(text, code if isinstance(code, int) else status)
+    async def _ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        value = await self._requests.ask(method, path, body)
+        if not isinstance(value, dict):
+            raise RegistryUnavailable(f"{self.url}{path} answers what no registry does: {excerpt(value)}")
         return value
-
-    async def _send(
-        self, method: str, path: str, headers: Headers, producer: FileBodyProducer | None
-    ) -> tuple[int, bytes]:
-        response: IResponse = await self._agent.request(
-            method.encode(), f"{self.url}{path}".encode(), headers, producer
-        )
-        collecting = _Answer()
-        response.deliverBody(collecting)
-        return response.code, await collecting.ended
 
     def _read(self, answer: dict[str, Any]) -> RegisteredSchema:
         text, kind, listed = answer.get("schema"), answer.get("schemaType", "AVRO"), answer.get("references") or []
@@ -174,36 +121,3 @@ class SchemaRegistryClient:
         except (ValueError, TypeError, KeyError) as error:
             raise RegistryUnavailable(f"{self.url} answers what no registry does: {error}") from None
         return RegisteredSchema(text, kind, references)
-
-
-class _Answer(Protocol):
-    """Collects the body of an answer, up to a limit."""
-
-    def __init__(self) -> None:
-        self.ended: Deferred[bytes] = Deferred(lambda _: self._abort())
-        self._pieces: list[bytes] = []
-        self._received = 0
-
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802  # Twisted calls it
-        """Keep a piece."""
-        self._received += len(data)
-        if self._received > MOST_ANSWER_BYTES:
-            self._abort()
-        else:
-            self._pieces.append(data)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802  # as above
-        """End."""
-        if self.ended.called:
-            return
-        if self._received > MOST_ANSWER_BYTES:
-            self.ended.errback(ValueError(f"more than {MOST_ANSWER_BYTES} bytes"))
-        elif reason.check(ResponseDone, PotentialDataLoss, ConnectionDone):
-            self.ended.callback(b"".join(self._pieces))
-        else:
-            self.ended.errback(reason)
-
-    def _abort(self) -> None:
-        transport: Any = self.transport
-        if transport is not None:
-            transport.abortConnection()

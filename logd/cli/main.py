@@ -52,6 +52,12 @@ def _consume() -> click.Command:
     return consume
 
 
+def _dead_letters() -> click.Command:
+    from logd.cli.dead_letters.dead_letters import dead_letters
+
+    return dead_letters
+
+
 def _dump() -> click.Command:
     from logd.cli.files.dump import dump
 
@@ -122,6 +128,7 @@ class Commands(LazyGroup):
         "brokers": Lazy("List the brokers that share a coordination tree.", _brokers),
         "collect": Lazy("Send the lines of files to a topic, and follow them.", _collect),
         "consume": Lazy("Write the messages of a topic to standard output.", _consume),
+        "dead-letters": Lazy("List and replay messages that could not be handled.", _dead_letters),
         "dump": Lazy("Show the entries of a segment file.", _dump),
         "groups": Lazy("List, describe, reset and delete consumer groups.", _groups),
         "import": Lazy("Load new messages of topics into files, with Spark.", _import),

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from logd.audit.event import ALL_ORIGINS, MOST_NAME, is_name
-from logd.errors import ConfigurationError
+from logd.errors import ConfigurationError, InvalidTopic
+from logd.topic import check_topic_name
 
 Validator = Callable[[Any, Any, Any], None]
 
@@ -57,3 +58,14 @@ def server_name(_instance: Any, attribute: Any, value: Any) -> None:
     if not is_name(value) or value == ALL_ORIGINS:
         allowed = f"a text of at most {MOST_NAME} printable characters, but not {ALL_ORIGINS!r}"
         raise _refuse(attribute.name, value, allowed)
+
+
+def topic_or_none(_instance: Any, attribute: Any, value: Any) -> None:
+    """Validate the name of a topic; empty for none."""
+    try:
+        if not isinstance(value, str):
+            raise InvalidTopic("a name is a text")
+        if value:
+            check_topic_name(value)
+    except InvalidTopic as error:
+        raise ConfigurationError(f"{attribute.name} = {value!r} is not allowed: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from logd.audit.windows import DEFAULT_WIDTH
-from logd.client.setting_checks import one_of, seconds, server_name, switch, whole
+from logd.client.setting_checks import one_of, seconds, server_name, switch, topic_or_none, whole
 from logd.clientcore import defaults
 from logd.errors import ConfigurationError
 
@@ -95,8 +95,9 @@ class ConsumerSettings:
     fetch_bytes: int = attrs.field(default=1 << 20, validator=whole(64, 512 << 20, "bytes"))
     #: Seconds that a broker may hold a fetch back while there is nothing new.
     max_wait: float = attrs.field(default=0.5, validator=seconds(0.0, 3600.0))
-    #: When an entry stays damaged after ``corrupt_retries`` further fetches: the stream fails, or skips it.
-    on_corrupt: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
+    #: When an entry stays damaged after ``corrupt_retries`` further fetches: the stream fails, skips it, or goes on
+    #: once its bytes are stored in the topic ``dead_letters``.
+    on_corrupt: str = attrs.field(default="fail", validator=one_of("fail", "skip", "dead-letter"))
     corrupt_retries: int = attrs.field(default=defaults.CORRUPT_RETRIES, validator=whole(0, 1000))
     #: When a position is gone (retention) or never existed: continue at an end of the log, or fail the stream.
     on_out_of_range: str = attrs.field(default="earliest", validator=one_of("earliest", "latest", "fail"))
@@ -108,9 +109,17 @@ class ConsumerSettings:
     message_bytes: int = attrs.field(default=defaults.ENTRY_BYTES, validator=whole(1, 1 << 31, "bytes"))
     #: Messages decoded at a time, which bounds the objects held.
     decode_messages: int = attrs.field(default=2000, validator=whole(1, 1 << 20))
+    #: The topic for dead letters: needed by on_corrupt "dead-letter", and the default of ``stream.handle``.
+    dead_letters: str = attrs.field(default="", validator=topic_or_none)
+    #: Seconds for which a dead letter is tried again while its topic cannot be written; then the stream fails.
+    dead_letter_timeout: float = attrs.field(default=30.0, validator=seconds(0.001, DAY))
     #: Publish counts of the messages that streams hand over to ``_audit``. Raw bytes are not counted.
     audit: bool = attrs.field(default=False, validator=switch)
     #: The width of the audit's windows, in seconds: the same for all that are compared.
     audit_window: float = attrs.field(default=DEFAULT_WIDTH / 1000, validator=seconds(0.001, DAY))
     #: The name of this server in the audit; empty for the machine's host name.
     server: str = attrs.field(default="", validator=server_name)
+
+    def __attrs_post_init__(self) -> None:
+        if self.on_corrupt == "dead-letter" and not self.dead_letters:
+            raise ConfigurationError("on_corrupt = 'dead-letter' needs a topic: give dead_letters='NAME' too")

@@ -20,12 +20,14 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, LogdError, PartitionLost, UnknownTopic
+from logd.mirror.audit.mirror_audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
-from logd.mirror.mirror_audit import mirror_audit
+from logd.mirror.held_sets import HeldSets
 from logd.mirror.partition_copy import Copied, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress
+from logd.mirror.schemas.schema_gate import SchemaGate
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic, MirrorRefused, TargetTopics
 from logd.mirror.whole_entries import MovingSet
@@ -50,10 +52,12 @@ class Mirror:
         target: ClusterAccess,
         *,
         random: Callable[[], float],
+        schemas: SchemaGate | None = None,
         now: Callable[[], float] = _time.time,
     ) -> None:
         """Copy from ``source``, which needs its tree, to ``target``; ``now()`` is in seconds since the epoch.
 
+        Sets wait at ``schemas`` until the schemas that they name are copied.
         Raises ConfigurationError if both are the same cluster.
         """
         if source.uuid == target.uuid:
@@ -71,6 +75,7 @@ class Mirror:
         self._source = source
         self._target = target
         self._random = random
+        self._schemas = schemas
         self._admin = target.admin()
         self._producer = target.producer(
             acks=-1, buffer_bytes=settings.buffer_bytes, create_topics=False, max_waiting=1 << 20
@@ -309,8 +314,9 @@ class Mirror:
         position = stream.positions(where.topic).get(where.partition, -1)
         ends = topic.ends if not topic.same_partitions else {where.partition: topic.ends.get(where.partition, 0)}
         self._copies[where] = PartitionCopy(
-            where, topic, self._producer.send_set, self._stored, self._begin_again, position, dict(ends)
-        )
+            where, topic, self._producer.send_set, self._stored, self._begin_again, position, dict(ends),
+            held=HeldSets(None if self._schemas is None else self._schemas.wait),
+        )  # fmt: skip
         progress = self._progress_of(where)
         progress.done = position
         stream.resume(*_number_and_topic(where))
@@ -339,8 +345,8 @@ class Mirror:
     async def _commit(self) -> None:
         """Commit the positions that are stored on the target, then publish their pairs."""
         moved = self._pairs.due(self._copies.values(), self.progress)
-        if self._audit is not None:
-            await self._audit.report()
+        if self._audit is not None and not await self._audit.report():
+            return
         consumer = self._consumer
         if consumer is None or not moved:
             return
@@ -354,8 +360,6 @@ class Mirror:
     async def _check_often(self) -> None:
         while True:
             await tell_brokers(self._target, self._producer, self._admin)
-            if self._audit is not None:
-                await tell_brokers(self._source, self._audit.producer)
             await sleep(self._clock, self.settings.check_interval)
             for topic in {where.topic for where in self._places()}:
                 self._prepare(topic)
@@ -381,6 +385,8 @@ class Mirror:
         for where, copy in self._copies.items():
             numbers = [where.partition] if copy.topic.same_partitions else range(copy.topic.target_partitions)
             found = [self._producer.trouble(copy.topic.target, number) for number in numbers] if copy.in_flight else []
+            if self._schemas is not None:
+                found.append(self._schemas.trouble(where))
             text = next((str(error) for error in found if error is not None), "")
             progress = self._progress_of(where)
             if text and progress.stalled != text:

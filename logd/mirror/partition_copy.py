@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from attrs import define, field
@@ -14,6 +15,7 @@ from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
+from logd.mirror.held_sets import HeldSets
 from logd.mirror.keyed_sets import sets_by_key
 from logd.mirror.target_topics import MirroredTopic
 from logd.mirror.whole_entries import MovingSet, WholeEntries
@@ -64,6 +66,7 @@ class PartitionCopy:
     #: Bytes that are sent and not stored.
     in_flight: int = 0
     closed: bool = False
+    held: HeldSets = field(factory=HeldSets)
     _entries: WholeEntries = field(factory=WholeEntries, init=False)
     _steps: deque[_Step] = field(factory=deque, init=False)
     _sends: dict[Deferred[Sent], None] = field(factory=dict, init=False)
@@ -75,14 +78,37 @@ class PartitionCopy:
         Raises CorruptMessage and WrapperTooLarge for entries that cannot be moved; nothing of the chunk is sent then,
         or, where sets are divided by key, a part that is sent again later.
         """
+        if self.held.closed:
+            return
         if self.done < 0:
             self.done = chunk.position
         moving = self._entries.take(chunk.position, data)
-        step = _Step(chunk._replace(position=chunk.next_position, data=b""), moving)
+        step = _Step(chunk._replace(position=chunk.next_position, data=b""), moving, left=1)
         self._steps.append(step)
         self.in_flight += moving.end - moving.start
-        step.left = 1
-        for partition, message_set in self._sets(moving):
+        self.held.add(self.where, moving, partial(self._send, step), partial(self.failed, self))
+
+    def drained(self) -> Deferred[None]:
+        """Take nothing more, drop what is not sent, and return a Deferred that fires once nothing is in flight.
+
+        The Deferred is cancellable.
+        """
+        self._drop_held()
+        return succeed(None) if not self._steps or self.closed else self._drained.new()
+
+    def abandon(self) -> None:
+        """Send nothing more, and take back what has not left. Nothing is called any more."""
+        if not self.closed:
+            self.closed = True
+            self._drop_held()
+            for sending in list(self._sends):
+                sending.cancel()
+            self._steps.clear()
+            self.in_flight = 0
+            self._drained.fire(None)
+
+    def _send(self, step: _Step) -> None:
+        for partition, message_set in self._sets(step.moving):
             step.left += 1
             sending = self.send(self.topic.target, partition, message_set)
             self._sends[sending] = None
@@ -90,19 +116,10 @@ class PartitionCopy:
         step.left -= 1
         self._settle()
 
-    def drained(self) -> Deferred[None]:
-        """Return a Deferred that fires once nothing is in flight. Cancellable."""
-        return succeed(None) if not self._steps or self.closed else self._drained.new()
-
-    def abandon(self) -> None:
-        """Send nothing more, and take back what has not left. Nothing is called any more."""
-        if not self.closed:
-            self.closed = True
-            for sending in list(self._sends):
-                sending.cancel()
-            self._steps.clear()
-            self.in_flight = 0
-            self._drained.fire(None)
+    def _drop_held(self) -> None:
+        for _ in range(self.held.close()):
+            moving = self._steps.pop().moving
+            self.in_flight -= moving.end - moving.start
 
     def _sets(self, moving: MovingSet) -> Iterator[tuple[int, bytes]]:
         if not moving.data:

@@ -13,6 +13,8 @@ from twisted.logger import Logger
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import ClusterAddress, find_cluster
 from logd.mirror.mirror import Mirror
+from logd.mirror.schemas.registry_pair import RegistryPair
+from logd.mirror.schemas.schema_gate import SchemaGate
 from logd.mirror.settings import MirrorSettings
 
 
@@ -23,6 +25,8 @@ class MirrorPlan:
     source: ClusterAddress
     target: ClusterAddress
     settings: MirrorSettings
+    #: RegistryPair between which the schemas are copied that messages name; None: the schemas are not looked at.
+    registries: RegistryPair | None = None
 
 
 @define(eq=False)
@@ -38,14 +42,16 @@ class RunningMirror:
     async def run(self, reactor: Any) -> None:
         """Mirror until cancelled, then stop cleanly. Raises ConfigurationError, for instance for one cluster twice."""
         plan = self.plan
-        opened: list[ClusterAccess] = []
+        opened: list[ClusterAccess | SchemaGate] = []
         session = plan.settings.session_timeout
         try:
             source = await find_cluster(reactor, plan.source, "source", True, session)
             opened.append(source)
             target = await find_cluster(reactor, plan.target, "target", False, session)
             opened.append(target)
-            self.mirror = mirror = Mirror(reactor, plan.settings, source, target, random=random)
+            gate = None if plan.registries is None else plan.registries.gate(reactor, random)
+            opened += [] if gate is None else [gate]
+            self.mirror = mirror = Mirror(reactor, plan.settings, source, target, random=random, schemas=gate)
             self._log.info(
                 "mirroring topics {topics} from cluster {source} to cluster {target} in group {group}",
                 topics=plan.settings.topics.pattern, source=source.uuid, target=target.uuid, group=plan.settings.group,

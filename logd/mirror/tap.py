@@ -14,6 +14,7 @@ from logd.coord import paths
 from logd.errors import ConfigurationError
 from logd.mirror.cluster_search import ClusterAddress
 from logd.mirror.running import MirrorPlan
+from logd.mirror.schemas.registry_pair import RegistryPair
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import Rename, TopicChoice
 
@@ -37,6 +38,7 @@ times and headers. Several mirrors of one group share the work. docs/mirror.md d
         ["group", None, "mirror", "The group on the source that mirrors share the work in"],
         ["audit-window", None, 60.0, "With --audit: seconds, the width of windows, the same for all", float],
         ["server", None, "", "With --audit: this server's name; by default that of the host"],
+        ["schemas", None, None, "FROM_URL,TO_URL: registries; schemas that messages name are copied, with their ids"],
         ["http", None, None, "The endpoint that serves /health and /metrics; by default none"],
     ]
 
@@ -65,7 +67,7 @@ times and headers. Several mirrors of one group share the work. docs/mirror.md d
         try:
             self.plan = plan_of(
                 self["from"], self["to"], self["topics"], self["group"], self["rename"], self["from-zookeeper"],
-                audit=bool(self["audit"]), audit_window=self["audit-window"], server=self["server"],
+                self["schemas"], audit=bool(self["audit"]), audit_window=self["audit-window"], server=self["server"],
             )  # fmt: skip
             check_endpoint(self["http"])
         except ConfigurationError as error:
@@ -79,6 +81,7 @@ def plan_of(
     group: str,
     renames: list[str] | tuple[str, ...],
     zookeeper: str | None,
+    schemas: str | None = None,
     **settings: Any,
 ) -> MirrorPlan:
     """Return the plan of some options; ``settings`` are more of MirrorSettings. Raises ConfigurationError."""
@@ -91,6 +94,7 @@ def plan_of(
         ClusterAddress(source, zookeeper),
         ClusterAddress(target),
         MirrorSettings(topics=choice, group=group, **settings),
+        None if schemas is None else RegistryPair.parse(schemas),
     )
 
 

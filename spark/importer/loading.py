@@ -17,7 +17,7 @@ from logd.spark.worker.options import cluster_options
 
 #: Settings of Spark's output. Version 1 of the commit moves the files of a task into the job once, after the task's
 #: commit, so that a task that failed or was too slow leaves nothing.
-_COMMIT = {
+COMMIT = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
@@ -40,7 +40,12 @@ def load(
     columns: PlaceColumns,
 ) -> Read:
     """Write the messages of ``ranges`` into ``folder``, which must not exist. Raises the errors of Spark."""
-    messages = _with_folders(_source(session, settings, ranges), settings.partition_by, began_ms)
+    messages = _source(session, settings, ranges)
+    folders: Sequence[str] = settings.partition_by
+    if settings.to_table:
+        messages, folders = _with_table_folders(messages, folders)
+    else:
+        messages = _with_folders(messages, folders, began_ms)
     observation = Observation("read")
     messages = messages.observe(
         observation,
@@ -52,10 +57,10 @@ def load(
         messages = messages.drop("offset").withColumnsRenamed(renamed)
     if settings.format == "json":
         messages = _readable(messages)
-    writer = messages.write.format(settings.format).mode("errorifexists").options(**_COMMIT)
+    writer = messages.write.format(settings.format).mode("errorifexists").options(**COMMIT)
     writer = writer.option("compression", settings.compression)
-    if settings.partition_by:
-        writer = writer.partitionBy(*settings.partition_by)
+    if folders:
+        writer = writer.partitionBy(*folders)
     writer.save(folder)
     seen = observation.get
     return Read(int(seen["messages"]), int(seen["bytes"] or 0))
@@ -95,6 +100,23 @@ def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) ->
         if name in folders:
             messages = messages.withColumn(name, part)
     return messages
+
+
+def _with_table_folders(messages: DataFrame, folders: Sequence[str]) -> tuple[DataFrame, list[str]]:
+    """Add columns that divide the files by the partitions of a table, and return their names.
+
+    The files of a table keep the columns by which they are divided: it takes the partition of a file from these.
+    Messages without a time have a partition of their own.
+    """
+    divided: dict[str, Column] = {}
+    if "topic" in folders:
+        divided["by_topic"] = f.col("topic")
+    if "hour" in folders:
+        # Hours since the epoch, as Iceberg counts them; no message is older than that.
+        divided["by_hour"] = f.expr(f"unix_micros(`timestamp`) DIV {3600 * 1_000_000}")
+    elif "date" in folders:
+        divided["by_day"] = f.unix_date(f.col("timestamp").cast("date"))
+    return messages.withColumns(divided), list(divided)
 
 
 def _readable(messages: DataFrame) -> DataFrame:

@@ -17,6 +17,7 @@ from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.survey import check_still_there, survey
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.offsets import FORMAT, PLACE_COLUMNS, Loaded, PlaceColumns, RunOffsets
+from logd.spark.importer.targets.swapping import finish
 from logd.spark.importer.targets.target import Target, last_run, publish
 
 
@@ -63,6 +64,7 @@ class Importer:
             try:
                 if not settings.dry_run:
                     target.acquire()
+                    finish(target)
                     target.clean()
                 last = last_run(target)
                 positions = last.positions if last is not None else {}

@@ -13,6 +13,7 @@ from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRE
 from logd.spark.blocking.cluster import ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits
 from logd.spark.blocking.subscription import SourceSubscription
+from logd.spark.importer.table_location import is_table, parse_table
 
 FORMATS = ("parquet", "json")
 #: Columns that can become folders, in this order of nesting by default.
@@ -31,7 +32,7 @@ class ImportSettings:
     """Settings of an import. Raises ConfigurationError for a value that is not allowed."""
 
     subscription: SourceSubscription
-    #: The target: a path of the local file system, or a URI.
+    #: The target: a path of the local file system, or a URI of a directory or of a table.
     to: str
     cluster: ClusterSettings = field(factory=ClusterSettings)
     #: The start of partitions that are new to the target.
@@ -65,6 +66,12 @@ class ImportSettings:
                 f"partition-by = {','.join(self.partition_by)!r} is not allowed; allowed are {', '.join(FOLDERS)}, "
                 "each at most once, or none"
             )
+        if self.to_table:
+            parse_table(self.to)
+            if self.format != "parquet":
+                raise ConfigurationError(
+                    f"format = {self.format!r} is not allowed for a table, whose files are Parquet"
+                )
         if not self.to:
             raise ConfigurationError("the target is empty: name a directory")
         if self.local_path is None and not urlsplit(self.to).path.strip("/"):
@@ -74,6 +81,11 @@ class ImportSettings:
     def compression(self) -> str:
         """The codec in use."""
         return self.codec or CODECS[self.format][0]
+
+    @property
+    def to_table(self) -> bool:
+        """True if the target is a table, not a folder of files."""
+        return is_table(self.to)
 
     @property
     def local_path(self) -> str | None:

@@ -14,6 +14,7 @@ from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.importer.import_plan import PlannedRange
 from logd.spark.importer.settings import ImportSettings
+from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
 from logd.spark.importer.targets.target import Target
 
@@ -73,6 +74,10 @@ class SparkLoader:
 
     def target(self, location: str) -> Target:
         """See Loader."""
+        if is_table(location):
+            from logd.spark.importer.targets.iceberg import IcebergTarget
+
+            return IcebergTarget(location, self.settings.partition_by)
         from logd.spark.importer.targets.hadoop import HadoopTarget
 
         return HadoopTarget(location, self._opened())

@@ -12,8 +12,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.avro.deserializer import AvroDeserializer
 from logd.avro.framing import AvroError, head
-from logd.avro.registry_client import RegistryRefusal, RegistryUnavailable, SchemaRegistryClient
+from logd.avro.registry_client import SchemaRegistryClient
+from logd.avro.registry_requests import RegistryRefusal, RegistryUnavailable
 from logd.avro.serializer import AvroSerializer
+from logd.errors import DeadLetterFailed
 from logd.protocol.message import Message
 from tests.schema_registry.rest.rig import RestTestCase, avro, net
 
@@ -95,6 +97,29 @@ class SerdesTests(RestTestCase):
             skipping = AvroDeserializer(self.client, on_corrupt="skip")
             found = await skipping.deserialize([read(payload), read(good)])
             self.assertEqual(([each.value for each in found], skipping.skipped), ([{"x": 1, "y": 1}], 1))
+
+    async def test_a_message_that_cannot_be_read_is_stored_as_a_dead_letter(self) -> None:
+        """It is left out once it is stored; while it cannot be stored, nothing is passed."""
+        schema_id = await self.register("t-value", avro("x", "y"))
+        good, bad = read(head(schema_id) + b"\x02\x02"), read(head(99) + b"\x02")
+        stored: list[tuple[Message, str]] = []
+
+        class Store:
+            """Stores letters in a list."""
+
+            async def add(self, message: Message, error: BaseException) -> None:
+                if stored:
+                    raise DeadLetterFailed("full")
+                stored.append((message, str(error)))
+
+        reader = AvroDeserializer(self.client, on_corrupt="dead-letter", dead_letters=Store())
+        found = await reader.deserialize([bad, good])
+        self.assertEqual(([each.value for each in found], reader.skipped), ([{"x": 1, "y": 1}], 1))
+        self.assertIs(stored[0][0], bad)
+        self.assertIn("it has schema 99", stored[0][1])
+        with self.assertRaises(DeadLetterFailed):
+            await reader.deserialize([bad])
+        self.assertRaises(ValueError, AvroDeserializer, self.client, on_corrupt="dead-letter")
 
     async def test_what_does_not_fit_is_refused_before_it_is_sent(self) -> None:
         """A value, a schema, and a schema that is incompatible with the subject's."""

@@ -62,6 +62,10 @@ class UsageTests(SynchronousTestCase):
             (["collect", "--topic", "t"], "Missing argument 'FILE...'"),
             (["collect", "a.log", "--topic", "t", "--key", "host"], "allowed is none, file, or = and a text"),
             (["collect", "a.log", "--topic", "t", "--from", "12"], "'start', 'end'"),
+            (["consume", "t", "--on-corrupt", "dead-letter"], "go together"),
+            (["consume", "t", "--on-corrupt", "dead-letter", "--dead-letters", "t"], "name another topic"),
+            (["dead-letters", "list", "t", "--only", "colour=red"], "NAME of topic, partition, group, kind, error"),
+            (["dead-letters", "replay", "t", "--to", "t"], "their replay would never end"),
             (["frobnicate"], "No such command"),
         ):
             status, output = invoke(*arguments)

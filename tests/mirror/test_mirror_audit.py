@@ -1,4 +1,4 @@
-"""Tests of logd.mirror.mirror_audit."""
+"""Tests of logd.mirror.audit.mirror_audit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.audit.event import ALL_ORIGINS, AUDIT_TOPIC, AuditEvent, Tier, decode_event
 from logd.errors import PartitionOffline
+from logd.mirror.audit.mirror_audit import PATIENCE, REPORT_SECONDS, MirrorAudit
 from logd.mirror.cluster_access import ClusterAccess
-from logd.mirror.mirror_audit import PATIENCE, REPORT_SECONDS, MirrorAudit
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
 from logd.mirror.topic_names import TopicChoice
@@ -31,6 +31,7 @@ class Source:
     """The source cluster, in place of ClusterAccess, and its producer."""
 
     uuid: str = "A"
+    tree: None = None
     sent: list[list[AuditEvent]] = field(factory=list)
     answers: list[Deferred[Any]] = field(factory=list)
     answering: bool = True
@@ -70,7 +71,7 @@ class MirrorAuditTests(SynchronousTestCase):
         copied = {0: (start + 500, moving.end + 500)}
         self.audit.stored(TOPIC, where, moving, copied, lambda: self.handled.append(moving.end))
 
-    def report(self) -> Deferred[None]:
+    def report(self) -> Deferred[bool]:
         """Report, as before a commit."""
         return Deferred.fromCoroutine(self.audit.report())
 

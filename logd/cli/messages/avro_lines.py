@@ -16,6 +16,8 @@ from logd.avro.framing import AvroError
 from logd.cli.messages.lines import LineBatch
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.rendering import Render, line_of, renderer
+from logd.client.consumer.consumer import Consumer
+from logd.client.dead_letters.writer import DeadLetters
 from logd.plurals import counted
 from logd.protocol.message import Message
 from logd.protocol.optional_packages import needing
@@ -79,7 +81,7 @@ class AvroLineWriter:
     """Makes lines of JSON of messages of Avro: those of ``--format json``, with ``value`` decoded, and ``schema``."""
 
     def __init__(self, reactor: Any, registry: str, on_corrupt: str) -> None:
-        """``on_corrupt``: "fail", or "skip" for messages that cannot be read. Raises MissingPackage."""
+        """``on_corrupt`` is a consumer's; with "dead-letter" call ``store_in`` first. Raises MissingPackage."""
         from logd.avro.deserializer import AvroDeserializer
         from logd.avro.registry_client import SchemaRegistryClient
 
@@ -87,7 +89,13 @@ class AvroLineWriter:
             import fastavro
         self._write: Any = fastavro.json_writer
         self._registry = SchemaRegistryClient(registry, reactor=reactor)
-        self._deserializer = AvroDeserializer(self._registry, on_corrupt=on_corrupt)
+        self._make = AvroDeserializer
+        before = "fail" if on_corrupt == "dead-letter" else on_corrupt
+        self._deserializer = AvroDeserializer(self._registry, on_corrupt=before)
+
+    def store_in(self, dead_letters: DeadLetters) -> None:
+        """Store messages that cannot be read as dead letters."""
+        self._deserializer = self._make(self._registry, on_corrupt="dead-letter", dead_letters=dead_letters)
 
     @property
     def skipped(self) -> int:
@@ -118,6 +126,12 @@ def renderer_of(reactor: Any, shape: str, registry: str, on_corrupt: str) -> Ren
     if shape != AVRO:
         return renderer(shape)
     return AvroLineWriter(reactor, registry, on_corrupt)
+
+
+def store_undecoded(render: Render | AvroLineWriter, consumer: Consumer, topic: str) -> None:
+    """Have messages that cannot be decoded stored in a dead-letter topic; an empty name is none."""
+    if topic and isinstance(render, AvroLineWriter):
+        render.store_in(consumer.dead_letters(topic))
 
 
 def complain_of_undecoded(render: Render | AvroLineWriter) -> None:

@@ -16,12 +16,14 @@ from logd.cli.messages.avro_lines import (
     registry_option,
     rendered,
     renderer_of,
+    store_undecoded,
 )
 from logd.cli.messages.failures import complain_of, complain_of_rest
 from logd.cli.messages.group_consume import consume_as_member
 from logd.cli.messages.start_option import ALLOWED, StartParameter
 from logd.cli.options import (
     GroupParameter,
+    TopicParameter,
     audit_options,
     broker_option,
     decompression_options,
@@ -85,10 +87,15 @@ Examples:
 )
 @click.option(
     "--on-corrupt",
-    type=click.Choice(["fail", "skip"]),
+    type=click.Choice(["fail", "skip", "dead-letter"]),
     default="fail",
     show_default=True,
-    help="Fail at damaged messages (checksum mismatch), or skip them.",
+    help="Fail at damaged messages (checksum mismatch), skip them, or store them in --dead-letters and go on.",
+)
+@click.option(
+    "--dead-letters",
+    type=TopicParameter(),
+    help="With --on-corrupt dead-letter: the topic for them (see logd dead-letters).",
 )
 @decompression_options
 @audit_options
@@ -108,7 +115,13 @@ def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options:
     delivered twice. Brokers are found in the coordination tree, unless --broker is given.
     """
     given = ctx.get_parameter_source
-    reading = ("on_corrupt", "max_decompressed", "max_decompressed_messages", "audit", "server", "audit_window")
+    options["dead_letters"] = options["dead_letters"] or ""
+    if (options["on_corrupt"] == "dead-letter") != bool(options["dead_letters"]):
+        raise click.UsageError("--on-corrupt dead-letter and --dead-letters TOPIC go together")
+    if options["dead_letters"] == options["topic"]:
+        raise click.UsageError("--dead-letters is the topic itself: name another topic")
+    damage = ("on_corrupt", "dead_letters")
+    reading = (*damage, "max_decompressed", "max_decompressed_messages", "audit", "server", "audit_window")
     options["reading"] = {name: options.pop(name) for name in reading}
     if group is not None:
         if options["partition"] is not None or isinstance(options["start"], Position):
@@ -150,6 +163,7 @@ async def _consume(
         return
     consumer = Consumer(broker, reactor=reactor, on_out_of_range="fail", **reading)
     try:
+        store_undecoded(render, consumer, reading["dead_letters"])
         (stream,) = consumer.create_message_streams(topic, 1, partitions, start=starts)
         output = Output(BackgroundThread(reactor))
         left = most

@@ -10,7 +10,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
-from logd.cli.messages.avro_lines import complain_of_undecoded, end_rendering, rendered, renderer_of
+from logd.cli.messages.avro_lines import complain_of_undecoded, end_rendering, rendered, renderer_of, store_undecoded
 from logd.cli.messages.failures import complain_of, complain_of_rest
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import complain
@@ -126,6 +126,7 @@ class Member:
         )
         looking: Deferred[None] = succeed(None)
         try:
+            store_undecoded(self._render, consumer, settings["dead_letters"])
             (stream,) = consumer.create_message_streams(topic, 1)
             assert isinstance(stream, GroupStream)
             reading = Deferred.fromCoroutine(self._read(stream, most))

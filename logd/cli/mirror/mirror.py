@@ -27,6 +27,7 @@ Examples:
   logd mirror status --from live:2181 --to offline:2181
   logd mirror translate billing --from live:2181 --to offline:2181
   logd mirror --from live:2181 --to offline:6667 --topics 'web\\..*' --rename '(.*)=east.\\1'
+  logd mirror --from live:2181 --to offline:2181 --topics '.*' --schemas http://live:8081,http://offline:8081
 \b
 As a service, in the background, with /health and /metrics:
   twistd logd-mirror --from live:2181 --to offline:2181 --topics '.*' --http tcp:8081:interface=127.0.0.1
@@ -45,6 +46,12 @@ As a service, in the background, with /health and /metrics:
     help="Call matching topics NAME on the target, in which \\1 stands for a group; may be repeated.",
 )
 @audit_options
+@click.option(
+    "--schemas",
+    metavar="FROM_URL,TO_URL",
+    help="Copy the schemas that messages name, with their ids, from one schema registry to another, each before the "
+    "first message that names it. Without this option one registry has to serve both clusters.",
+)
 @click.option(
     "--every",
     type=click.FloatRange(0.1),
@@ -69,7 +76,7 @@ def mirror(ctx: click.Context, /, **options: Any) -> None:
     try:
         plan = plan_of(
             options["source"], options["target"], options["topics"], options["group"], options["renames"],
-            options["source_zookeeper"],
+            options["source_zookeeper"], options["schemas"],
             audit=options["audit"], audit_window=options["audit_window"], server=options["server"],
         )  # fmt: skip
     except ConfigurationError as error:

@@ -13,11 +13,13 @@ import click
 
 from logd.cli.blocking_command import run_blocking
 from logd.cli.options import absolute, broker_option, decompression_options, json_option, tls_options, zookeeper_option
+from logd.cli.spark.compacting import compact
 from logd.cli.spark.requirements import needs, needs_spark
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
 from logd.errors import ConfigurationError, LogdError
+from logd.spark.importer.table_location import is_table
 
 if TYPE_CHECKING:
     from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
@@ -32,6 +34,9 @@ Examples:
   logd import --topics clicks --to /data/clicks --format json --partition-by date
   logd import --topics clicks --to hdfs:///logs/clicks --master yarn
   logd import --topics clicks --to /data/again --from 2011-11-11T00:00:00Z
+  logd import --to /data/logs --compact
+  logd import --topics clicks --to iceberg:///data/warehouse/logs.clicks
+  logd import --topics clicks --to iceberg://production/logs.clicks
 
 \b
 Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error, 3 no broker reached,
@@ -43,7 +48,14 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
 @click.command("import", epilog=_EPILOG)
 @click.option("--topics", metavar="TOPIC,...", help="The topics to load.")
 @click.option("--topics-pattern", metavar="REGEX", help="Load all topics whose full name matches.")
-@click.option("--to", required=True, metavar="DIR", help="The target: a directory, or a URI such as hdfs:///logs.")
+@click.option(
+    "--to",
+    required=True,
+    metavar="DIR",
+    help="The target: a directory, a URI such as "
+    "hdfs:///logs, or an Iceberg table: iceberg://CATALOG/NAMESPACE.TABLE, or iceberg:///DIR/NAMESPACE.TABLE for a "
+    "warehouse in a local folder.",
+)
 @broker_option
 @click.option(
     "--format",
@@ -89,6 +101,15 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     help="Load nothing: check that the runs in DIR follow one another without gaps, and count them.",
 )
 @click.option(
+    "--compact",
+    "unit",
+    is_flag=False,
+    flag_value="date",
+    type=click.Choice(["date", "hour"]),
+    help="Load nothing: merge the runs in DIR of each date (or hour) that is over into one with few files, sorted by "
+    "partition and id. The last run stays as it is.",
+)
+@click.option(
     "--group",
     metavar="NAME",
     help="Store the import's positions in the tree at --zookeeper under this consumer group, so that its lag is shown "
@@ -123,19 +144,37 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
 
     A run becomes visible atomically as DIR/run=N with its data, offsets and counts. If it fails, nothing of it is
     visible, and the next import goes on where the last successful one ended. Any reader of Parquet or JSON can read
-    DIR; the offsets are in DIR/run=N/_offsets.json.
+    DIR; the offsets are in DIR/run=N/_offsets.json. In an Iceberg table a run is one snapshot, with the offsets in its
+    summary; a table is created if there is none.
     """
-    if not options["verify"] and (options["topics"] is None) == (options["topics_pattern"] is None):
+    if options["verify"] and options["unit"]:
+        raise click.UsageError("give one of --verify and --compact")
+    if not (options["verify"] or options["unit"]) and (options["topics"] is None) == (
+        options["topics_pattern"] is None
+    ):
         raise click.UsageError("give one of --topics and --topics-pattern")
     ctx.exit(run_blocking(lambda: _import(**options), "; nothing is visible in part", _STATUSES))
 
 
 def _import(
-    as_json: bool, quiet: bool, verify: bool, to: str, group: str | None, zookeeper: str, **options: Any
+    as_json: bool,
+    quiet: bool,
+    verify: bool,
+    unit: str | None,
+    to: str,
+    group: str | None,
+    zookeeper: str,
+    **options: Any,
 ) -> None:
+    if is_table(to):
+        needs("pyiceberg", extra="iceberg")
     if verify:
         needs("pyarrow")
         _verify(to, as_json)
+        return
+    if unit is not None:
+        _check_place(to, options["master"])
+        compact(to, unit, options["dry_run"], options["master"], _conf(options["conf"]), as_json)
         return
     if group is not None:
         _check_group(group)
@@ -230,15 +269,12 @@ def _settings(
     from logd.spark.blocking.cluster import ClusterSettings
     from logd.spark.blocking.offsets import parse_offsets
     from logd.spark.blocking.subscription import parse_subscription
-    from logd.spark.importer.settings import ImportSettings, is_local
+    from logd.spark.importer.settings import ImportSettings
 
     try:
         starting = parse_offsets(start, "earliest")
     except ValueError as error:
         raise ConfigurationError(f"--from {start!r} is not allowed: {error}") from None
-    for each in conf:
-        if "=" not in each:
-            raise ConfigurationError(f"--conf {each!r} is not allowed; allowed is KEY=VALUE")
     settings = ImportSettings(
         subscription=parse_subscription({"subscribe": topics, "subscribePattern": topics_pattern}),
         to=to,
@@ -252,14 +288,27 @@ def _settings(
         accept_loss=on_data_loss == "warn",
         dry_run=dry_run,
         master=master,
-        spark=dict(each.split("=", 1) for each in conf),
+        spark=_conf(conf),
         task_bytes=task_bytes,
         max_decompressed=max_decompressed,
         max_decompressed_messages=max_decompressed_messages,
     )
     settings.cluster.addresses()
+    _check_place(to, master)
+    return settings
+
+
+def _conf(conf: tuple[str, ...]) -> dict[str, str]:
+    for each in conf:
+        if "=" not in each:
+            raise ConfigurationError(f"--conf {each!r} is not allowed; allowed is KEY=VALUE")
+    return dict(each.split("=", 1) for each in conf)
+
+
+def _check_place(to: str, master: str | None) -> None:
+    from logd.spark.importer.settings import is_local
+
     if "://" not in to and not to.startswith("file:") and not is_local(master):
         raise ConfigurationError(
             f"--to {to!r} may be a different directory on each machine: write hdfs://... or file://..."
         )
-    return settings

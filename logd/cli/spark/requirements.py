@@ -13,12 +13,12 @@ class SparkMissing(LogdError):
     """A requirement of Spark is not installed."""
 
 
-def needs(*packages: str) -> None:
-    """Raise SparkMissing, which says what to install, unless all these packages are installed."""
+def needs(*packages: str, extra: str = "spark") -> None:
+    """Raise SparkMissing, which says what to install, unless all these packages, of ``extra``, are installed."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         are = "are" if len(missing) > 1 else "is"
-        raise SparkMissing(f"{' and '.join(missing)} {are} not installed: pip install 'logd[spark]'")
+        raise SparkMissing(f"{' and '.join(missing)} {are} not installed: pip install 'logd[{extra}]'")
 
 
 def needs_spark() -> None:

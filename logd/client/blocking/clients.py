@@ -295,6 +295,13 @@ class BlockingConsumer:
 
         return call_there(self._reactor, create)
 
+    def add_dead_letter(self, topic: str, message: Message, error: BaseException, attempts: int = 1) -> None:
+        """Publish a message that could not be handled to a dead-letter topic; return once it is flushed there.
+
+        Raises what DeadLetters.add fails with, and InvalidTopic.
+        """
+        wait_there(self._reactor, lambda: self._consumer.dead_letters(topic).add(message, error, attempts))
+
     def commit(self) -> None:
         """Commit handled positions of a group's consumer. Raises the errors that Consumer.commit fails with."""
         wait_there(self._reactor, self._consumer.commit)

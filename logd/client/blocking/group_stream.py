@@ -76,6 +76,10 @@ class BlockingGroupStream(BlockingStream):
         """Mark an item as handled; see GroupStream.handled."""
         call_there(self._reactor, lambda: self._group_pump.handled(item))
 
+    def _count_handled(self, message: Message) -> None:
+        if not self._group_pump.taken:  # else asking for the next one counts
+            self._reactor.callFromThread(self._group_pump.handled, message)
+
     def _advance(self, timeout: float | None) -> bool:
         advanced = super()._advance(timeout)
         if advanced and self._batch is not None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from operator import length_hint
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
 
+from logd.client.blocking.handling import BlockingHandling
 from logd.client.blocking.reactor_thread import call_there, wait_there
 from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.dropped import when_dropped
 from logd.client.consumer.fetching.batches import MessageBatch
 from logd.client.consumer.stream import MessageStream
-from logd.errors import ClientClosed
+from logd.errors import ClientClosed, WrongPartition
 from logd.protocol.message import Message
 
 #: Batches of one stream that may be queued between the threads.
@@ -36,13 +38,14 @@ class Pump:
         if self._stream is not None:
             self._running = Deferred.fromCoroutine(self._carry(self._stream))
 
-    def seek(self, partition: int, position: int) -> None:
+    def seek(self, partition: int, position: int, topic: str | None = None) -> None:
         """Continue at another position. Raises what MessageStream.seek raises."""
         stream = self._stream
         if stream is not None:
             failed = stream.failed
-            stream.seek(partition, position)
-            self.thread_queue.drop(lambda batch: batch.partition == partition)
+            stream.seek(partition, position, topic)
+            where = stream.topic if topic is None else topic, partition
+            self.thread_queue.drop(lambda batch: (batch.topic, batch.partition) == where)
             if failed:
                 self.begin()
 
@@ -126,13 +129,50 @@ class BlockingStream:
         """Return the present end of each partition's visible log. Raises BrokerUnavailable or a WireError."""
         return wait_there(self._reactor, self._stream.end_positions)
 
-    def seek(self, partition: int, position: int) -> None:
-        """Continue at ``position`` in one partition. Raises WrongPartition, ConfigurationError."""
-        call_there(self._reactor, lambda: self._pump.seek(partition, position))
-        if self._batch is not None and self._batch.partition == partition:
+    def seek(self, partition: int, position: int, topic: str | None = None) -> None:
+        """Continue at ``position`` in one partition; ``topic`` as in ``positions``.
+
+        Raises WrongPartition, ConfigurationError.
+        """
+        call_there(self._reactor, lambda: self._pump.seek(partition, position, topic))
+        where = self.topic if topic is None else topic, partition
+        if self._batch is not None and (self._batch.topic, self._batch.partition) == where:
             self._batch.messages.clear()
             self._batch = None
-        self._positions[self.topic, partition] = position
+        self._positions[where] = position
+
+    def handle(self, function: Callable[[Message], Any], *, dead_letters: str | None = None, **settings: Any) -> None:
+        """Call ``function(message)`` with each message, in this thread, until the stream is closed.
+
+        As MessageStream.handle with one message at a time: a message that fails is tried again ``retries`` times, then
+        stored in the topic ``dead_letters``, and counts as handled once it is flushed there. Raises DeadLetterFailed,
+        without ``dead_letters`` the function's own error, and the errors of reading; then the message comes again.
+        Raises ConfigurationError for settings that are not allowed, and for ``concurrency`` and ``timeout``.
+        """
+        reactor, stream = self._reactor, self._stream
+        letters = call_there(reactor, lambda: stream.dead_letters(dead_letters))
+
+        def add(message: Message, error: BaseException, attempts: int) -> None:
+            if letters is not None:
+                wait_there(reactor, lambda: letters.add(message, error, attempts))
+
+        handling = BlockingHandling(function, None if letters is None else add, lambda: stream.state.closed, settings)
+        for message in self:
+            handled = False
+            try:
+                handled = handling.handle(message)
+            finally:
+                if not handled:
+                    with suppress(WrongPartition, ClientClosed):  # the partition may belong to others by now
+                        self.seek(message.partition, message.id, message.topic)
+            if not handled:
+                return
+            self._count_handled(message)
+            if stream.state.closed:  # the function closed it: the rest of the batch at hand is not handled
+                return
+
+    def _count_handled(self, message: Message) -> None:
+        """Do nothing; streams of groups count what is handled."""
 
     @property
     def gaps(self) -> int:

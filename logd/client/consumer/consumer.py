@@ -19,6 +19,7 @@ from logd.client.consumer.group.reader import Group, Listener
 from logd.client.consumer.group.settings import GroupSettings
 from logd.client.consumer.group_stream import GroupStream
 from logd.client.consumer.stream import MessageStream
+from logd.client.dead_letters.writer import DeadLetters, check_not_among
 from logd.client.setting_names import read_settings
 from logd.client.settings import ConsumerSettings, LinkSettings
 from logd.client.starting_positions import Starts, start_for
@@ -136,6 +137,7 @@ class Consumer:
         Raises InvalidTopic for a name that no topic can have, ConfigurationError for a bad ``start`` and for arguments
         that exclude each other, ValueError for ``n`` below 1 and ClientClosed after ``close``.
         """
+        check_not_among(topic, self.settings.dead_letters)
         if n < 1:
             raise ValueError(f"n = {n} is not allowed; allowed is a whole number from 1")
         state = self._state
@@ -151,6 +153,13 @@ class Consumer:
         starts = self._start if start is None else start
         start_for(starts, 0)
         return [MessageStream(each, self, state) for each in state.open(topic, n, partitions, starts)]
+
+    def dead_letters(self, topic: str) -> DeadLetters:
+        """Return the writer of a dead-letter topic, for messages that an application cannot handle.
+
+        It uses this consumer's connections and settings. Raises InvalidTopic.
+        """
+        return self._state.dead_letters(topic)
 
     def commit(self) -> Deferred[None]:
         """Commit the handled positions of a group's consumer (see GroupStream). Fires when they are stored.

@@ -16,6 +16,7 @@ from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group.group_stream_state import GroupStreamState
 from logd.client.consumer.group.reader import Group
 from logd.client.consumer.stream_state import StreamState
+from logd.client.dead_letters.writer import DeadLetters
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Starts, start_for
 from logd.clientcore.answers import is_final
@@ -33,7 +34,11 @@ class ConsumerState:
     def __init__(self, cluster: Cluster, settings: ConsumerSettings, group: str, time_ms: Callable[[], int]) -> None:
         self.cluster = cluster
         self.settings = settings
-        self.fetcher = Fetcher(cluster, settings)
+        self._group_name = group
+        self._time_ms = time_ms
+        self._dead_letters: dict[str, DeadLetters] = {}
+        damage = self.dead_letters(settings.dead_letters) if settings.on_corrupt == "dead-letter" else None
+        self.fetcher = Fetcher(cluster, settings, damage)
         self.fetcher.audit = consumer_audit(cluster, settings, group, time_ms)
         #: None without a group.
         self.group: Group | None = None
@@ -59,6 +64,15 @@ class ConsumerState:
         streams = group.open(topic, n)
         self._streams += streams
         return streams
+
+    def dead_letters(self, topic: str) -> DeadLetters:
+        """Return the writer of a dead-letter topic. Raises InvalidTopic."""
+        found = self._dead_letters.get(topic)
+        if found is None:
+            timeout = self.settings.dead_letter_timeout
+            found = DeadLetters(self.cluster, topic, self._group_name, timeout, self._time_ms)
+            self._dead_letters[topic] = found
+        return found
 
     def dropped(self, stream: StreamState) -> None:
         """End a stream that the application has dropped, with a warning unless it was closed."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 
 from logd.client.consumer.consumer_state import ConsumerState
 from logd.client.consumer.dropped import when_dropped
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
+from logd.client.consumer.handling import Handler, Handling, HandlingSettings
 from logd.client.consumer.stream_state import StreamState
+from logd.client.dead_letters.writer import DeadLetters, check_not_read
+from logd.client.setting_names import read_settings
 from logd.errors import ClientClosed
 from logd.protocol.message import Message
 
@@ -88,6 +92,50 @@ class MessageStream:
         for message in self.state.messages:
             return succeed(message)
         return Deferred.fromCoroutine(self._get())
+
+    def handle(self, function: Handler, *, dead_letters: str | None = None, **settings: Any) -> Deferred[None]:
+        """Call ``function(message)`` with each message until the stream is closed, and then fire. Cancellable.
+
+        A Deferred or coroutine that the function returns is waited for. If it fails, the message is tried again, up to
+        ``retries`` times with growing delays; then it is published to the topic ``dead_letters`` (by default the
+        consumer's setting), with where it came from and why, and counts as handled once it is flushed there. Without
+        ``dead_letters`` the handling fails with the error. The messages of one partition are handled one after
+        another. In a group, exactly the handled ones are committed, whatever ``commit`` is: a crash repeats some, and
+        loses none.
+
+        ``settings`` are those of HandlingSettings, by name: ``retries``, ``retry_delay``, ``retry_delay_limit``,
+        ``concurrency``, ``timeout``. Fails with
+
+        - DeadLetterFailed: the dead-letter topic could not be written within ``dead_letter_timeout`` seconds, or
+          refuses the letter; the message is not passed;
+        - ConfigurationError: the function is a generator; or the stream is being handled already;
+        - the errors of reading.
+
+        After an error, or when it is cancelled, handlers under way are cancelled, and reading (or another ``handle``)
+        goes on at the first message of each partition that is not handled. Closing the stream ends it in order:
+        messages in work are awaited, and retries given up. A partition that the group takes away gets no more retries.
+
+        Raises ConfigurationError for a setting that is not allowed, and for ``dead_letters`` among the topics read.
+        """
+        (mine,) = read_settings(settings, HandlingSettings)
+        letters = self.dead_letters(dead_letters)
+        handling = Handling(self.state, function, mine, letters, self._consumer_state.cluster.random)
+
+        async def run(_stream: MessageStream) -> None:  # the coroutine keeps the stream alive
+            await handling.run()
+
+        return Deferred.fromCoroutine(run(self))
+
+    def dead_letters(self, topic: str | None = None) -> DeadLetters | None:
+        """Return the writer of a dead-letter topic, by default the consumer's; None where the name is empty.
+
+        Raises ConfigurationError if the topic is among those that the stream reads, InvalidTopic.
+        """
+        name = self._consumer_state.settings.dead_letters if topic is None else topic
+        if not name:
+            return None
+        check_not_read(self.topic, name)
+        return self._consumer_state.dead_letters(name)
 
     # Positions and counts.
 

@@ -17,13 +17,15 @@ from logd.client.consumer.end_positions import Ends
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
 from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from logd.client.consumer.withheld import Withheld
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import check_start
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import WrongPartition
+from logd.errors import ConfigurationError, WrongPartition
 from logd.interfaces import Clock
 from logd.protocol.message import Message
+from logd.topic import TopicPartition
 
 T = TypeVar("T")
 
@@ -63,6 +65,8 @@ class StreamState:
         self._seeks = 0
         #: Counts of partitions that the stream has no longer.
         self._former: Counter[str] = Counter()
+        #: The partitions that hand nothing over while a message of theirs is handled; None while nothing handles.
+        self._withheld: Withheld | None = None
 
     # Called by the stream.
 
@@ -257,6 +261,52 @@ class StreamState:
                 fetch.close()
             self._ready.clear()
             self._notify()
+            if self._withheld is not None:
+                self._withheld.interrupt(None)
+
+    # Called by the handling of messages, which counts what is handled itself.
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock of the consumer."""
+        return self._clock
+
+    def begin_handling(self, interrupt: Callable[[TopicPartition | None], None]) -> None:
+        """Count only what ``handled`` is called with, until ``end_handling``; see Withheld for ``interrupt``.
+
+        Raises ConfigurationError while another handling is under way.
+        """
+        if self._withheld is not None:
+            raise ConfigurationError(f"the stream of topic {self.topic!r} is being handled already: one call at a time")
+        self._withheld = Withheld(interrupt)
+
+    def end_handling(self) -> None:
+        """Hand all partitions over again."""
+        withheld, self._withheld = self._withheld, None
+        fetches = () if withheld is None else tuple(withheld.fetches)
+        self._arrived([fetch for fetch in fetches if self.fetch_of(fetch.topic, fetch.partition) is fetch])
+
+    def handled(self, item: Message | MessageBatch | RawChunk) -> None:
+        """Do nothing; group streams count what is handled."""
+
+    def fetch_of(self, topic: str, partition: int) -> PartitionFetch | None:
+        """Return the fetch state of a partition that the stream has, or None."""
+        return self._fetches.get((topic, partition))
+
+    def withhold(self, fetch: PartitionFetch) -> None:
+        """Hand nothing over of a partition until ``release``."""
+        if self._withheld is not None:
+            self._withheld.fetches.add(fetch)
+            self._ready.pop(fetch, None)
+
+    def release(self, fetch: PartitionFetch) -> None:
+        """Go on with a partition: first, while it has a wrapper open, so that there are not many open ones."""
+        if self._withheld is not None:
+            self._withheld.fetches.discard(fetch)
+            if self.fetch_of(fetch.topic, fetch.partition) is fetch:
+                self._arrived((fetch,))
+                if fetch.unfinished and fetch in self._ready:
+                    self._ready.move_to_end(fetch, last=False)
 
     # Called by the consumer.
 
@@ -287,9 +337,12 @@ class StreamState:
         for fetch in fetches:
             if fetch.error is not None:
                 self.failure = fetch.error
-            elif fetch not in self._ready and not fetch.paused:
+            elif fetch not in self._ready and not fetch.paused and not self._is_withheld(fetch):
                 self._ready[fetch] = None
         self._notify()
+
+    def _is_withheld(self, fetch: PartitionFetch) -> bool:
+        return self._withheld is not None and fetch in self._withheld.fetches
 
     def _tell_assigned(self) -> None:
         unassigned, self._unassigned = self._unassigned, None

@@ -63,8 +63,9 @@ def check_chain(runs: Iterable[RunOffsets]) -> None:
     for run in ordered:
         check_run(run)
     for before, after in pairwise(ordered):
-        if after.run != before.run + 1:
-            raise TargetError(f"{run_name(before.run + 1)} is missing, although {run_name(after.run)} exists")
+        if after.first_run != before.run + 1:
+            missing = before.run + 1 if after.first_run > before.run else after.first_run - 1
+            raise TargetError(f"{run_name(missing)} is missing, although {run_name(after.run)} exists")
         check_successor(before, after)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from logd.spark.importer.errors import TargetError
+from logd.spark.importer.targets.folders import HadoopFolders
 from logd.spark.importer.targets.hadoop_errors import in_one_sentence
 from logd.spark.importer.targets.layout import OFFSETS, STAGING, run_name, run_number
 
@@ -41,6 +42,7 @@ class HadoopTarget:
         self._root = self._path(self._location)
         with self._translated:
             self._files = self._root.getFileSystem(self._conf)
+        self.folders = HadoopFolders(self._location, self._jvm, self._files, self._rename, self._translated)
 
     @property
     def location(self) -> str:
@@ -96,12 +98,15 @@ class HadoopTarget:
 
     def rename(self, uuid: str, run: int) -> None:
         """See Target."""
+        with self._translated:
+            self._rename(self._path(self._location, STAGING, uuid), self._path(self._location, run_name(run)))
+
+    def _rename(self, source: Any, target: Any) -> None:
         hadoop = self._jvm.org.apache.hadoop.fs
         how = self._gateway.new_array(hadoop.Options.Rename, 1)
         how[0] = getattr(hadoop.Options.Rename, "NONE")  # noqa: B009  # also a word of Python
-        with self._translated:
-            context = hadoop.FileContext.getFileContext(self._root.toUri(), self._conf)
-            context.rename(self._path(self._location, STAGING, uuid), self._path(self._location, run_name(run)), how)
+        context = hadoop.FileContext.getFileContext(self._root.toUri(), self._conf)
+        context.rename(source, target, how)
 
     def discard(self, uuid: str) -> None:
         """See Target."""

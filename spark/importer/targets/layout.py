@@ -6,6 +6,7 @@
     DIR/run=1/topic=T/date=2011-11-11/hour=06/*     the data
     DIR/run=2/...
     DIR/_staging/<uuid>/                            an unfinished run, which becomes run=N by one rename
+    DIR/_compacted/, DIR/_merged/, DIR/run=0/       a compaction that exchanges runs (swapping.py)
     DIR/_lock                                       held by the running import (on a local file system)
 
 Readers skip names that begin with an underscore: Spark, Hive and pyarrow do so by themselves.
@@ -18,6 +19,12 @@ import re
 STAGING = "_staging"
 LOCK = "_lock"
 OFFSETS = "_offsets.json"
+#: The merged run of a compaction that was decided upon, and has not taken its place yet.
+COMPACTED = "_compacted"
+#: The folder, in the form of a run's, that makes readers fail while a compaction exchanges runs.
+NOTICE = "run=0"
+#: Old runs that a compaction has exchanged; also, inside a merged run, what they had hidden beside their data.
+MERGED = "_merged"
 
 _RUN = re.compile(r"run=([1-9][0-9]{0,17})\Z")
 

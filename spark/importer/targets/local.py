@@ -19,6 +19,7 @@ from pathlib import Path
 from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.local_files import LocalFiles
 from logd.spark.importer.errors import RunLost, TargetError
+from logd.spark.importer.targets.folders import LocalFolders
 from logd.spark.importer.targets.layout import LOCK, OFFSETS, STAGING, run_name, run_number
 
 #: Without a lock, seconds since the last change of a staged run after which its import counts as dead.
@@ -34,6 +35,7 @@ class LocalTarget:
         self._root = Path(os.path.abspath(path))
         self._files: IFileOperations = LocalFiles() if files is None else files
         self._lock: IFile | None = None
+        self.folders = LocalFolders(self._root, self._files)
         if self._root.exists() and not self._root.is_dir():
             raise TargetError(f"{self._root} is not a directory")
 

@@ -81,6 +81,28 @@ class Lost:
 
 
 @frozen
+class MergedRun:
+    """A run that a compaction merged into another; ``bytes`` are of log, ``began_ms`` is in ms since 1970."""
+
+    run: int
+    uuid: str
+    began_ms: int
+    messages: int
+    bytes: int
+
+    @classmethod
+    def of(cls, offsets: RunOffsets) -> MergedRun:
+        """Return what is kept of a run."""
+        return cls(offsets.run, offsets.uuid, offsets.began_ms, offsets.messages, offsets.size)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> MergedRun:
+        """Read one from JSON types; raises KeyError and others for damaged ones."""
+        numbers = (int(value[name]) for name in ("began_ms", "messages", "bytes"))
+        return cls(int(value["run"]), str(value["uuid"]), *numbers)
+
+
+@frozen
 class RunOffsets:
     """The whole file. ``uuid`` is the run's own; ``began_ms`` is the import's time, used where a message has none."""
 
@@ -95,6 +117,13 @@ class RunOffsets:
     positions: Mapping[Lineage, int]
     #: The format of the file, and so the columns of the data beside it.
     format: int = FORMAT
+    #: The runs that a compaction merged into this one, in their order; the last of them had this one's number.
+    merged: tuple[MergedRun, ...] = ()
+
+    @property
+    def first_run(self) -> int:
+        """The number of the first run that is merged into this one, or this one's own."""
+        return self.merged[0].run if self.merged else self.run
 
     @property
     def messages(self) -> int:
@@ -122,6 +151,7 @@ class RunOffsets:
             "positions": [
                 {**lineage._asdict(), "position": position} for lineage, position in sorted(self.positions.items())
             ],
+            **({"merged": [asdict(each) for each in self.merged]} if self.merged else {}),
         }
         return json.dumps(value, indent=1).encode() + b"\n"
 
@@ -151,6 +181,7 @@ class RunOffsets:
                 ),
                 positions={_lineage(each): int(each["position"]) for each in value["positions"]},
                 format=int(value["format"]),
+                merged=tuple(MergedRun.from_json(each) for each in value.get("merged", ())),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TargetError(f"{where} is damaged, or is not of logd import: {error!r}") from None

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from logd.spark.importer.errors import RunLost, TargetError
 from logd.spark.importer.targets.chain import check_run, check_successor
-from logd.spark.importer.targets.layout import OFFSETS, run_name
+from logd.spark.importer.targets.folders import TargetFolders
+from logd.spark.importer.targets.layout import COMPACTED, NOTICE, OFFSETS, run_name
 from logd.spark.importer.targets.offsets import RunOffsets
 
 
@@ -16,6 +17,11 @@ class Target(Protocol):
     @property
     def location(self) -> str:
         """The directory, as named to Spark and to people."""
+        ...
+
+    @property
+    def folders(self) -> TargetFolders | None:
+        """The folders in the directory, for compactions. None for a table, whose runs are no folders."""
         ...
 
     def runs(self) -> list[int]:
@@ -85,11 +91,24 @@ def last_run(target: Target) -> RunOffsets | None:
     last = read_run(target, runs[-1])
     check_run(last)
     if len(runs) > 1:
-        if runs[-2] != runs[-1] - 1:
-            missing = f"{target.location}/{run_name(runs[-1] - 1)}"
+        if runs[-2] != last.first_run - 1:
+            check_not_compacting(target)
+            missing = f"{target.location}/{run_name(last.first_run - 1)}"
             raise TargetError(f"{missing} is missing, although {run_name(runs[-1])} exists")
         check_successor(read_run(target, runs[-2]), last)
     return last
+
+
+def check_not_compacting(target: Target) -> None:
+    """Raise RunLost while a compaction exchanges runs, or after one was killed while it did so."""
+    folders = target.folders
+    if folders is None:
+        return
+    if folders.names(NOTICE) or folders.read(f"{COMPACTED}/{OFFSETS}") is not None:
+        raise RunLost(
+            f"a compaction of {target.location} is exchanging runs at this moment, or was killed while it did so: "
+            "try again, and if this stays, run logd import or logd import --compact, which finishes it"
+        )
 
 
 def publish(target: Target, offsets: RunOffsets) -> None:

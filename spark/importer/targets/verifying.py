@@ -11,11 +11,12 @@ from attrs import frozen
 from logd.plurals import counted
 from logd.spark.importer.errors import TargetError
 from logd.spark.importer.settings import local_path
+from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.layout import OFFSETS, run_name
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.offsets import Lost, RunOffsets
-from logd.spark.importer.targets.target import read_run
+from logd.spark.importer.targets.target import check_not_compacting, read_run
 
 
 @frozen
@@ -52,11 +53,17 @@ class Verified:
 
 
 def verify(to: str) -> Verified:
-    """Check the target ``to`` on the local file system. Raises TargetError that names the defect."""
+    """Check the target ``to``, a table or on the local file system. Raises TargetError that names the defect.
+
+    Raises RunLost while a compaction exchanges runs.
+    """
+    if is_table(to):
+        return _verify_table(to)
     path = local_path(to)
     if path is None:
         raise TargetError(f"{to} is not on the local file system: --verify cannot read it")
     target = LocalTarget(path)
+    check_not_compacting(target)
     runs = [read_run(target, number) for number in target.runs()]
     check_chain(runs)
     counted = 0
@@ -66,6 +73,26 @@ def verify(to: str) -> Verified:
             _check_count(Path(target.location, run_name(run.run)), run)
     lost = [(run.run, each) for run in runs for each in run.lost]
     return Verified(target.location, len(runs), sum(run.messages for run in runs), counted, lost)
+
+
+def _verify_table(to: str) -> Verified:
+    from logd.spark.importer.targets.iceberg import IcebergTarget
+
+    target = IcebergTarget(to)
+    try:
+        rows = target.rows()
+        runs = [read_run(target, number) for number in sorted(rows)]
+    finally:
+        target.close()
+    check_chain(runs)
+    for run in runs:
+        if rows[run.run] != run.messages:
+            raise TargetError(
+                f"{target.location}: the snapshot of run {run.run} added {rows[run.run]} messages, but its offsets say "
+                f"{run.messages}"
+            )
+    lost = [(run.run, each) for run in runs for each in run.lost]
+    return Verified(target.location, len(runs), sum(run.messages for run in runs), len(runs), lost)
 
 
 def _check_count(folder: Path, run: RunOffsets) -> None:

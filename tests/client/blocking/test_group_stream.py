@@ -161,3 +161,25 @@ class BlockingGroupTests(BlockingTestCase):
         got = await self.on_thread(work)
         self.assertEqual(got, [b"0000", b"0001", b"0002", b"0003"])
         await deferLater(cast(Any, reactor), 0)
+
+    async def test_handled_messages_alone_are_committed(self) -> None:
+        """Whatever ``commit`` says: the message that failed comes again to the next member."""
+        for number, how in enumerate(("taken", "handled")):
+            tree = await self.tree()
+
+            def work(tree: InProcessCoordination = tree, how: str = how) -> int:
+                handled: list[Message] = []
+
+                def handle(message: Message) -> None:
+                    if len(handled) == 30:
+                        raise ValueError("broken")
+                    handled.append(message)
+
+                with self.group(tree, commit=how) as consumer:
+                    (stream,) = consumer.create_message_streams("topic1", 1)
+                    with contextlib.suppress(ValueError):
+                        stream.handle(handle, retries=0)
+                return len(handled)
+
+            self.assertEqual(await self.on_thread(work), 30)
+            self.assertEqual(await self.committed(), 30 * (number + 1))

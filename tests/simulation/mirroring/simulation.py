@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import cast
 
-from attrs import define, evolve, field
+from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from logd.audit.event import AUDIT_TOPIC, Tier, decode_event
-from logd.audit.reconciliation import Reconciliation
-from logd.audit.verdicts import Verdict, judge
+from logd.audit.event import AUDIT_TOPIC
+from logd.audit.verdicts import Verdict
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
 from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.server.settings import CoordinationServerSettings
+from logd.deferreds.sleeping import sleep
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.mirror import Mirror
 from logd.mirror.positions.pairs import PositionPair
+from logd.mirror.schemas.schema_gate import SchemaGate
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import PAIRS_TOPIC, TopicChoice
+from logd.mirror.whole_entries import MovingSet
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
@@ -29,6 +32,8 @@ from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.files import MemoryFiles
 from logd.testing.memory.tree import MemoryTree
+from logd.topic import TopicPartition
+from tests.simulation.mirroring.auditing import AUDIT, account_for_all, verdicts_on
 from tests.simulation.violation import check
 from tests.simulation.world import World
 
@@ -37,8 +42,6 @@ TOPIC = "orders"
 TROUBLE_SECONDS = 30.0
 SETTLE_SECONDS = 60.0
 MESSAGES = 150
-#: The width of the audit's windows, in seconds.
-WINDOW_SECONDS = 5.0
 _FOR_EVER = 24 * 60 * 60.0
 
 
@@ -105,6 +108,22 @@ class Side:
 
 
 @define(eq=False)
+class SlowGate:
+    """Holds some sets back for a while, as a gate does whose registries are slow or away."""
+
+    clock: ProcessClock
+    random: Random
+
+    def wait(self, _where: TopicPartition, _moving: MovingSet) -> Deferred[None] | None:
+        """Let most sets pass at once."""
+        chance = self.random.random()
+        return None if chance < 0.7 else sleep(self.clock, 0.0 if chance < 0.8 else 8 * self.random.random())
+
+    def trouble(self, _where: TopicPartition) -> None:
+        """Report nothing."""
+
+
+@define(eq=False)
 class MirrorHost:
     """A mirror's process."""
 
@@ -142,8 +161,7 @@ class MirrorHost:
             fetch_bytes=random.choice([200, 1 << 16]),
             commit_interval=random.choice([0.3, 1.0]),
             check_interval=5.0,
-            audit=True,
-            audit_window=WINDOW_SECONDS,
+            **AUDIT,
             server=self.host,
         )
         self.mirror = Mirror(
@@ -152,6 +170,7 @@ class MirrorHost:
             ClusterAccess(self.source.uuid, self.source.addresses, tree, common),
             ClusterAccess(self.target.uuid, self.target.addresses, None, common),
             random=random.random,
+            schemas=random.choice([None, cast(SchemaGate, SlowGate(clock, random))]),
             now=clock.seconds,
         )
         Deferred.fromCoroutine(self.mirror.run()).addErrback(lambda failure: failure.trap(CancelledError))
@@ -215,8 +234,7 @@ class MirrorSimulation:
             retry_delay_limit=2.0,
             format=self.random.choice(["plain", "batch"]),
             compression=self.random.choice(["none", "gzip"]),
-            audit=True,
-            audit_window=WINDOW_SECONDS,
+            **AUDIT,
             server="web1",
             time_ms=lambda: round(world.clock.seconds() * 1000),
         )
@@ -320,37 +338,21 @@ class MirrorSimulation:
 
     def _complete(self) -> bool:
         """Return whether the target has everything; looks at the files twice a second."""
-        now = self.world.clock.seconds()
-        if now < self._next_look:
-            return False
-        self._next_look = now + 0.5
-        return self.sent >= MESSAGES and len(self.acknowledged) == self.sent and not self._missing()
+        everything_sent = self.sent >= MESSAGES and len(self.acknowledged) == self.sent
+        return everything_sent and self._looks() and not self._missing()
+
+    def _looks(self) -> bool:
+        due = self.world.clock.seconds() >= self._next_look
+        if due:
+            self._next_look = self.world.clock.seconds() + 0.5
+        return due
 
     def _is_accounted(self) -> bool:
-        """Return whether the target's audit has each message as produced and as mirrored; looks twice a second.
-
-        Raises Violation for a message that it has as missing.
-        """
-        now = self.world.clock.seconds()
-        if now < self._next_look:
-            return False
-        self._next_look = now + 0.5
-        verdicts = self._verdicts()
-        check(not any(verdict.failed for verdict in verdicts), "a false alarm of the audit", verdicts, self.harm)
-        mirrored = [verdict for verdict in verdicts if verdict.tier is Tier.MIRRORED]
-        if sum(verdict.expected for verdict in mirrored) < self.sent:
-            return False
-        return not any(verdict.unaccounted for verdict in verdicts)
+        """Return whether the audit has each message as produced and as mirrored. Raises Violation for a false alarm."""
+        return self._looks() and account_for_all(self._verdicts(), self.sent)
 
     def _verdicts(self) -> list[Verdict]:
-        """Return the verdicts of the audit on the target."""
-        sums = Reconciliation(round(WINDOW_SECONDS * 1000))
-        for messages in self.target.messages(AUDIT_TOPIC).values():
-            for message in messages:
-                event = decode_event(message.payload)
-                # The producer has the uuid from the tree, mirrors the one that they are told.
-                sums.add(evolve(event, cluster=self.source.uuid) if event.tier is Tier.PRODUCED else event)
-        return list(judge(sums, round(self.world.clock.seconds() * 1000), grace=0))
+        return verdicts_on(self.target.messages(AUDIT_TOPIC), self.source.uuid, self.world.clock.seconds())
 
     def _check_order(self) -> None:
         """Check that the first copies of each key are in the order of the source's log."""

@@ -1,4 +1,4 @@
-"""The policy for damaged entries: fetch them again a few times, then fail or skip, as the settings say."""
+"""The policy for damaged entries: fetch them again a few times, then do as the settings say."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Remedy(Enum):
     FETCH_AGAIN = "fetch it again, since the damage may have been on the way"
     FAIL = "tell the application"
     SKIP = "go on behind it"
+    DEAD_LETTER = "store its bytes as a dead letter, then go on behind it"
 
 
 @define(eq=False)
@@ -35,7 +36,7 @@ class DamagePolicy:
         if self.settings.on_corrupt == "fail":
             return Remedy.FAIL
         self.forget()
-        return Remedy.SKIP
+        return Remedy.SKIP if self.settings.on_corrupt == "skip" else Remedy.DEAD_LETTER
 
     def forget(self) -> None:
         """Start a new count for the next damage."""

@@ -17,11 +17,13 @@ from logd.client.cluster.position_lookup import locate_start, next_boundary
 from logd.client.consumer.fetching.fetch_plan import FetchEntry
 from logd.client.consumer.fetching.fetch_window import Wanted
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from logd.client.dead_letters.letter import MOST_RANGE_BYTES
+from logd.client.dead_letters.writer import DeadLetters
 from logd.clientcore.answers import is_final
 from logd.clientcore.metadata import TopicView
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
-from logd.errors import BrokerUnavailable, ClientClosed, WireError
+from logd.errors import BrokerUnavailable, ClientClosed, DeadLetterFailed, WireError
 from logd.protocol.requests.fetch_wait import FetchedPart
 from logd.topic import TopicPartition
 
@@ -32,11 +34,17 @@ class FetchRecovery:
     _log = Logger()
 
     def __init__(
-        self, cluster: Cluster, watched: Container[PartitionFetch], look_at: Callable[[FetchEntry], None]
+        self,
+        cluster: Cluster,
+        watched: Container[PartitionFetch],
+        look_at: Callable[[FetchEntry], None],
+        dead_letters: DeadLetters | None,
     ) -> None:
+        """``dead_letters``: where damaged bytes are stored before reading goes on behind them; None to drop them."""
         self._cluster = cluster
         self._watched = watched
         self._look_at = look_at
+        self._dead_letters = dead_letters
         self._background = Background("fetching")
         self._unavailable = UnavailablePartitions(cluster.clock)
 
@@ -179,12 +187,24 @@ class FetchRecovery:
         self._look_at(entry)
 
     async def _locate(self, entry: FetchEntry) -> None:
-        """Find the position that a start means, or the one at which the log continues behind damage."""
+        """Find the position that a start means, or the one at which the log continues behind damage.
+
+        Damaged bytes are stored as a dead letter first, if the settings say so: until then the position stays before
+        them, so that nothing behind them is committed.
+        """
         fetch = entry.fetch
         generation = fetch.generation
         try:
-            if fetch.lost_at is not None:
-                found = await next_boundary(self._cluster, fetch.topic, fetch.partition, fetch.lost_at)
+            damage = fetch.damage
+            if damage is not None:
+                found = damage.end
+                if found < 0:
+                    found = await next_boundary(self._cluster, fetch.topic, fetch.partition, damage.position)
+                if self._dead_letters is not None and fetch.generation == generation:
+                    data = fetch.damaged_bytes(min(found - damage.position, MOST_RANGE_BYTES))
+                    await self._dead_letters.add_range(
+                        fetch.topic, fetch.partition, damage.position, found, data, damage.reason
+                    )
                 if fetch.generation == generation:
                     fetch.found(found)
                     entry.arrived((fetch,))
@@ -196,6 +216,12 @@ class FetchRecovery:
                     entry.arrived((fetch,))  # it may be the position that the reader waits for
         except ClientClosed:
             return
+        except DeadLetterFailed as error:
+            if fetch.generation == generation:
+                fetch.error = error
+                entry.arrived((fetch,))
+            entry.held_up = False
+            self._look_at(entry)
         except (BrokerUnavailable, WireError) as error:
             entry.held_up = False
             self.failed(entry, error)

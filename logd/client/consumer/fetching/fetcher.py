@@ -16,6 +16,7 @@ from logd.client.consumer.fetching.fetch_plan import FetchEntry, FetchPlan, long
 from logd.client.consumer.fetching.fetch_recovery import FetchRecovery
 from logd.client.consumer.fetching.fetch_window import Wanted
 from logd.client.consumer.fetching.partition_fetch import FetchState, PartitionFetch
+from logd.client.dead_letters.writer import DeadLetters
 from logd.client.settings import ConsumerSettings
 from logd.errors import ClientClosed, OffsetOutOfRange, WireError, error_for_code
 from logd.interfaces import Timer
@@ -30,7 +31,8 @@ class Fetcher:
 
     _log = Logger()
 
-    def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings, dead_letters: DeadLetters | None = None) -> None:
+        """``dead_letters``: the writer for damaged bytes, if the settings want them stored."""
         #: The audit of the consumer, in which its streams count; None without the setting ``audit``.
         self.audit: ConsumerAudit | None = None
         self._cluster = cluster
@@ -43,7 +45,7 @@ class Fetcher:
         self._plans: dict[BrokerLink, FetchPlan] = {}
         #: Calls at the time from which idle entries may be fetched.
         self._timers: dict[BrokerLink, Timer] = {}
-        self._recovery = FetchRecovery(cluster, self._entries, self._look_at)
+        self._recovery = FetchRecovery(cluster, self._entries, self._look_at, dead_letters)
         self._scheduled = False
         self._connecting: set[BrokerLink] = set()
         self._closed = False

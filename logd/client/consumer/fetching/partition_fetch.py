@@ -33,7 +33,7 @@ class FetchState(Enum):
     FETCHING = "fetching"
     #: The start is not a position yet.
     LOCATING = "locating"
-    #: An entry is damaged, and the position at which the log goes on behind it is not known yet.
+    #: An entry is damaged, and where the log goes on is not known yet, or its bytes are not stored elsewhere yet.
     SEARCHING = "searching"
     #: The next position is not in the log: the bytes held come first, then ``on_out_of_range`` decides.
     USING_UP = "using up"
@@ -52,10 +52,12 @@ class OutOfRange:
 
 @frozen
 class DamagedEntry:
-    """A damaged entry behind which the log has to be found again."""
+    """A damaged entry behind which the log has to be found again, or which has to be stored elsewhere first."""
 
     position: int
     reason: str
+    #: The position behind it if that is known; else -1.
+    end: int = -1
 
 
 class PartitionFetch:
@@ -117,6 +119,18 @@ class PartitionFetch:
     def lost_at(self) -> int | None:
         """Return the position of the damaged entry behind which the log has to be found again, or None."""
         return None if self._damage is None else self._damage.position
+
+    @property
+    def damage(self) -> DamagedEntry | None:
+        """Return the damaged entry behind which the log has to be found again, or None."""
+        return self._damage
+
+    def damaged_bytes(self, most: int) -> bytes:
+        """Return the bytes held from the damaged entry on: at most ``most``, and those behind the damage too."""
+        held = self._held
+        while len(held.data) - held.at < most and held.more(held.needed):
+            pass
+        return bytes(memoryview(held.data)[held.at : held.at + most])
 
     @property
     def position(self) -> int:
@@ -347,7 +361,7 @@ class PartitionFetch:
         self._decoder.restart(position)
 
     def _damaged(self, error: CorruptMessage, end: int) -> None:
-        """Fetch a damaged entry again, and in the end fail or skip it, as the settings say."""
+        """Fetch a damaged entry again, and in the end do with it as the settings say."""
         held = self._held
         position = held.position
         remedy = self._damage_policy.remedy(position)
@@ -358,6 +372,8 @@ class PartitionFetch:
             self._decoder.begin_at(max(position, self._decoder.position))
         elif remedy is Remedy.FAIL:
             self.error = CorruptMessage(f"topic {self.topic!r}, partition {self.partition}: {error.reason}", position)
+        elif remedy is Remedy.DEAD_LETTER:
+            self._damage = DamagedEntry(position, error.reason, end if end > 0 and self._follows(end) else -1)
         elif end > 0 and self._follows(end):
             self.losses.damage(position, end, error.reason)
             held.skip(end)

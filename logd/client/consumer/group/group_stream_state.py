@@ -69,6 +69,22 @@ class GroupStreamState(StreamState):
         fetch = self._fetches[self.topic if topic is None else topic, partition]
         self._forget(fetch)
 
+    def begin_handling(self, interrupt: Callable[[TopicPartition | None], None]) -> None:
+        super().begin_handling(interrupt)
+        self._asked()
+        if self._withheld is not None and not self._explicit:
+            self._marks = {fetch: self._handled(fetch) for fetch in self._marks}
+            self._explicit = self._withheld.counts_alone = True
+        self._revoked = lambda where, failed: interrupt(where)
+
+    def end_handling(self) -> None:
+        """Count again as ``commit`` says."""
+        if self._withheld is not None and self._withheld.counts_alone:
+            self._explicit = False
+        super().end_handling()
+        self._asked()
+        self._revoked = lambda where, failed: None
+
     # Called by the group.
 
     def begin(self, fetches: list[PartitionFetch]) -> None:

@@ -18,6 +18,7 @@ from logd.client.producer.pending_send import Sent
 from logd.deferreds.timeouts import fired_within
 from logd.interfaces import Clock
 from logd.mirror.cluster_access import ClusterAccess
+from logd.mirror.cluster_search import tell_brokers
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
 from logd.mirror.whole_entries import MovingSet
@@ -52,6 +53,7 @@ class MirrorAudit:
         """``target`` is the uuid of that cluster; the counts are published on the source."""
         #: Sends to the source's topic ``_audit``.
         self.producer = source.producer(acks=-1)
+        self._source = source
         self._clock = clock
         self._time_ms = time_ms
         self._width = round(settings.audit_window * 1000)
@@ -104,16 +106,18 @@ class MirrorAudit:
         for time, origin, messages, size in tally_heads(moving.data, self._width):
             self._counter.add(where.topic, time, origin, messages, size, now, span, spans)
 
-    async def report(self, seconds: float = REPORT_SECONDS) -> None:
-        """Publish the counts and mark their work as handled; wait for that for some seconds at most. Never fails."""
+    async def report(self, seconds: float = REPORT_SECONDS) -> bool:
+        """Publish the counts, mark their work as handled, and return True; False after some seconds. Never fails."""
         if self._publishing is None:
             if not self._waiting:
-                return
+                return True
             self._taken, self._waiting = self._waiting, {}
             self._since = self._clock.seconds()
             self._publishing = self._publisher.report().addCallbacks(self._published, self._not_published)
-        if not await fired_within(self._clock, seconds, self._publishing):
-            self._lose_patience()
+        if await fired_within(self._clock, seconds, self._publishing):
+            return True
+        await tell_brokers(self._source, self.producer)
+        return self._lose_patience()
 
     def forget(self, places: Iterable[TopicPartition]) -> None:
         """Mark nothing of these partitions any more: they are taken away, or read again from the last commit."""
@@ -141,10 +145,10 @@ class MirrorAudit:
         while places:
             places.popitem()[1]()
 
-    def _lose_patience(self) -> None:
+    def _lose_patience(self) -> bool:
         waited = self._clock.seconds() - self._since
-        if waited < PATIENCE or not (self._taken or self._waiting):
-            return
+        if waited < PATIENCE:
+            return False
         self._log.error(
             "counts of mirrored messages could not be published to topic {topic} for {waited:.0f} s: positions are "
             "committed without them, and a mirror that is killed now leaves windows that look incomplete",
@@ -152,6 +156,7 @@ class MirrorAudit:
         )  # fmt: skip
         self._mark(self._taken)
         self._mark(self._waiting)
+        return True
 
 
 def mirror_audit(

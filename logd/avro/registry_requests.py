@@ -1,0 +1,130 @@
+"""Requests to a schema registry, logd's or Confluent's: JSON over HTTP, with the registry's refusals as errors."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool, ResponseDone
+from twisted.web.http import PotentialDataLoss
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent, IResponse
+
+from logd.checkedjson import load_json
+from logd.errors import LogdError
+
+#: Seconds that an answer of the registry may take.
+TIMEOUT = 30.0
+#: Bytes of an answer; a longer one is none of a registry.
+MOST_ANSWER_BYTES = 4 << 20
+_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+class RegistryUnavailable(LogdError):
+    """The registry cannot be reached, or does not answer in time, or answers nonsense; the same may succeed later."""
+
+
+class RegistryRefusal(LogdError):
+    """The registry refused a request; ``code`` is Confluent's code, such as 40403 or 409."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class RegistryRequests:
+    """Asks the registry at ``url``, such as ``http://127.0.0.1:8081``. For the reactor's thread alone."""
+
+    def __init__(self, url: str, *, reactor: Any, timeout: float = TIMEOUT, agent: IAgent | None = None) -> None:
+        """``agent`` sends the requests, by default one that keeps connections open until ``close``."""
+        self.url = url.rstrip("/")
+        self._reactor = reactor
+        self._timeout = timeout
+        self._pool = HTTPConnectionPool(reactor)
+        self._agent: Any = agent if agent is not None else Agent(reactor, connectTimeout=timeout, pool=self._pool)
+        #: Requests sent.
+        self.sent = 0
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request, and return the JSON of its answer.
+
+        Raises RegistryUnavailable if there is no answer within ``timeout`` seconds, or one that is no registry's, and
+        RegistryRefusal if the registry refuses.
+        """
+        self.sent += 1
+        headers = Headers({"accept": [_CONTENT_TYPE], "content-type": [_CONTENT_TYPE]})
+        producer = None if body is None else FileBodyProducer(BytesIO(json.dumps(body).encode()))
+        asking: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._send(method, path, headers, producer))
+        asking.addTimeout(self._timeout, self._reactor)
+        try:
+            status, data = await asking
+            value = load_json(data)
+        except ValueError as error:
+            raise RegistryUnavailable(f"{self.url}{path} answers what no registry does: {error}") from None
+        except CancelledError:
+            raise
+        except Exception as error:  # of a connection, of TLS, of HTTP, or the time limit
+            raise RegistryUnavailable(
+                f"the schema registry at {self.url} does not answer: {error or type(error).__name__}; is it running, "
+                "and is that its address?"
+            ) from error
+        if status != 200:
+            value = value if isinstance(value, dict) else {}
+            code = value.get("error_code", status)
+            text = f"{self.url}{path}: {value.get('message', f'HTTP status {status}')} (code {code})"
+            if status >= 500:
+                raise RegistryUnavailable(text)
+            raise RegistryRefusal(text, code if isinstance(code, int) else status)
+        return value
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.closeCachedConnections()
+
+    async def _send(
+        self, method: str, path: str, headers: Headers, producer: FileBodyProducer | None
+    ) -> tuple[int, bytes]:
+        response: IResponse = await self._agent.request(
+            method.encode(), f"{self.url}{path}".encode(), headers, producer
+        )
+        collecting = _Answer()
+        response.deliverBody(collecting)
+        return response.code, await collecting.ended
+
+
+class _Answer(Protocol):
+    """Collects the body of an answer, up to a limit."""
+
+    def __init__(self) -> None:
+        self.ended: Deferred[bytes] = Deferred(lambda _: self._abort())
+        self._pieces: list[bytes] = []
+        self._received = 0
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802  # Twisted calls it
+        """Keep a piece."""
+        self._received += len(data)
+        if self._received > MOST_ANSWER_BYTES:
+            self._abort()
+        else:
+            self._pieces.append(data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802  # as above
+        """End."""
+        if self.ended.called:
+            return
+        if self._received > MOST_ANSWER_BYTES:
+            self.ended.errback(ValueError(f"more than {MOST_ANSWER_BYTES} bytes"))
+        elif reason.check(ResponseDone, PotentialDataLoss, ConnectionDone):
+            self.ended.callback(b"".join(self._pieces))
+        else:
+            self.ended.errback(reason)
+
+    def _abort(self) -> None:
+        transport: Any = self.transport
+        if transport is not None:
+            transport.abortConnection()

@@ -1,0 +1,1 @@
+"""``logd dead-letters``: lists dead letters, and publishes them again."""

@@ -1,0 +1,1 @@
+"""Schemas on their way: a mirror copies those that messages name, with their ids, before the messages."""

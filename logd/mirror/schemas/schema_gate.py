@@ -1,0 +1,106 @@
+"""The gate in front of a mirror's sends: sets wait there until the schemas that they name are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, gatherResults
+from twisted.python.failure import Failure
+
+from logd.backoff import Backoff
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.waiting import WaitingDeferreds
+from logd.errors import LogdError
+from logd.interfaces import Clock
+from logd.mirror.schemas.named_schemas import named_schemas
+from logd.mirror.schemas.schema_copier import SchemaCopier
+from logd.mirror.whole_entries import MovingSet
+from logd.topic import TopicPartition
+
+#: Seconds before a schema that could not be copied is tried again: the first time, and at most.
+FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
+
+
+@define(eq=False)
+class SchemaGate:
+    """Copies each schema once, before the first set that names it. For the reactor's thread.
+
+    While a registry is away, or the target's has given an id to another schema, the sets that name it wait, and those
+    behind them in their partitions.
+    """
+
+    clock: Clock
+    copier: SchemaCopier
+    random: Callable[[], float]
+    _copied: set[int] = field(factory=set, init=False)
+    #: Those who wait, by id.
+    _asked: dict[int, WaitingDeferreds[None]] = field(factory=dict, init=False)
+    #: The reasons why schemas are not copied, and the ids that partitions wait for.
+    _troubles: dict[int, str] = field(factory=dict, init=False)
+    _waiting: dict[TopicPartition, set[int]] = field(factory=dict, init=False)
+    #: One schema at a time, so that subjects with several new ones are copied once.
+    _lock: DeferredLock = field(factory=DeferredLock, init=False)
+    _background: Background = field(factory=lambda: Background("the copies of schemas"), init=False)
+
+    def wait(self, where: TopicPartition, moving: MovingSet) -> Deferred[None] | None:
+        """Return a Deferred that fires once a set of ``where`` may be sent; None if it may at once. Cancellable.
+
+        Raises WrapperTooLarge for a set that becomes too large.
+        """
+        wanted = named_schemas(moving.data, moving.start) - self._copied
+        if not wanted:
+            return None
+        self._waiting[where] = wanted
+
+        def ended(result: object) -> Failure | None:
+            if self._waiting.get(where) is wanted:
+                del self._waiting[where]
+            return result if isinstance(result, Failure) else None
+
+        return gatherResults([self._wanted(each) for each in sorted(wanted)], consumeErrors=True).addBoth(ended)
+
+    def trouble(self, where: TopicPartition) -> Exception | None:
+        """Return the reason why a partition waits, if a schema could not be copied."""
+        found = (self._troubles.get(each) for each in sorted(self._waiting.get(where, ())))
+        return next((LogdError(text) for text in found if text), None)
+
+    async def close(self) -> None:
+        """Copy nothing more."""
+        self._background.stop()
+        await self.copier.close()
+
+    def _wanted(self, schema_id: int) -> Deferred[None]:
+        waiting = self._asked.get(schema_id)
+        if waiting is not None:
+            return waiting.new()
+        waiting = self._asked[schema_id] = WaitingDeferreds()
+        found = waiting.new()
+        self._background.start(self._copy(schema_id, waiting))
+        return found
+
+    async def _copy(self, schema_id: int, waiting: WaitingDeferreds[None]) -> None:
+        """Copy a schema, however long that takes, as long as somebody waits for it."""
+        backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, self.random)
+        try:
+            while len(waiting):
+                await self._lock.acquire()
+                try:
+                    if await self.copier.copy(schema_id):
+                        self._copied.add(schema_id)
+                    break
+                except LogdError as error:
+                    self._troubles[schema_id] = str(error)
+                finally:
+                    self._lock.release()
+                await sleep(self.clock, backoff.next())
+        except CancelledError:
+            return
+        except Exception:  # a bug: whoever waits begins again, and it is logged
+            waiting.fail(Failure())
+            raise
+        finally:
+            self._troubles.pop(schema_id, None)
+            self._asked.pop(schema_id, None)
+        waiting.fire(None)

@@ -1,0 +1,140 @@
+"""Writes the messages of several runs into one staged folder with Spark, and compares every value of old and new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from attrs import frozen
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from logd.spark.importer.errors import ImportFailed, TargetError
+from logd.spark.importer.loading import COMMIT
+from logd.spark.importer.targets.layout import run_name
+from logd.spark.importer.targets.offsets import PLACE_COLUMNS, RunOffsets
+
+#: Spark's settings while runs are rewritten.
+_SETTINGS = {
+    # Folders are text: the name of a topic may look like a number.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # One writer at a time, which keeps the order of the rows; several would sort them anew by their folder alone.
+    "spark.sql.maxConcurrentOutputFileWriters": "0",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
+
+@frozen
+class Sums:
+    """The messages of one partition of a topic, their bytes of log, the first id and the last position after one.
+
+    ``values`` is the sum of a hash over all values of each message: the same for the same messages in any order.
+    """
+
+    messages: int
+    bytes: int
+    first: int
+    last: int
+    values: int
+
+
+def rewrite(
+    session: SparkSession, location: str, runs: Sequence[RunOffsets], folder: str, tasks: int
+) -> tuple[int, int]:
+    """Write the messages of ``runs`` below ``location`` into ``folder``, and return the numbers of files before and
+    after.
+
+    Columns that only some runs have are kept, with null in the others' messages. Raises TargetError if the old files
+    do not hold what their offsets record, ImportFailed if the new ones differ from them, and the errors of Spark.
+    """
+    last = runs[-1]
+    place = PLACE_COLUMNS[last.format]
+    folders = list(last.data.get("partition_by", ()))
+    with _configured(session, _SETTINGS):
+        reader = session.read.option("mergeSchema", "true").option("basePath", location)
+        paths = [f"{location}/{run_name(run.run)}" for run in runs if run.messages]
+        messages = reader.parquet(*paths).drop("run")
+        before = _sums(messages, place.id, place.next_position)
+        _check_recorded(location, runs, before)
+        order = [f.col(f"`{name}`") for name in dict.fromkeys((*folders, "topic", "partition", place.id))]
+        spread = messages.repartitionByRange(tasks, *order) if tasks > 1 else messages.coalesce(1)
+        writer = spread.sortWithinPartitions(*order).write.format("parquet").mode("errorifexists").options(**COMMIT)
+        writer = writer.option("compression", last.data.get("codec", "zstd"))
+        if folders:
+            writer = writer.partitionBy(*folders)
+        writer.save(folder)
+        written = session.read.option("basePath", folder).parquet(folder)
+        after = _sums(written.select(*(f"`{name}`" for name in messages.columns)), place.id, place.next_position)
+        if after != before:
+            where = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))[0]
+            raise ImportFailed(
+                f"the merged files differ from the runs in topic {where[0]!r}, partition {where[1]}: "
+                f"{before.get(where)} before, {after.get(where)} after; the runs are unchanged"
+            )
+        return len(messages.inputFiles()), len(written.inputFiles())
+
+
+def _sums(messages: DataFrame, id_column: str, next_column: str) -> dict[tuple[str, int], Sums]:
+    values = [_comparable(f.col(f"`{each.name}`"), each.dataType) for each in messages.schema.fields]
+    rows = (
+        messages.groupBy("topic", "partition")
+        .agg(
+            f.count(f.lit(1)).alias("messages"),
+            f.sum(f.col(next_column) - f.col(id_column)).alias("bytes"),
+            f.min(id_column).alias("first"),
+            f.max(next_column).alias("last"),
+            f.sum(f.xxhash64(*values).cast("decimal(38,0)")).alias("values"),
+        )
+        .collect()
+    )
+    return {
+        (row["topic"], row["partition"]): Sums(
+            *(int(row[name]) for name in ("messages", "bytes", "first", "last", "values"))
+        )
+        for row in rows
+    }
+
+
+def _comparable(column: Column, kind: DataType) -> Column:
+    """Return a column as one that Spark can hash: it refuses maps, also inside other types."""
+    return f.to_json(f.struct(column)) if _has_map(kind) else column
+
+
+def _has_map(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_map(each.dataType) for each in kind.fields)
+    return isinstance(kind, MapType) or (isinstance(kind, ArrayType) and _has_map(kind.elementType))
+
+
+def _check_recorded(location: str, runs: Sequence[RunOffsets], found: Mapping[tuple[str, int], Sums]) -> None:
+    """Raise TargetError unless the old files hold what the offsets of their runs record."""
+    recorded: dict[tuple[str, int], tuple[int, int]] = {}
+    for run in runs:
+        for each in run.loaded:
+            where = each.lineage.topic, each.lineage.partition
+            messages, size = recorded.get(where, (0, 0))
+            recorded[where] = messages + each.messages, size + each.bytes
+    for where in sorted({*found, *(key for key, (messages, _) in recorded.items() if messages)}):
+        here = (found[where].messages, found[where].bytes) if where in found else (0, 0)
+        if here != recorded.get(where, (0, 0)):
+            raise TargetError(
+                f"{location}: the files of {run_name(runs[0].run)} to {run_name(runs[-1].run)} hold {here[0]} messages "
+                f"({here[1]} bytes) of topic {where[0]!r}, partition {where[1]}, but their offsets record "
+                f"{recorded.get(where, (0, 0))[0]} ({recorded.get(where, (0, 0))[1]} bytes): nothing is merged"
+            )
+
+
+@contextmanager
+def _configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    before = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, former in before.items():
+            if former is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, former)
