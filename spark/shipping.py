@@ -4,7 +4,7 @@
     spark-submit --py-files logd.zip ...
 
 The zip contains no compiled code, so it fits every machine. Compiled packages have to be installed on the executors:
-pyarrow; cramjam for compressed messages; google-crc32c for batches; fastavro for the option avroSchema.
+pyarrow; cramjam for compressed messages; google-crc32c for batches; fastavro for the options avroSchema and registry.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ _NO_IO = (
 
 _COORDINATION_WORDS = ("logd.coord.errors", "logd.coord.interfaces", "logd.coord.paths", "logd.coord.records")
 
+_AVRO_WORDS = ("logd.avro.answers", "logd.avro.framing", "logd.avro.parsing")
 _SPARK_WORKERS = ("logd.spark.blocking", "logd.spark.worker")
 
 COMPONENTS = (
@@ -124,6 +125,7 @@ COMPONENTS = (
         allowed=("attrs",),
         forbidden_calls=("open", "print", "input"),
     ),
+    Component("avro words", 2, _AVRO_WORDS, forbidden=_NO_IO, allowed=("attrs", "fastavro")),
     Component("schema registry", 4, ("logd.schema_registry",)),
     Component("broker", 4, ("logd.broker",)),
     Component("client", 4, ("logd.client",)),

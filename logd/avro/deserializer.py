@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 from attrs import field, frozen
 
+from logd.avro.answers import RegistryRefusal
 from logd.avro.framing import HEAD_BYTES, AvroError, schema_id_of
+from logd.avro.parsing import parse
 from logd.avro.registry_client import SchemaRegistryClient
-from logd.avro.registry_requests import RegistryRefusal
-from logd.avro.schemas import ParsedSchemas, parse
+from logd.avro.schemas import ParsedSchemas
 from logd.protocol.message import Message
 from logd.protocol.optional_packages import needing
 

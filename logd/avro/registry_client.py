@@ -6,12 +6,12 @@ from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from twisted.web.iweb import IAgent
 
-from logd.avro.registry_requests import TIMEOUT, RegistryRequests, RegistryUnavailable
+from logd.avro.answers import RegisteredSchema, RegistryUnavailable, read_schema
+from logd.avro.registry_requests import TIMEOUT, RegistryRequests
 from logd.checkedjson import INT32_MAX, excerpt
 from logd.deferreds.waiting import WaitingDeferreds
 
@@ -19,15 +19,6 @@ T = TypeVar("T")
 
 #: Answers kept. A schema never changes, so they are forgotten for want of room alone.
 MOST_KEPT = 10_000
-
-
-@frozen
-class RegisteredSchema:
-    """A schema as the registry has it: ``text`` is JSON, ``references`` are subjects with versions."""
-
-    text: str
-    type: str
-    references: tuple[tuple[str, int], ...]
 
 
 class SchemaRegistryClient:
@@ -53,7 +44,7 @@ class SchemaRegistryClient:
         """Return the schema with an id."""
 
         async def ask() -> RegisteredSchema:
-            return self._read(await self._ask("GET", f"/schemas/ids/{schema_id}"))
+            return read_schema(self.url, await self._ask("GET", f"/schemas/ids/{schema_id}"))
 
         return await self._once(("id", schema_id), ask)
 
@@ -62,7 +53,7 @@ class SchemaRegistryClient:
 
         async def ask() -> RegisteredSchema:
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
-            return self._read(await self._ask("GET", path))
+            return read_schema(self.url, await self._ask("GET", path))
 
         return await self._once(("version", subject, version), ask)
 
@@ -111,13 +102,3 @@ class SchemaRegistryClient:
         if not isinstance(value, dict):
             raise RegistryUnavailable(f"{self.url}{path} answers what no registry does: {excerpt(value)}")
         return value
-
-    def _read(self, answer: dict[str, Any]) -> RegisteredSchema:
-        text, kind, listed = answer.get("schema"), answer.get("schemaType", "AVRO"), answer.get("references") or []
-        try:
-            if not isinstance(text, str) or not isinstance(kind, str):
-                raise ValueError("no schema")
-            references = tuple((str(each["subject"]), int(each["version"])) for each in listed)
-        except (ValueError, TypeError, KeyError) as error:
-            raise RegistryUnavailable(f"{self.url} answers what no registry does: {error}") from None
-        return RegisteredSchema(text, kind, references)

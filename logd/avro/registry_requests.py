@@ -15,26 +15,10 @@ from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IResponse
 
-from logd.checkedjson import load_json
-from logd.errors import LogdError
+from logd.avro.answers import CONTENT_TYPE, MOST_ANSWER_BYTES, RegistryUnavailable, no_answer, read_answer
 
 #: Seconds that an answer of the registry may take.
 TIMEOUT = 30.0
-#: Bytes of an answer; a longer one is none of a registry.
-MOST_ANSWER_BYTES = 4 << 20
-_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-
-
-class RegistryUnavailable(LogdError):
-    """The registry cannot be reached, or does not answer in time, or answers nonsense; the same may succeed later."""
-
-
-class RegistryRefusal(LogdError):
-    """The registry refused a request; ``code`` is Confluent's code, such as 40403 or 409."""
-
-    def __init__(self, text: str, code: int) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 class RegistryRequests:
@@ -57,30 +41,19 @@ class RegistryRequests:
         RegistryRefusal if the registry refuses.
         """
         self.sent += 1
-        headers = Headers({"accept": [_CONTENT_TYPE], "content-type": [_CONTENT_TYPE]})
+        headers = Headers({"accept": [CONTENT_TYPE], "content-type": [CONTENT_TYPE]})
         producer = None if body is None else FileBodyProducer(BytesIO(json.dumps(body).encode()))
         asking: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._send(method, path, headers, producer))
         asking.addTimeout(self._timeout, self._reactor)
         try:
             status, data = await asking
-            value = load_json(data)
         except ValueError as error:
             raise RegistryUnavailable(f"{self.url}{path} answers what no registry does: {error}") from None
         except CancelledError:
             raise
         except Exception as error:  # of a connection, of TLS, of HTTP, or the time limit
-            raise RegistryUnavailable(
-                f"the schema registry at {self.url} does not answer: {error or type(error).__name__}; is it running, "
-                "and is that its address?"
-            ) from error
-        if status != 200:
-            value = value if isinstance(value, dict) else {}
-            code = value.get("error_code", status)
-            text = f"{self.url}{path}: {value.get('message', f'HTTP status {status}')} (code {code})"
-            if status >= 500:
-                raise RegistryUnavailable(text)
-            raise RegistryRefusal(text, code if isinstance(code, int) else status)
-        return value
+            raise no_answer(self.url, error) from error
+        return read_answer(f"{self.url}{path}", status, data)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from logd.avro.answers import MOST_LEVELS, RegisteredSchema
 from logd.avro.framing import AvroError
-from logd.avro.registry_client import RegisteredSchema, SchemaRegistryClient
+from logd.avro.parsing import parse
+from logd.avro.registry_client import SchemaRegistryClient
 from logd.deferreds.gathering import gather
-from logd.protocol.optional_packages import needing
-
-#: References of references.
-MOST_LEVELS = 32
-
-
-def parse(text: str, names: dict[str, Any], what: str) -> Any:
-    """Parse a schema whose references define ``names``. Raises AvroError, MissingPackage without fastavro."""
-    with needing("fastavro", "reading and writing Avro"):
-        import fastavro
-    try:
-        return fastavro.parse_schema(json.loads(text), named_schemas=names)
-    except Exception as error:  # fastavro's errors share no base
-        raise AvroError(f"{what} cannot be parsed: {error!r}") from error
 
 
 class ParsedSchemas:

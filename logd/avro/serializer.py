@@ -7,8 +7,8 @@ from io import BytesIO
 from typing import Any
 
 from logd.avro.framing import AvroError, head
+from logd.avro.parsing import parse
 from logd.avro.registry_client import SchemaRegistryClient
-from logd.avro.schemas import parse
 from logd.checkedjson import excerpt
 from logd.protocol.optional_packages import needing
 

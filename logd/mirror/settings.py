@@ -20,7 +20,7 @@ class MirrorSettings:
     #: Bytes of sets that are sent and not acknowledged, over all partitions.
     buffer_bytes: int = attrs.field(default=32 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
     #: The same of one partition: one that cannot be sent does not take the room of the others.
-    partition_bytes: int = attrs.field(default=4 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
+    partition_bytes: int = attrs.field(default=16 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
     #: Bytes of one set.
     fetch_bytes: int = attrs.field(default=1 << 20, validator=whole(64, LARGEST_REQUEST, "bytes"))
     #: Seconds between commits of positions on the source, and pairs of positions on the target.

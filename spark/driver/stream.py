@@ -27,9 +27,9 @@ from logd.spark.blocking.range_planning import PartitionName, find_partitions, p
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.sampling import SAMPLED_PARTITIONS, average_bytes
-from logd.spark.driver.batch import RangePartition
+from logd.spark.driver.batch import read_partition, with_schemas
+from logd.spark.driver.registry import WrittenSchemas
 from logd.spark.worker.options import ReadOptions
-from logd.spark.worker.tasks import read_batches
 
 _log = logging.getLogger("logd.spark")
 
@@ -40,6 +40,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._cluster = BlockingCluster(options.cluster)
+        self._schemas = WrittenSchemas(options.shape.registry)
         self._initial: Progress | None = None
         #: The end of a query with the trigger availableNow.
         self._last: dict[PartitionName, int] | None = None
@@ -117,10 +118,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         options = self._options
         pieces = split_for_tasks(self._cluster, ranges, options.range_bytes, options.min_partitions)
-        return [RangePartition(piece) for piece in pieces]
+        return with_schemas(pieces, self._schemas)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return iter(()) if partition.value is None else read_batches(self._options, partition.value)
+        return read_partition(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: retention decides what brokers keep."""
@@ -130,7 +131,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Only what ``read`` needs is sent to the executors.
-        return {"_options": self._options, "_initial": None, "_last": None, "_ends": {}, "_cluster": None}
+        return {
+            "_options": self._options,
+            "_schemas": None,
+            "_initial": None,
+            "_last": None,
+            "_ends": {},
+            "_cluster": None,
+        }
 
     def _read_logs(self) -> dict[PartitionName, DescribeLogResponse]:
         logs = {}

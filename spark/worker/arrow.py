@@ -41,7 +41,8 @@ _LAST_MS = ((1 << 63) - 1) // 1000
 class BatchMaker:
     """Makes the record batches of one partition; ``decoding`` is for values with a type.
 
-    ``corrupt_column`` names the column of ``schema`` for the bytes of values that do not decode, if there is one.
+    ``corrupt_column`` names the column of ``schema`` for the bytes of values that do not decode, if there is one, and
+    ``reason_column`` that for the reasons.
     """
 
     schema: pa.Schema
@@ -49,6 +50,7 @@ class BatchMaker:
     partition: int
     decoding: ValueDecoding | None = None
     corrupt_column: str | None = None
+    reason_column: str | None = None
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """Return the rows, at least one, as one record batch. Raises UndecodableValue."""
@@ -59,6 +61,8 @@ class BatchMaker:
             made["value"], kept = decoded.values, decoded.kept
             if self.corrupt_column is not None:
                 made[self.corrupt_column] = decoded.corrupt
+            if self.reason_column is not None:
+                made[self.reason_column] = decoded.reasons
         columns = [
             made[name] if name in made else getattr(self, f"_{name.lower()}")(rows) for name in self.schema.names
         ]
@@ -140,6 +144,7 @@ def source_schema(
     value_type: Any = None,
     corrupt_column: str | None = None,
     include_values: bool = True,
+    reason_column: str | None = None,
 ) -> pa.Schema:
     """Return the columns of the data source; ``value`` has ``value_type`` if that is given.
 
@@ -150,4 +155,5 @@ def source_schema(
         left_out |= {"key", "value"}
     names = [name for name in COLUMNS if name not in left_out]
     fields = [(name, value_type if name == "value" and value_type is not None else COLUMNS[name]) for name in names]
-    return pa.schema(fields if corrupt_column is None else [*fields, (corrupt_column, pa.binary())])
+    further = ((corrupt_column, pa.binary()), (reason_column, pa.string()))
+    return pa.schema([*fields, *((name, kind) for name, kind in further if name is not None)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Protocol
 
 import pyarrow as pa
 from attrs import define, frozen
@@ -10,7 +11,7 @@ from attrs import define, frozen
 from logd.errors import LogdError
 from logd.plurals import counted
 from logd.spark.blocking.rows import Rows
-from logd.spark.worker.avro import AvroValues
+from logd.spark.worker.avro import DecodedValues
 from logd.spark.worker.options import DROPMALFORMED, FAILFAST
 
 _log = logging.getLogger("logd.spark")
@@ -20,12 +21,21 @@ class UndecodableValue(LogdError):
     """A message's value does not match the Avro schema."""
 
 
+class Values(Protocol):
+    """Decodes values: by one schema for all of them, or each by the schema that it names."""
+
+    def decode(self, values: list[bytes | None]) -> DecodedValues:
+        """Return the values as an array, and the numbers of those that do not decode."""
+        ...
+
+
 @frozen
 class Column:
-    """Decoded values; the bytes of values that did not decode, null elsewhere; the rows to keep, None for all."""
+    """Decoded values; bytes and reasons of those that did not decode, else null; the rows to keep, None for all."""
 
     values: pa.Array
     corrupt: pa.Array
+    reasons: pa.Array
     kept: pa.Array | None
 
 
@@ -33,7 +43,7 @@ class Column:
 class ValueDecoding:
     """Decodes the values of one partition as the ``mode`` says. ``malformed`` counts those that did not decode."""
 
-    avro: AvroValues
+    avro: Values
     mode: str
     topic: str
     partition: int
@@ -54,13 +64,14 @@ class ValueDecoding:
                     "mode=DROPMALFORMED leaves it out"
                 )
         self.malformed += len(wrong)
-        corrupt = [each if number in wrong else None for number, each in enumerate(contents)] if wrong else None
         kept = None
         if wrong and self.mode == DROPMALFORMED:
             kept = pa.array([number not in wrong for number in range(len(rows))])
-        return Column(
-            values, pa.nulls(len(rows), pa.binary()) if corrupt is None else pa.array(corrupt, pa.binary()), kept
-        )
+        corrupt, reasons = pa.nulls(len(rows), pa.binary()), pa.nulls(len(rows), pa.string())
+        if wrong:
+            corrupt = pa.array([each if at in wrong else None for at, each in enumerate(contents)], pa.binary())
+            reasons = pa.array([wrong.get(number) for number in range(len(rows))], pa.string())
+        return Column(values, corrupt, reasons, kept)
 
     def warn(self) -> None:
         """Log the number of values that did not decode, if any."""

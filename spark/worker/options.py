@@ -18,7 +18,10 @@ from logd.spark.blocking.offsets import OffsetLimits, parse_by_timestamp, parse_
 from logd.spark.blocking.producing import LARGEST_BATCH
 from logd.spark.blocking.ranges import DEFAULT_RANGE_BYTES
 from logd.spark.blocking.reading import ReadSettings
+from logd.spark.blocking.registry import TIMEOUT
+from logd.spark.blocking.schema_lookup import SchemaText
 from logd.spark.blocking.subscription import SourceSubscription, parse_subscription
+from logd.spark.worker.registry_options import SchemaOptions, registry_options
 
 #: The default brokers.
 BROKER_VARIABLE = "LOGD_BROKER"
@@ -44,8 +47,12 @@ _READ = (
     "includeHeaders",
     "includeValues",
     "avroSchema",
+    "registry",
+    "readerSchema",
+    "registryTimeoutMs",
     "mode",
     "columnNameOfCorruptRecord",
+    "columnNameOfCorruptReason",
     "minPartitions",
     "maxBytesPerPartition",
     "fetchBytes",
@@ -63,6 +70,9 @@ PERMISSIVE = "PERMISSIVE"
 DROPMALFORMED = "DROPMALFORMED"
 FAILFAST = "FAILFAST"
 MODES = (PERMISSIVE, DROPMALFORMED, FAILFAST)
+
+#: The options that name columns for values that do not decode.
+_CORRUPT = ("columnNameOfCorruptRecord", "columnNameOfCorruptReason")
 
 #: The column for the bytes of a value that did not decode, unless another name is given.
 CORRUPT_RECORD = "_corrupt_record"
@@ -95,10 +105,21 @@ class ColumnOptions:
     #: False: no columns key and value. Spark does not say which columns a query needs, so a reader has to be told.
     include_values: bool = True
     avro_schema: str | None = None
+    registry: SchemaOptions | None = None
+    #: The reader's schema, once it is looked up in the registry.
+    reader: SchemaText | None = None
     #: The mode for a value that does not decode, one of MODES.
     mode: str = FAILFAST
     #: The name of the column for its bytes; None for no such column.
     corrupt_column: str | None = None
+    #: The name of the column for the reason; None for no such column.
+    reason_column: str | None = None
+
+    @property
+    def further_columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns for values that do not decode, with their types in Spark's words."""
+        named = ((self.corrupt_column, "binary"), (self.reason_column, "string"))
+        return tuple((name, kind) for name, kind in named if name is not None)
 
 
 @frozen(kw_only=True)
@@ -140,7 +161,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
     shape = _shape(given)
     return ReadOptions(
         cluster=_cluster(given),
-        subscription=parse_subscription({name: given.text(name) for name in SUBSCRIPTIONS}),
+        subscription=_subscription(given),
         starting=given.offsets("starting", "latest" if streaming else "earliest", None if streaming else LATEST),
         ending=OffsetLimits.of("latest") if streaming else given.offsets("ending", "latest", EARLIEST),
         reading=ReadSettings(
@@ -168,23 +189,51 @@ def shape_options(options: Mapping[str, str]) -> ColumnOptions:
 
 def _shape(given: _Given) -> ColumnOptions:
     avro, mode = given.text("avroSchema"), (given.text("mode") or FAILFAST).upper()
-    column = given.text("columnNameOfCorruptRecord")
+    registry = _registry(given)
     if mode not in MODES:
         raise ConfigurationError(f"option mode = {mode[:200]!r} is not allowed; allowed is {', '.join(MODES)}")
-    if avro is None and (given.text("mode") or column):
+    if avro is None and registry is None and any(given.text(name) for name in ("mode", *_CORRUPT)):
         raise ConfigurationError(
-            "options mode and columnNameOfCorruptRecord need avroSchema: without it values are bytes"
+            f"options mode, {' and '.join(_CORRUPT)} need avroSchema or registry: without them values are bytes"
         )
-    if column and mode != PERMISSIVE:
-        raise ConfigurationError(f"option columnNameOfCorruptRecord needs mode={PERMISSIVE}")
+    column, reason = (given.text(name) for name in _CORRUPT)
+    for name, text in zip(_CORRUPT, (column, reason), strict=True):
+        if text and mode != PERMISSIVE:
+            raise ConfigurationError(f"option {name} needs mode={PERMISSIVE}")
     headers, values = given.switch("includeHeaders", False), given.switch("includeValues", True)
-    if not values and (headers or avro is not None):
-        raise ConfigurationError("option includeValues=false excludes includeHeaders=true and avroSchema")
+    if not values and (headers or avro is not None or registry is not None):
+        raise ConfigurationError("option includeValues=false excludes includeHeaders=true, avroSchema and registry")
     if mode == PERMISSIVE:
         column = column or CORRUPT_RECORD
     return ColumnOptions(
-        include_headers=headers, include_values=values, avro_schema=avro, mode=mode, corrupt_column=column
+        include_headers=headers,
+        include_values=values,
+        avro_schema=avro,
+        registry=registry,
+        mode=mode,
+        corrupt_column=column,
+        reason_column=reason,
     )
+
+
+def _registry(given: _Given) -> SchemaOptions | None:
+    url = given.text("registry")
+    if url is None:
+        for name in ("readerSchema", "registryTimeoutMs"):
+            if given.text(name):
+                raise ConfigurationError(f"option {name} needs registry, the URL of a schema registry")
+        return None
+    if given.text("avroSchema"):
+        raise ConfigurationError(
+            "options registry and avroSchema exclude each other: with a registry each message names its schema, and "
+            "readerSchema is the one by which all are read"
+        )
+    timeout = given.whole("registryTimeoutMs", round(TIMEOUT * 1000), 1, 86_400_000)
+    return registry_options(url, given.text("readerSchema"), timeout, _subscription(given))
+
+
+def _subscription(given: _Given) -> SourceSubscription:
+    return parse_subscription({name: given.text(name) for name in SUBSCRIPTIONS})
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:

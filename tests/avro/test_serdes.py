@@ -10,10 +10,10 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.avro.answers import RegistryRefusal, RegistryUnavailable
 from logd.avro.deserializer import AvroDeserializer
 from logd.avro.framing import AvroError, head
 from logd.avro.registry_client import SchemaRegistryClient
-from logd.avro.registry_requests import RegistryRefusal, RegistryUnavailable
 from logd.avro.serializer import AvroSerializer
 from logd.errors import DeadLetterFailed
 from logd.protocol.message import Message

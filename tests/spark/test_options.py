@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -46,7 +47,7 @@ class OptionsTests(SynchronousTestCase):
     def test_an_unknown_option_is_refused_with_suggestions(self) -> None:
         """An option of streams is refused for a batch, and the other way round."""
         self.assertIn("did you mean failOnDataLoss?", self.refused(failOnDataLos="true"))
-        self.assertIn("did you mean avroSchema?", self.refused(schema='{"type": "record"}'))
+        self.assertIn("did you mean avroSchema or readerSchema?", self.refused(schema='{"type": "record"}'))
         self.assertIn("known are", self.refused(zzz="1"))
         self.assertIn("'endingOffsets' is not one of a stream", self.refused(True, endingOffsets="latest"))
         self.assertIn("'compression' is not one of a batch", self.refused(compression="gzip"))
@@ -111,6 +112,25 @@ class OptionsTests(SynchronousTestCase):
         shape = read_options({"subscribe": "t", "avroSchema": "{}", "mode": "permissive"}, False).shape
         self.assertEqual((shape.mode, shape.corrupt_column), ("PERMISSIVE", "_corrupt_record"))
         self.assertIsNone(read_options({"subscribe": "t", "avroSchema": "{}"}, False).shape.corrupt_column)
+
+    def test_options_of_a_registry_are_refused_unless_they_fit(self) -> None:
+        """Each contradiction is an error that names both options, or what is lacking."""
+        url: dict[str, Any] = {"registry": "http://r:8081"}
+        self.assertIn("exclude each other", self.refused(avroSchema="{}", **url))
+        self.assertIn("needs registry", self.refused(readerSchema="latest"))
+        self.assertIn("needs registry", self.refused(registryTimeoutMs="5"))
+        self.assertIn("allowed is latest, version:NUMBER", self.refused(readerSchema="7", **url))
+        self.assertIn("write http://HOST", self.refused(registry="r:8081"))
+        self.assertIn("includeValues=false excludes", self.refused(includeValues="false", **url))
+        self.assertIn("needs mode=PERMISSIVE", self.refused(columnNameOfCorruptReason="why", **url))
+        self.assertIn("readerSchema=id:NUMBER", self.refused(subscribe="a,b", **url))
+        shape = read_options({"subscribe": "a,b", "readerSchema": "id:7", "mode": "permissive", **url}, False).shape
+        self.assertEqual(shape.further_columns, (("_corrupt_record", "binary"),))
+        assigned = {"assign": '{"t": [0, 1]}', "columnNameOfCorruptReason": "why", "mode": "permissive", **url}
+        shape = read_options(assigned, True).shape
+        assert shape.registry is not None
+        self.assertEqual((shape.registry.topic, shape.registry.settings.timeout), ("t", 30))
+        self.assertEqual(shape.further_columns, (("_corrupt_record", "binary"), ("why", "string")))
 
     def test_a_reader_without_values_has_the_other_columns(self) -> None:
         """Keys and values are left out of the schema, so none goes to Java; headers and Avro need them."""

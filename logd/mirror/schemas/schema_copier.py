@@ -9,7 +9,8 @@ from urllib.parse import quote
 from attrs import frozen
 from twisted.logger import Logger
 
-from logd.avro.registry_requests import RegistryRefusal, RegistryRequests, RegistryUnavailable
+from logd.avro.answers import RegistryRefusal, RegistryUnavailable
+from logd.avro.registry_requests import RegistryRequests
 from logd.errors import LogdError
 
 #: References of references.

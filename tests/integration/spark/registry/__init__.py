@@ -1,0 +1,1 @@
+"""Tests of Spark with a schema registry."""
