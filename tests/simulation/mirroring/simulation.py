@@ -342,8 +342,7 @@ class MirrorSimulation:
         return everything_sent and self._looks() and not self._missing()
 
     def _looks(self) -> bool:
-        due = self.world.clock.seconds() >= self._next_look
-        if due:
+        if due := self.world.clock.seconds() >= self._next_look:
             self._next_look = self.world.clock.seconds() + 0.5
         return due
 
