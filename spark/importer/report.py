@@ -88,7 +88,7 @@ class ImportReport:
             "messages": self.messages if self.run is not None else None,
             "bytes": self.bytes,
             "gap_bytes": sum(each.gap_bytes for each in self.loaded) if self.run is not None else None,
-            "quarantined": self.quarantined if self.run is not None else None,
+            "quarantined": self.quarantined,
             "seconds": round(self.seconds, 3),
             "messages_per_second": round(self.messages / self.load_seconds) if self.load_seconds > 0 else None,
             "partitions": [

@@ -9,11 +9,20 @@ from contextlib import closing
 
 import click
 
+from logd.cli.spark.outcome_files import OutcomeFiles
 from logd.cli.spark.requirements import needs_spark
 from logd.cli.terminal.tables import show
 
 
-def compact(to: str, unit: str, dry_run: bool, master: str | None, conf: Mapping[str, str], as_json: bool) -> None:
+def compact(
+    to: str,
+    unit: str,
+    dry_run: bool,
+    master: str | None,
+    conf: Mapping[str, str],
+    as_json: bool,
+    files: OutcomeFiles,
+) -> None:
     """Merge the runs of each finished unit of the target ``to``, and print the report. Blocks."""
     from logd.spark.importer.compaction.compaction_report import COLUMNS
     from logd.spark.importer.compaction.compactor import CompactionSettings, Compactor
@@ -25,6 +34,7 @@ def compact(to: str, unit: str, dry_run: bool, master: str | None, conf: Mapping
         needs_spark()
     with closing(SparkRewriter(master, conf)) as rewriter:
         done = Compactor(settings, rewriter).run()
+    files.succeeded(done.to_json())
     if as_json:
         click.echo(json.dumps(done.to_json()))
         return

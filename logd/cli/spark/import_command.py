@@ -15,6 +15,7 @@ import click
 from logd.cli.blocking_command import run_blocking
 from logd.cli.options import absolute, broker_option, decompression_options, json_option, tls_options, zookeeper_option
 from logd.cli.spark.compacting import compact
+from logd.cli.spark.outcome_files import OutcomeFiles
 from logd.cli.spark.requirements import needs, needs_spark
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.exits import complain
@@ -151,6 +152,12 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     metavar="SECONDS",
     help="How long to wait for brokers.",
 )
+@click.option("--report", metavar="FILE", help="Also write the report into FILE as JSON, after a failure too.")
+@click.option(
+    "--metrics",
+    metavar="FILE.prom",
+    help="Write metrics of the run into FILE.prom, for the textfile collector of Prometheus' node_exporter.",
+)
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
@@ -164,6 +171,8 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
     """
     if options["verify"] and options["unit"]:
         raise click.UsageError("give one of --verify and --compact")
+    if options["metrics"] and (options["verify"] or options["unit"]):
+        raise click.UsageError("--metrics is for imports: give it without --verify and --compact")
     if not (options["verify"] or options["unit"]) and (options["topics"] is None) == (
         options["topics_pattern"] is None
     ):
@@ -179,17 +188,22 @@ def _import(
     to: str,
     group: str | None,
     zookeeper: str,
+    report: str | None,
+    metrics: str | None,
     **options: Any,
 ) -> None:
+    files = OutcomeFiles(to, report, metrics)
     if is_table(to):
         needs("pyiceberg", extra="iceberg")
     if verify:
         needs("pyarrow")
-        _verify(to, as_json)
+        with files.told_of_failure():
+            _verify(to, as_json, files)
         return
     if unit is not None:
         _check_place(to, options["master"])
-        compact(to, unit, options["dry_run"], options["master"], _conf(options["conf"]), as_json)
+        with files.told_of_failure():
+            compact(to, unit, options["dry_run"], options["master"], _conf(options["conf"]), as_json, files)
         return
     if group is not None:
         _check_group(group)
@@ -200,15 +214,21 @@ def _import(
     settings = _settings(to=to, **options)
     if not settings.dry_run or settings.local_path is None:  # a dry run with a local target needs no Spark
         needs_spark()  # before any request to a broker
-    with BytesProgress("importing", 0, quiet) as bar, closing(SparkLoader(settings, bar.reach)) as loader:
+    with (
+        files.told_of_failure(),
+        BytesProgress("importing", 0, quiet) as bar,
+        closing(SparkLoader(settings, bar.reach)) as loader,
+    ):
         done = Importer(settings, loader, patient(bar)).run()
     notices = [*done.notices]
     if group is not None and not settings.dry_run:
         notices += _told(zookeeper, group, done.plan.reached)
     for notice in notices:
         complain(notice)
+    value = {**done.to_json(), "notices": notices}
+    files.succeeded(value, done)
     if as_json:
-        click.echo(json.dumps({**done.to_json(), "notices": notices}))
+        click.echo(json.dumps(value))
         return
     if done.plan.ranges:
         show(COLUMNS, done.rows())
@@ -249,10 +269,11 @@ def _told(zookeeper: str, group: str, positions: Any) -> list[str]:
     return []
 
 
-def _verify(to: str, as_json: bool) -> None:
+def _verify(to: str, as_json: bool, files: OutcomeFiles) -> None:
     from logd.spark.importer.targets.verifying import verify
 
     found = verify(to)
+    files.succeeded(found.to_json())
     for notice in found.notices():
         complain(notice)
     if as_json:

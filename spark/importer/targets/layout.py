@@ -4,7 +4,7 @@
 
     DIR/run=1/_offsets.json                         the loaded ranges, and the positions that DIR has reached
     DIR/run=1/topic=T/date=2011-11-11/hour=06/*     the data
-    DIR/run=1/_quarantine/topic=T/*                 messages that cannot be decoded, of an import with a schema registry
+    DIR/run=1/_quarantine/*                         messages that cannot be decoded, of an import with a schema registry
     DIR/run=2/...
     DIR/_staging/<uuid>/                            an unfinished run, which becomes run=N by one rename
     DIR/_compacted/, DIR/_merged/, DIR/run=0/       a compaction that exchanges runs (swapping.py)

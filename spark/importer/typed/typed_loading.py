@@ -1,12 +1,13 @@
-"""Loads typed values: one job for each topic, and a second one for its messages that cannot be decoded, if any.
+"""Loads typed values: one job for each topic, and one more for all messages that cannot be decoded, if there are any.
 
-Topics have schemas of their own, so each one's files are written, and are to be read, apart from the others'. A second
-job reads a range again, which costs nothing as long as all messages can be decoded; both see the same bytes.
+Topics have schemas of their own, so each one's files are written, and are to be read, apart from the others'. The last
+job reads ranges again, which costs nothing as long as all messages can be decoded; both see the same bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 from attrs import evolve
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -36,6 +37,7 @@ def load_typed(
     """
     total = Read(0, 0)
     done = 0
+    quarantined: list[DataFrame] = []
     for topic, reader in readers.items():
         ours = [each for each in ranges if each.lineage.topic == topic]
         read = _load_topic(session, settings, ours, folder, began_ms, topic, reader)
@@ -45,8 +47,14 @@ def load_typed(
             bytes=total.bytes + read.bytes,
             quarantined=total.quarantined + read.quarantined,
         )
+        if read.quarantined:
+            wrong = _decoded(session, settings, ours, reader).where(f.col(REASON).isNotNull())
+            quarantined.append(wrong.withColumn("value", f.col(PAYLOAD)).drop(PAYLOAD))
         done += sum(each.bytes for each in ours)
         topic_done(done)
+    if quarantined:
+        # One folder without folders in it, so that Spark reads those of many runs together.
+        _write(reduce(DataFrame.unionByName, quarantined), settings, f"{folder}/{QUARANTINE}", ())
     return total
 
 
@@ -70,12 +78,7 @@ def _load_topic(
     sound = with_folders(seen.where(f.col(REASON).isNull()).drop(REASON, PAYLOAD), settings.partition_by, began_ms)
     _write(sound.drop("topic"), settings, f"{folder}/topic={topic}", settings.partition_by[1:])
     found = observation.get
-    read = Read(int(found["messages"]), int(found["bytes"] or 0), int(found["quarantined"]))
-    if read.quarantined:
-        wrong = _decoded(session, settings, ranges, reader).where(f.col(REASON).isNotNull())
-        wrong = wrong.withColumn("value", f.col(PAYLOAD)).drop("topic", PAYLOAD)
-        _write(wrong, settings, f"{folder}/{QUARANTINE}/topic={topic}", ())
-    return read
+    return Read(int(found["messages"]), int(found["bytes"] or 0), int(found["quarantined"]))
 
 
 def _decoded(

@@ -58,7 +58,8 @@ class TypedImportTests(SparkTestCase):
 
     def values(self, topic: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return columns of all files of a topic, by Spark with mergeSchema."""
-        frame = self.spark.read.option("mergeSchema", "true").parquet(f"{self.to}/run=*/topic={topic}")
+        reader = self.spark.read.option("mergeSchema", "true").option("basePath", self.to)
+        frame = reader.parquet(f"{self.to}/run=*/topic={topic}")
         return sorted((tuple(row) for row in frame.selectExpr(*columns).collect()), key=repr)
 
     def test_schemas_evolve_and_nothing_is_dropped(self) -> None:
@@ -79,15 +80,16 @@ class TypedImportTests(SparkTestCase):
         self.fill(
             self.clicks, [Message(framed(first, old, {"x": 5})), Message(framed(second, new, {"x": 6, "y": 1}))], 0
         )
-        self.assertEqual((self.load().run, verify(self.to).messages), (2, 11))
+        self.fill(self.users, [Message(b"")])
+        self.assertEqual((self.load().run, verify(self.to).messages), (2, 12))
         self.assertEqual(self.values(self.users, "value.name"), [("ada",)])
         rows = [(n, None) for n in range(5)] + [(5, 5), (6, 1), (None, None)]
         self.assertEqual(self.values(self.clicks, "value.x", "value.y"), sorted(rows, key=repr))
 
         wrong = self.spark.read.parquet(f"{self.to}/run=*/_quarantine").orderBy("id").collect()
-        self.assertEqual([row["value"] for row in wrong], [b"plain", cut.payload])
-        self.assertEqual([(row.partition, row.key) for row in wrong], [(1, None), (1, b"cut")])
-        self.assertEqual([row.topic for row in wrong], [self.clicks] * 2)
+        self.assertEqual([row["value"] for row in wrong], [b"plain", cut.payload, b""])
+        self.assertEqual([(row.partition, row.key) for row in wrong], [(1, None), (1, b"cut"), (0, None)])
+        self.assertEqual([row.topic for row in wrong], [self.clicks, self.clicks, self.users])
         self.assertIn("begins with 0x70", wrong[0].reason)
         self.assertEqual([tuple(each) for each in wrong[1].headers], [("h", b"1")])
         visible = pyarrow.dataset.dataset(f"{self.to}/run=1", partitioning="hive").to_table(columns=["partition"])

@@ -1,0 +1,1 @@
+"""Tests of the targets of an import: what is merged in them, and HDFS."""
