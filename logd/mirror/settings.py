@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from logd.client.setting_checks import seconds, whole
+from logd.audit.windows import DEFAULT_WIDTH
+from logd.client.setting_checks import seconds, server_name, switch, whole
 from logd.client.settings import DAY, LARGEST_BYTES, LARGEST_REQUEST
 from logd.mirror.topic_names import TopicChoice
 
@@ -33,3 +34,9 @@ class MirrorSettings:
     retry_limit: float = attrs.field(default=10.0, validator=seconds(0.001, DAY))
     #: Seconds without contact after which the tree gives this mirror's partitions to others.
     session_timeout: float = attrs.field(default=10.0, validator=seconds(0.1, 3600.0))
+    #: Publish counts of the messages that the target has stored to ``_audit`` of the source.
+    audit: bool = attrs.field(default=False, validator=switch)
+    #: The width of the audit's windows, in seconds: the same for all that are compared.
+    audit_window: float = attrs.field(default=DEFAULT_WIDTH / 1000, validator=seconds(0.001, DAY))
+    #: The name of this server in the audit; empty for the machine's host name.
+    server: str = attrs.field(default="", validator=server_name)
