@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from demo.pipeline import Pipeline, PipelineFailure
+from logd.plurals import counted
 
 #: The number of events that a producer gets before each step.
 EVENTS = 2_000
@@ -52,8 +53,8 @@ def show_pipeline(console: Console, folder: Path) -> bool:
         report.stop()
         again = sum(report.numbers.values()) - len(report.numbers)
         console.print(
-            f"acknowledged {acknowledged:,} events; the report has read {len(report.numbers):,} different ones, by "
-            f"schemas {', '.join(map(str, sorted(report.schemas)))}, and {again:,} of them again, since servers were killed"
+            f"acknowledged {acknowledged:,} events; the report has read {len(report.numbers):,} different ones, of "
+            f"{counted(len(report.schemas), 'schema')}, and {again:,} of them again, since servers were killed"
         )
         complete = _print_audit(console, pipeline)
         return (

@@ -52,7 +52,7 @@ class PipelineTests(SynchronousTestCase):
         self.assertEqual((set(report.numbers), report.schemas), (set(range(pipeline.events)), {1, 2}))
         verdicts, complaints = pipeline.audit()
         self.assertEqual([each for each in verdicts if each["missing"] or each["unaccounted"]], [], complaints)
-        for tier in ("produced", "consumed"):
+        for tier in ("produced", "mirrored", "consumed"):
             seen = sum(each["seen"] for each in verdicts if each["tier"] == tier)
             self.assertGreaterEqual(seen, pipeline.events, tier)
         self._remove_one(sum(each["expected"] for each in verdicts if each["tier"] == "consumed"))
@@ -75,5 +75,6 @@ class PipelineTests(SynchronousTestCase):
         missing = [each for each in verdicts if each["missing"]]
         self.assertEqual({each["topic"] for each in missing}, {TOPIC})
         self.assertEqual({(each["missing"], each["window"]) for each in missing}, {(1, missing[0]["window"])})
+        self.assertEqual({each["tier"] for each in missing}, {"mirrored", "consumed"})
         self.assertRegex(complaints, rf"topic {TOPIC}, window \S+Z, consumed by report: 1 message from web3 missing")
         self.assertEqual(sum(each["expected"] for each in verdicts if each["tier"] == "consumed"), expected + 3)
