@@ -26,6 +26,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
         16,
         "one batch: messages, their sends, and the bytes once encoded",
     ),
+    "logd.client.settings.ConsumerSettings": (16, "one field for each setting"),
     "logd.client.settings.ProducerSettings": (16, "one field for each setting"),
     "logd.client.consumer.stream_state.StreamState": (18, "one stream; its partitions have states of their own"),
     "logd.collect.collector.Collector": (17, "one process, all parts of which end together"),
