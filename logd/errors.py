@@ -161,6 +161,13 @@ class NoLeader(WireError):
     retriable = True
 
 
+class NoFetchSession(WireError):
+    """The broker does not keep that fetch session, or not with that request: begin one anew, or fetch without."""
+
+    code = 117
+    retriable = True
+
+
 #: The error classes by code.
 ERRORS_BY_CODE: dict[int, type[WireError]] = {
     cls.code: cls
@@ -187,6 +194,7 @@ ERRORS_BY_CODE: dict[int, type[WireError]] = {
         CoordinationUnavailable,
         NoLeader,
         AdministrationDisabled,
+        NoFetchSession,
     )
 }
 

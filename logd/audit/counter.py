@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from attrs import define, field, frozen
+from collections.abc import Mapping, Sequence
+
+from attrs import define, evolve, field
 
 from logd.audit.event import ALL_ORIGINS, AuditEvent, Reporter, Tier
+from logd.audit.spans import Span, widen
 from logd.audit.windows import DEFAULT_WIDTH, check_width, window_of
 
 #: The most origins of one topic and window that are counted apart: what more servers sent is counted under "*". So
@@ -17,15 +20,6 @@ LATE = 10_000
 MOST_WINDOWS = 10_000
 
 
-@frozen
-class Span:
-    """The positions that counted messages own in one partition: those of the first and of the last message included."""
-
-    partition: int
-    first: int
-    last: int
-
-
 @define
 class _Count:
     """The messages of one origin since the last event."""
@@ -36,14 +30,16 @@ class _Count:
     unsettled: int = 0
     first: dict[int, int] = field(factory=dict)
     last: dict[int, int] = field(factory=dict)
+    copied_first: dict[int, int] = field(factory=dict)
+    copied_last: dict[int, int] = field(factory=dict)
 
-    def add(self, messages: int, size: int | None, span: Span | None) -> None:
+    def add(self, messages: int, size: int | None, span: Span | None, copied: Sequence[Span]) -> None:
         self.messages += messages
         self.bytes = None if size is None or self.bytes is None else self.bytes + size
         if span is not None:
-            partition = span.partition
-            self.first[partition] = min(self.first.get(partition, span.first), span.first)
-            self.last[partition] = max(self.last.get(partition, span.last), span.last)
+            widen(self.first, self.last, {span.partition: span.first}, {span.partition: span.last})
+        for each in copied:
+            widen(self.copied_first, self.copied_last, {each.partition: each.first}, {each.partition: each.last})
 
 
 @define
@@ -81,6 +77,13 @@ class WindowCounter:
     group: str = ""
     #: The cluster's uuid; may be set later, but before the first event is taken.
     cluster: str = ""
+    #: False: counts are reported so often that nothing need be said before (see AuditEvent.open). The last event of
+    #: each topic then has the positions of all, so that those who have only the first events do not take messages for
+    #: missing that others count.
+    opens: bool = True
+    #: Of a mirror: the cluster from which it copies, and the names of topics that have another one on the target.
+    source: str = ""
+    copies: Mapping[str, str] = field(factory=dict)
     _windows: dict[tuple[str, int], _Window] = field(factory=dict, init=False)
     #: Openings to report: topic, window and origin.
     _opened: list[tuple[str, int, str]] = field(factory=list, init=False)
@@ -109,10 +112,14 @@ class WindowCounter:
         size: int | None,
         now: int,
         span: Span | None = None,
+        copied: Sequence[Span] = (),
     ) -> None:
-        """Count messages of one window, by the time of one of them. ``size``: bytes of keys and values, if known."""
+        """Count messages of one window, by the time of one of them. ``size``: bytes of keys and values, if known.
+
+        ``copied``: where a mirror has stored them.
+        """
         if messages > 0 and time >= 0:
-            self._window(topic, time, origin, now).of(origin).add(messages, size, span)
+            self._window(topic, time, origin, now).of(origin).add(messages, size, span, copied)
 
     def unsettled(self, topic: str, time: int, origin: str, messages: int, now: int) -> None:
         """Count messages that were sent, were not acknowledged, and may be stored."""
@@ -141,7 +148,7 @@ class WindowCounter:
                 del self._windows[topic, start]
                 origins = window.origins or {"": _Count()}
                 events += [self._event(topic, start, origin, count, False) for origin, count in origins.items()]
-        return events
+        return events if self.opens else _with_spans_last(events)
 
     def _window(self, topic: str, time: int, origin: str, now: int) -> _Window:
         start = window_of(time, self.width)
@@ -151,7 +158,8 @@ class WindowCounter:
                 next(iter(self._windows.values())).due = now
             end = start + self.width
             window = self._windows[topic, start] = _Window(end if end > now else now + min(self.width, LATE))
-            self._opened.append((topic, start, origin))
+            if self.opens:
+                self._opened.append((topic, start, origin))
         return window
 
     def _event(self, topic: str, start: int, origin: str, count: _Count, is_open: bool) -> AuditEvent:
@@ -172,4 +180,19 @@ class WindowCounter:
             last=count.last,
             open=is_open,
             unsettled=count.unsettled,
+            source=self.source,
+            copy=self.copies.get(topic, ""),
+            copied_first=count.copied_first,
+            copied_last=count.copied_last,
         )
+
+
+def _with_spans_last(events: list[AuditEvent]) -> list[AuditEvent]:
+    """Return the events with the positions of each topic in its last event."""
+    positions: dict[str, tuple[dict[int, int], dict[int, int]]] = {}
+    for event in events:
+        widen(*positions.setdefault(event.topic, ({}, {})), event.first, event.last)
+    for number in reversed(range(len(events))):
+        first, last = positions.pop(events[number].topic, ({}, {}))
+        events[number] = evolve(events[number], first=first, last=last)
+    return events

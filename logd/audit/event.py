@@ -15,6 +15,10 @@ An event is a JSON object:
     first, last       for each partition the first and the last position that the messages own
     open              true: the reporter has begun to count this window, and another event follows
     unsettled         messages that were sent, not acknowledged, and may be stored all the same
+    source            uuid of the cluster from which a mirror copied; tier mirrored alone, whose cluster is the target
+    copy              name of the topic there, if it is another one; tier mirrored alone
+    copied_first,     first and last position of the copies in each partition of the target; tier mirrored alone
+    copied_last
 
 Counts of different events add up. Reporter and sequence tell a repeated event from a new one, so an event may arrive
 late, twice and in any order. A reporter that counts a window says so first, with ``open``; if no later event of this
@@ -87,6 +91,10 @@ class AuditEvent:
     last: Mapping[int, int] = field(factory=dict)
     open: bool = False
     unsettled: int = 0
+    source: str = ""
+    copy: str = ""
+    copied_first: Mapping[int, int] = field(factory=dict)
+    copied_last: Mapping[int, int] = field(factory=dict)
 
 
 def encode_event(event: AuditEvent) -> bytes:
@@ -94,6 +102,10 @@ def encode_event(event: AuditEvent) -> bytes:
     fields: dict[str, Any] = {"cluster": event.cluster, "tier": event.tier.value}
     if event.tier is Tier.CONSUMED:
         fields["group"] = event.group
+    if event.source:
+        fields["source"] = event.source
+    if event.copy:
+        fields["copy"] = event.copy
     reporter = event.reporter
     fields |= {
         "topic": event.topic,
@@ -106,9 +118,10 @@ def encode_event(event: AuditEvent) -> bytes:
     }
     if event.bytes is not None:
         fields["bytes"] = event.bytes
-    if event.last:
-        fields["first"] = {str(partition): at for partition, at in event.first.items()}
-        fields["last"] = {str(partition): at for partition, at in event.last.items()}
+    for name in ("first", "last", "copied_first", "copied_last"):
+        positions = getattr(event, name)
+        if positions:
+            fields[name] = {str(partition): at for partition, at in positions.items()}
     if event.open:
         fields["open"] = True
     if event.unsettled:
@@ -126,9 +139,9 @@ def decode_event(payload: bytes | None) -> AuditEvent:
     if not isinstance(found, dict):
         raise ValueError(f"an event is a JSON object, not {excerpt(found)}")
     tier = _tier(found.get("tier"))
-    first, last = _positions(found.get("first")), _positions(found.get("last"))
-    if first.keys() != last.keys() or any(at > last[partition] for partition, at in first.items()):
-        raise ValueError("first and last do not name one range of positions for each partition")
+    is_mirror = tier is Tier.MIRRORED
+    first, last = _spans(found, "first", "last")
+    copied_first, copied_last = _spans(found if is_mirror else {}, "copied_first", "copied_last")
     width = check_width(whole_number(found.get("width")))
     window = whole_number(found.get("window"), INT64_MAX)
     if window % width:
@@ -150,6 +163,10 @@ def decode_event(payload: bytes | None) -> AuditEvent:
         last=last,
         open=_flag(found.get("open", False)),
         unsettled=whole_number(found.get("unsettled", 0), INT64_MAX),
+        source=_name(found.get("source", "")) if is_mirror else "",
+        copy=_topic(found["copy"]) if is_mirror and "copy" in found else "",
+        copied_first=copied_first,
+        copied_last=copied_last,
     )
 
 
@@ -188,6 +205,14 @@ def _reporter(value: object) -> Reporter:
     if not isinstance(value, dict):
         raise ValueError(f"a reporter is a JSON object, not {excerpt(value)}")
     return Reporter(_name(value.get("server")), whole_number(value.get("process")), _name(value.get("instance")))
+
+
+def _spans(found: Mapping[str, Any], first: str, last: str) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the first and the last positions in these two fields."""
+    begins, ends = _positions(found.get(first)), _positions(found.get(last))
+    if begins.keys() != ends.keys() or any(at > ends[partition] for partition, at in begins.items()):
+        raise ValueError(f"{first} and {last} do not name one range of positions for each partition")
+    return begins, ends
 
 
 def _positions(value: object) -> dict[int, int]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from attrs import define, field
 
 from logd.audit.event import AuditEvent, Reporter, Tier
+from logd.audit.spans import widen
 from logd.audit.windows import window_of
 from logd.errors import LogdError
 
@@ -26,6 +27,9 @@ class Stage(NamedTuple):
     cluster: str
     tier: Tier
     group: str
+    #: Of a mirror: the cluster from which it copies, and the topic's name in ``cluster``.
+    source: str = ""
+    copy: str = ""
 
 
 @define
@@ -46,6 +50,9 @@ class WindowCount:
     #: The first and the last position of each partition.
     first: dict[int, int] = field(factory=dict)
     last: dict[int, int] = field(factory=dict)
+    #: The same of a mirror's copies in the target's partitions.
+    copied_first: dict[int, int] = field(factory=dict)
+    copied_last: dict[int, int] = field(factory=dict)
     #: By reporter and its own window, which may be a part of this one: the sequence and origin of its last event with
     #: ``open``, and the sequence of its last other event.
     _opened: dict[tuple[Reporter, int], tuple[int, str]] = field(factory=dict)
@@ -79,11 +86,17 @@ class WindowCount:
         count.count += event.count
         count.unsettled += event.unsettled
         count.bytes = None if count.bytes is None or event.bytes is None else count.bytes + event.bytes
-        for partition, at in event.first.items():
-            self.first[partition] = min(self.first.get(partition, at), at)
-        for partition, at in event.last.items():
-            self.last[partition] = max(self.last.get(partition, at), at)
+        widen(self.first, self.last, event.first, event.last)
+        widen(self.copied_first, self.copied_last, event.copied_first, event.copied_last)
         return new
+
+
+@define
+class Extent:
+    """The first and the last position that one reporter has read, by partition: all between them it has read."""
+
+    first: dict[int, int] = field(factory=dict)
+    last: dict[int, int] = field(factory=dict)
 
 
 @define
@@ -127,6 +140,8 @@ class Reconciliation:
     topics: frozenset[str] = frozenset()
     #: By stage, the counts of each window.
     stages: dict[Stage, dict[int, WindowCount]] = field(factory=dict, init=False)
+    #: By stage, the positions that each of its reporters has read.
+    extents: dict[Stage, dict[Reporter, Extent]] = field(factory=dict, init=False)
     #: Events that came again, and that have a width which does not divide this one.
     repeated: int = field(default=0, init=False)
     unfit: int = field(default=0, init=False)
@@ -147,13 +162,21 @@ class Reconciliation:
         if self.width % event.width:
             self.unfit += 1
             return
-        windows = self.stages.setdefault(Stage(event.topic, event.cluster, event.tier, event.group), {})
+        stage = Stage(event.topic, event.cluster, event.tier, event.group, event.source, event.copy)
+        windows = self.stages.setdefault(stage, {})
         start = window_of(event.window, self.width)
         window = windows.get(start)
         if window is None:
             window = windows[start] = WindowCount()
             self._counts += 1
         self._counts += window.add(event)
+        if event.last and event.tier is not Tier.PRODUCED:
+            extents = self.extents.setdefault(stage, {})
+            if event.reporter not in extents:
+                extents[event.reporter] = Extent()
+                self._counts += 1
+            extent = extents[event.reporter]
+            widen(extent.first, extent.last, event.first, event.last)
         if self._counts > MOST_COUNTS:
             raise TooManyCounts(
                 f"the events count more than {MOST_COUNTS} windows, servers and reporters: choose topics, a shorter "

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from attrs import field, frozen
 
 from logd.audit.event import ALL_ORIGINS, Tier
+from logd.audit.passage import Passage, covered
 from logd.audit.reconciliation import OriginCount, Reconciliation, Stage, WindowCount
 
 #: Ms after a window's end before it is judged: events are published at the end, and consumers are behind producers.
@@ -41,6 +42,8 @@ class Verdict:
     cluster: str
     tier: Tier
     group: str
+    #: Of a mirror: the cluster from which it copies to ``cluster``.
+    source: str = ""
     expected: int
     seen: int
     missing: int = 0
@@ -71,15 +74,14 @@ def judge(
 
     A window is judged once ``grace`` ms have passed after its end.
     """
+    passage = Passage(sums.stages, sums.lost_events.keys())
     topics: dict[str, list[Stage]] = {}
     for stage in sums.stages:
         topics.setdefault(stage.topic, []).append(stage)
     order = list(Tier)
     for _, stages in sorted(topics.items()):
-        stages.sort(key=lambda stage: (order.index(stage.tier), stage.group, stage.cluster))
-        produced = {stage.cluster: sums.stages[stage] for stage in stages if stage.tier is Tier.PRODUCED}
-        mirrored_to = {stage.cluster for stage in stages if stage.tier is Tier.MIRRORED}
-        readers = [_StageReader(stage, sums.stages[stage], produced, mirrored_to) for stage in stages]
+        stages.sort(key=lambda stage: (order.index(stage.tier), *stage))
+        readers = [_StageReader(stage, sums, passage) for stage in stages]
         windows = {start for stage in stages for start in sums.stages[stage]}
         for start in sorted(windows):
             if start >= begin and (end is None or start < end):
@@ -93,31 +95,15 @@ def judge(
 class _StageReader:
     """One stage beside what was produced for it."""
 
-    def __init__(
-        self,
-        stage: Stage,
-        windows: Mapping[int, WindowCount],
-        produced: Mapping[str, Mapping[int, WindowCount]],
-        mirrored_to: set[str],
-    ) -> None:
+    def __init__(self, stage: Stage, sums: Reconciliation, passage: Passage) -> None:
         self._stage = stage
-        self._windows = windows
-        # A mirror copies from the other clusters; a reader in its target sees those messages, and the target's own.
-        self._clusters = {
-            cluster
-            for cluster in produced
-            if (cluster != stage.cluster if stage.tier is Tier.MIRRORED else cluster == stage.cluster)
-            or (stage.tier is not Tier.MIRRORED and stage.cluster in mirrored_to)
-        }
-        self._produced = [windows for cluster, windows in produced.items() if cluster in self._clusters]
-        #: Where positions of the two sides are of one log: how far this stage has read, for each partition.
-        self._first: dict[int, int] = {}
-        self._last: dict[int, int] = {}
-        for window in windows.values():
-            for partition, at in window.first.items():
-                self._first[partition] = min(self._first.get(partition, at), at)
-            for partition, at in window.last.items():
-                self._last[partition] = max(self._last.get(partition, at), at)
+        self._windows = windows = sums.stages[stage]
+        self._passage = passage
+        self._log = passage.log_of(stage)
+        self._produced = passage.produced_for(stage)
+        extents = sums.extents.get(stage, {})
+        # A reporter of which events are missing has read what no event counts.
+        self._covered = covered(extent for reporter, extent in extents.items() if reporter not in passage.incomplete)
         self._earliest = min(windows)
         self._latest = max(windows)
 
@@ -127,7 +113,7 @@ class _StageReader:
         seen = self._windows.get(start)
         base = {
             "topic": stage.topic, "window": start, "width": width, "cluster": stage.cluster, "tier": stage.tier,
-            "group": stage.group, "pending": pending,
+            "group": stage.group, "source": stage.source, "pending": pending,
         }  # fmt: skip
         if stage.tier is Tier.PRODUCED:
             if seen is None:
@@ -136,11 +122,11 @@ class _StageReader:
             return Verdict(expected=seen.count, seen=seen.count, unaccounted=open_now, **base)  # type: ignore[arg-type]
         produced = [windows[start] for windows in self._produced if start in windows]
         if seen is None:
-            if self._is_before(start, produced):
+            if self._is_before(start):
                 return None
             seen = WindowCount()
         expected = _sum_origins(produced)
-        certain = not pending and not seen.open_origins and self._has_passed(start, produced)
+        certain = not pending and not seen.open_origins and self._has_passed(start)
         open_origins = set().union(*(each.open_origins for each in produced))
         differences = []
         for origin, want, have in _pairs(expected, seen.origins):
@@ -148,7 +134,7 @@ class _StageReader:
             if difference is not None:
                 differences.append(difference)
         missing = sum(each.missing for each in differences)
-        source = produced[0] if len(produced) == 1 else seen
+        first, last = self._positions(start) if missing else ({}, {})
         return Verdict(
             expected=sum(each.count for each in expected.values()),
             seen=seen.count,
@@ -156,37 +142,32 @@ class _StageReader:
             duplicated=sum(each.duplicated for each in differences),
             unaccounted=sum(each.unaccounted for each in differences),
             differences=tuple(differences),
-            first=source.first if missing else {},
-            last=source.last if missing else {},
+            first=first,
+            last=last,
             **base,  # type: ignore[arg-type]
         )
 
-    @property
-    def _shares_log(self) -> bool:
-        """Return whether the stage's positions are those of the producers: it read the log to which they wrote."""
-        if self._stage.tier is Tier.MIRRORED:
-            return len(self._clusters) == 1
-        return self._clusters == {self._stage.cluster}
+    def _positions(self, start: int) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """Return the window's positions in the log that the stage read; empty if they are not known."""
+        if self._log is None or not self._covered:
+            return {}, {}
+        return self._passage.positions(self._log, start)
 
-    def _positions(self, produced: list[WindowCount]) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        if self._shares_log and len(produced) == 1 and self._last:
-            return produced[0].first, produced[0].last
-        return {}, {}
-
-    def _is_before(self, start: int, produced: list[WindowCount]) -> bool:
+    def _is_before(self, start: int) -> bool:
         """Return whether the stage began to read behind this window, of which it has no message."""
-        _, last = self._positions(produced)
-        if last.keys() & self._first.keys():
-            return all(at < self._first.get(partition, 0) for partition, at in last.items())
+        _, last = self._positions(start)
+        if last.keys() & self._covered.keys():
+            begins = {partition: spans[0][0] for partition, spans in self._covered.items()}
+            return all(at < begins[partition] for partition, at in last.items() if partition in begins)
         return start < self._earliest
 
-    def _has_passed(self, start: int, produced: list[WindowCount]) -> bool:
+    def _has_passed(self, start: int) -> bool:
         """Return whether the stage has read all of the window's positions: what it lacks of them, it will not see."""
-        first, last = self._positions(produced)
+        first, last = self._positions(start)
         if not last:
-            return self._earliest <= start <= self._latest
+            return False
         return all(
-            partition in self._last and self._first[partition] <= first[partition] and at <= self._last[partition]
+            any(begin <= first[partition] and at <= end for begin, end in self._covered.get(partition, ()))
             for partition, at in last.items()
         )
 

@@ -132,7 +132,7 @@ def decompression_options(command: Command) -> Command:
 
 
 def audit_options(command: Command) -> Command:
-    """--audit, --server and --audit-window, for commands that produce or consume."""
+    """--audit, --server and --audit-window, for commands that produce, consume or mirror."""
     width = click.option(
         "--audit-window",
         type=click.FloatRange(0.001, 24 * 60 * 60),

@@ -95,6 +95,9 @@ class ConsumerSettings:
     fetch_bytes: int = attrs.field(default=1 << 20, validator=whole(64, 512 << 20, "bytes"))
     #: Seconds that a broker may hold a fetch back while there is nothing new.
     max_wait: float = attrs.field(default=0.5, validator=seconds(0.0, 3600.0))
+    #: A consumer of more partitions than this keeps a fetch session with each broker, in which a request names only
+    #: what has changed. For few partitions, naming all of them in each request costs less.
+    session_partitions: int = attrs.field(default=100, validator=whole(0, 1 << 30))
     #: When an entry stays damaged after ``corrupt_retries`` further fetches: the stream fails, skips it, or goes on
     #: once its bytes are stored in the topic ``dead_letters``.
     on_corrupt: str = attrs.field(default="fail", validator=one_of("fail", "skip", "dead-letter"))

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from logd.backoff import Backoff
 from logd.client.admin.admin import Admin
+from logd.client.producer.producer import Producer
 from logd.clientcore.addresses import Address, parse_brokers
 from logd.config.kinds import Hosts
 from logd.config.zookeeper import security_of_environment
@@ -150,6 +151,19 @@ async def addresses_in(tree: ICoordination) -> list[Address]:
     if not brokers:
         raise BrokerUnavailable("the coordination tree knows no live broker")
     return brokers
+
+
+async def tell_brokers(cluster: ClusterAccess, *clients: Admin | Producer) -> None:
+    """Tell clients the brokers of their cluster that are live now, in case all have moved. Never fails."""
+    if cluster.tree is None:
+        return
+    try:
+        addresses = await addresses_in(cluster.tree)
+    except (LogdError, CoordinationError) as error:
+        _log.debug("the brokers of cluster {uuid} are not known now: {error!r}", uuid=cluster.uuid, error=error)
+        return
+    for client in clients:
+        client.begin_at(addresses)
 
 
 async def _uuid_by_brokers(reactor: Any, brokers: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time as _time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet import defer
@@ -19,10 +20,11 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, LogdError, PartitionLost, UnknownTopic
+from logd.mirror.audit.mirror_audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
-from logd.mirror.cluster_search import addresses_in
+from logd.mirror.cluster_search import tell_brokers
 from logd.mirror.held_sets import HeldSets
-from logd.mirror.partition_copy import PartitionCopy
+from logd.mirror.partition_copy import Copied, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress
 from logd.mirror.schemas.schema_gate import SchemaGate
@@ -33,10 +35,8 @@ from logd.topic import TopicPartition
 
 #: Seconds for which sets in flight may still be acknowledged when partitions are taken away.
 DRAIN_SECONDS = 4.0
-
-#: Called with the source's place and each set that is stored on the target, in order within a partition. The place for
-#: what counts mirrored messages, such as an audit.
-Mirrored = Callable[[TopicPartition, MovingSet], None]
+#: Seconds for which then their counts may still be published.
+AUDIT_SECONDS = 2.0
 
 
 class Mirror:
@@ -52,7 +52,6 @@ class Mirror:
         target: ClusterAccess,
         *,
         random: Callable[[], float],
-        mirrored: Mirrored | None = None,
         schemas: SchemaGate | None = None,
         now: Callable[[], float] = _time.time,
     ) -> None:
@@ -76,7 +75,6 @@ class Mirror:
         self._source = source
         self._target = target
         self._random = random
-        self._mirrored = mirrored
         self._schemas = schemas
         self._admin = target.admin()
         self._producer = target.producer(
@@ -84,6 +82,7 @@ class Mirror:
         )
         self._topics = TargetTopics(settings.topics, source.uuid, target.uuid, source.tree, self._admin)
         self._pairs = PairLog(clock, self._producer, self._topics, source.uuid, now)
+        self._audit = mirror_audit(settings, clock, source, target.uuid, lambda: round(now() * 1000))
         self._known: dict[str, MirroredTopic] = {}
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._backoffs: dict[TopicPartition, Backoff] = {}
@@ -121,6 +120,8 @@ class Mirror:
         self._pairs.stop()
         await self._leave()
         await self._producer.close(DRAIN_SECONDS)
+        if self._audit is not None:
+            await self._audit.finish(AUDIT_SECONDS)
         await self._admin.close()
 
     def lags(self) -> list[CopyLag]:
@@ -142,7 +143,7 @@ class Mirror:
             commit="handled",
             commit_interval=0.0,
             fetch_bytes=settings.fetch_bytes,
-            revoke_timeout=DRAIN_SECONDS + 1.0,
+            revoke_timeout=DRAIN_SECONDS + AUDIT_SECONDS + 1.0,
             on_assigned=self._assigned,
             on_revoked=self._revoked,
         )
@@ -181,15 +182,16 @@ class Mirror:
         share = self.settings.buffer_bytes // max(1, 2 * len(self._copies))
         return max(self.settings.fetch_bytes, min(self.settings.partition_bytes, share))
 
-    def _stored(self, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet) -> None:
+    def _stored(self, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet, copied: Mapping[int, Copied]) -> None:
         stream, progress = self._stream, self._progress_of(copy.where)
         progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
         progress.stalled = ""
         self._backoffs.pop(copy.where, None)
-        if self._mirrored is not None and moving.data:
-            self._mirrored(copy.where, moving)
         if stream is not None:
-            stream.handled(chunk)
+            if self._audit is None:
+                stream.handled(chunk)
+            else:
+                self._audit.stored(copy.topic, copy.where, moving, copied, partial(stream.handled, chunk))
             if copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
                 stream.resume(*_number_and_topic(copy.where))
 
@@ -244,7 +246,13 @@ class Mirror:
             progress = self.progress.get(where)
             if progress is not None:
                 progress.stalled = ""
-        return Deferred.fromCoroutine(self._drain(copies))
+        return Deferred.fromCoroutine(self._give_back(places, copies))
+
+    async def _give_back(self, places: Sequence[TopicPartition], copies: Sequence[PartitionCopy]) -> None:
+        await self._drain(copies)
+        if self._audit is not None:
+            await self._audit.report(AUDIT_SECONDS)
+            self._audit.forget(places)
 
     async def _drain(self, copies: Sequence[PartitionCopy]) -> None:
         """Wait for the copies' sets in flight, and end the copies."""
@@ -323,6 +331,8 @@ class Mirror:
             await consumer.close()
         for copy in self._copies.values():
             copy.abandon()
+        if self._audit is not None:
+            self._audit.forget(list(self.progress))
         self._copies.clear()
 
     # What is done every now and then.
@@ -334,8 +344,10 @@ class Mirror:
 
     async def _commit(self) -> None:
         """Commit the positions that are stored on the target, then publish their pairs."""
-        consumer = self._consumer
         moved = self._pairs.due(self._copies.values(), self.progress)
+        if self._audit is not None and not await self._audit.report():
+            return
+        consumer = self._consumer
         if consumer is None or not moved:
             return
         try:
@@ -347,22 +359,10 @@ class Mirror:
 
     async def _check_often(self) -> None:
         while True:
-            await self._find_brokers()
+            await tell_brokers(self._target, self._producer, self._admin)
             await sleep(self._clock, self.settings.check_interval)
             for topic in {where.topic for where in self._places()}:
                 self._prepare(topic)
-
-    async def _find_brokers(self) -> None:
-        """Tell the target's clients the brokers that are live now, in case all of them have moved."""
-        tree = self._target.tree
-        if tree is not None:
-            try:
-                addresses = await addresses_in(tree)
-            except (LogdError, CoordinationError) as error:
-                self._log.debug("the target's brokers are not known now: {error!r}", error=error)
-            else:
-                self._producer.begin_at(addresses)
-                self._admin.begin_at(addresses)
 
     async def _measure_often(self) -> None:
         while True:

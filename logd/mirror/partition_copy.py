@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, succeed
@@ -24,6 +25,13 @@ from logd.topic import TopicPartition
 SendSet = Callable[[str, int, bytes], Deferred[Sent]]
 
 
+class Copied(NamedTuple):
+    """The place of copies in a partition of the target: the first id, and the position behind the last one."""
+
+    first: int
+    next_position: int
+
+
 @define(eq=False)
 class _Step:
     """One chunk of the source's log, until all its sets are stored."""
@@ -32,22 +40,23 @@ class _Step:
     moving: MovingSet
     #: Sets that are not stored yet.
     left: int = 0
-    #: The position behind the chunk's sets on the target, by partition.
-    stored: dict[int, int] = field(factory=dict)
+    #: The place of the chunk's sets on the target, by partition.
+    copied: dict[int, Copied] = field(factory=dict)
 
 
 @define(eq=False)
 class PartitionCopy:
     """One partition of the source in one tenure of this mirror.
 
-    ``stored(copy, chunk)`` is called for each chunk, in order, once all before it and its own sets are acknowledged;
+    ``stored`` is called for each chunk, in order, once all before it and its own sets are acknowledged, with the copy,
+    the chunk without its bytes, what was sent of it, and where that is now, by partition of the target;
     ``failed(copy, error)`` once if something cannot be sent.
     """
 
     where: TopicPartition
     topic: MirroredTopic
     send: SendSet
-    stored: Callable[[PartitionCopy, RawChunk, MovingSet], None]
+    stored: Callable[[PartitionCopy, RawChunk, MovingSet, Mapping[int, Copied]], None]
     failed: Callable[[PartitionCopy, Exception], None]
     #: The position on the source behind what is stored on the target; at first where this tenure began, -1 if that is
     #: not known before the first chunk.
@@ -124,7 +133,9 @@ class PartitionCopy:
     def _stored(self, sent: Sent, step: _Step, sending: Deferred[Sent]) -> None:
         self._sends.pop(sending, None)
         step.left -= 1
-        step.stored[sent.partition] = max(sent.next_position, step.stored.get(sent.partition, -1))
+        before = step.copied.get(sent.partition)
+        first, behind = (sent.first_id, sent.next_position) if before is None else before
+        step.copied[sent.partition] = Copied(min(first, sent.first_id), max(behind, sent.next_position))
         self._settle()
 
     def _failed(self, failure: Failure, sending: Deferred[Sent]) -> None:
@@ -140,7 +151,7 @@ class PartitionCopy:
             step = steps.popleft()
             self.in_flight -= step.moving.end - step.moving.start
             self.done = max(self.done, step.moving.end)
-            self.positions.update(step.stored)
-            self.stored(self, step.chunk, step.moving)
+            self.positions.update((partition, place.next_position) for partition, place in step.copied.items())
+            self.stored(self, step.chunk, step.moving, step.copied)
         if not steps:
             self._drained.fire(None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from logd.client.setting_checks import seconds, whole
+from logd.audit.windows import DEFAULT_WIDTH
+from logd.client.setting_checks import seconds, server_name, switch, whole
 from logd.client.settings import DAY, LARGEST_BYTES, LARGEST_REQUEST
 from logd.mirror.topic_names import TopicChoice
 
@@ -19,7 +20,7 @@ class MirrorSettings:
     #: Bytes of sets that are sent and not acknowledged, over all partitions.
     buffer_bytes: int = attrs.field(default=32 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
     #: The same of one partition: one that cannot be sent does not take the room of the others.
-    partition_bytes: int = attrs.field(default=4 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
+    partition_bytes: int = attrs.field(default=16 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
     #: Bytes of one set.
     fetch_bytes: int = attrs.field(default=1 << 20, validator=whole(64, LARGEST_REQUEST, "bytes"))
     #: Seconds between commits of positions on the source, and pairs of positions on the target.
@@ -33,3 +34,9 @@ class MirrorSettings:
     retry_limit: float = attrs.field(default=10.0, validator=seconds(0.001, DAY))
     #: Seconds without contact after which the tree gives this mirror's partitions to others.
     session_timeout: float = attrs.field(default=10.0, validator=seconds(0.1, 3600.0))
+    #: Publish counts of the messages that the target has stored to ``_audit`` of the source.
+    audit: bool = attrs.field(default=False, validator=switch)
+    #: The width of the audit's windows, in seconds: the same for all that are compared.
+    audit_window: float = attrs.field(default=DEFAULT_WIDTH / 1000, validator=seconds(0.001, DAY))
+    #: The name of this server in the audit; empty for the machine's host name.
+    server: str = attrs.field(default="", validator=server_name)

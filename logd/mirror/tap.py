@@ -36,8 +36,14 @@ times and headers. Several mirrors of one group share the work. docs/mirror.md d
         ["from-zookeeper", None, None, "The source's coordination tree, if --from names brokers [default: port 2181]"],
         ["topics", None, None, "A regular expression that matches the whole names of the topics to mirror"],
         ["group", None, "mirror", "The group on the source that mirrors share the work in"],
+        ["audit-window", None, 60.0, "With --audit: seconds, the width of windows, the same for all", float],
+        ["server", None, "", "With --audit: this server's name; by default that of the host"],
         ["schemas", None, None, "FROM_URL,TO_URL: registries; schemas that messages name are copied, with their ids"],
         ["http", None, None, "The endpoint that serves /health and /metrics; by default none"],
+    ]
+
+    optFlags: list[list[Any]] = [  # noqa: N815, RUF012  # Twisted reads it
+        ["audit", None, "Publish counts of mirrored messages to topic _audit of the source (see logd audit)"],
     ]
 
     def __init__(self) -> None:
@@ -61,7 +67,7 @@ times and headers. Several mirrors of one group share the work. docs/mirror.md d
         try:
             self.plan = plan_of(
                 self["from"], self["to"], self["topics"], self["group"], self["rename"], self["from-zookeeper"],
-                self["schemas"],
+                self["schemas"], audit=bool(self["audit"]), audit_window=self["audit-window"], server=self["server"],
             )  # fmt: skip
             check_endpoint(self["http"])
         except ConfigurationError as error:
@@ -76,8 +82,9 @@ def plan_of(
     renames: list[str] | tuple[str, ...],
     zookeeper: str | None,
     schemas: str | None = None,
+    **settings: Any,
 ) -> MirrorPlan:
-    """Return the plan of some options. Raises ConfigurationError."""
+    """Return the plan of some options; ``settings`` are more of MirrorSettings. Raises ConfigurationError."""
     try:
         paths.group(group)
     except ValueError as error:
@@ -86,7 +93,7 @@ def plan_of(
     return MirrorPlan(
         ClusterAddress(source, zookeeper),
         ClusterAddress(target),
-        MirrorSettings(topics=choice, group=group),
+        MirrorSettings(topics=choice, group=group, **settings),
         None if schemas is None else RegistryPair.parse(schemas),
     )
 

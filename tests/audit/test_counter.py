@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.audit import counter as counter_module
-from logd.audit.counter import Span, WindowCounter
+from logd.audit.counter import WindowCounter
 from logd.audit.event import ALL_ORIGINS, AuditEvent, Reporter, Tier
+from logd.audit.spans import Span
 from logd.audit.tallies import WindowTally, origin_of, tally_heads, tally_messages
 from logd.audit.windows import window_of
 from logd.protocol import loops

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.audit import reconciliation as reconciliation_module
-from logd.audit.counter import Span, WindowCounter
+from logd.audit.counter import WindowCounter
 from logd.audit.event import ALL_ORIGINS, AuditEvent, Reporter, Tier, decode_event, encode_event
 from logd.audit.reconciliation import Reconciliation, TooManyCounts
+from logd.audit.spans import Span
 from logd.audit.verdicts import OriginDifference, Verdict, judge
 
 WIDTH = 10
@@ -194,22 +195,108 @@ class VerdictTests(SynchronousTestCase):
         self.assertEqual(verdict.differences, (OriginDifference("web1", missing=1),))
         self.assertEqual(verdict.expected, 5)
 
+    def mirror(self, source: str = "A", target: str = "B", copy: str = "") -> WindowCounter:
+        """Return the counter of a mirror."""
+        made = self.pipe.counter(Tier.MIRRORED, "mirror", cluster=target)
+        made.source, made.opens, made.copies = source, False, {"t": copy} if copy else {}
+        return made
+
+    def copy(self, mirror: WindowCounter, messages: Iterable[tuple[int, str, int]], shift: int = 900) -> None:
+        """Mirror messages of the log; positions of the target are those of the source and ``shift``."""
+        for time, _, at in messages:
+            copied = [Span(0, at + shift, at + shift)]
+            mirror.add("t", time, ALL_ORIGINS, 1, None, time, Span(0, at, at), copied)
+
+    def found(self, cluster: str = "B") -> dict[tuple[Tier, str, int], tuple[int, int, int, int]]:
+        """Return expected, seen, missing and unaccounted of each tier, topic and window of a cluster."""
+        return {
+            (v.tier, v.topic, v.window): (v.expected, v.seen, v.missing, v.unaccounted)
+            for v in self.pipe.verdicts()
+            if v.cluster == cluster
+        }
+
     def test_a_mirror_and_its_readers_are_compared_with_the_source(self) -> None:
         """A topic of the target has the source's messages, and those that were produced there."""
-        mirror = self.pipe.counter(Tier.MIRRORED, "mirror", cluster="B")
+        mirror = self.mirror()
         self.pipe.produce(self.producer, 1, 4)
         self.pipe.produce(self.producer, 12, 4)
-        self.pipe.consume(mirror, [*self.pipe.log[:2], *self.pipe.log[3:]])
+        left = [*self.pipe.log[:2], *self.pipe.log[3:]]
+        self.copy(mirror, left)
         local = self.pipe.counter(Tier.PRODUCED, "web9", cluster="B")
-        local.add("t", 1, "web9", 1, 5, 1, Span(0, 500, 500))
+        local.add("t", 1, "web9", 1, 5, 1, Span(0, 1000, 1000))
         reader = self.pipe.counter(Tier.CONSUMED, "reader", group="offline", cluster="B")
-        for time, server, position in [*self.pipe.log[:2], *self.pipe.log[3:], (1, "web9", 100)]:
+        for time, server, position in [*left, (1, "web9", 100)]:
             reader.add("t", time, server, 1, 5, time, Span(0, 900 + position, 900 + position))
-        found = {(v.tier, v.window): (v.expected, v.seen, v.missing) for v in self.pipe.verdicts() if v.cluster == "B"}
-        self.assertEqual(found[Tier.MIRRORED, 0], (4, 3, 1))
-        self.assertEqual(found[Tier.MIRRORED, 10], (4, 4, 0))
-        self.assertEqual(found[Tier.CONSUMED, 0], (5, 4, 1))
-        self.assertEqual(found[Tier.CONSUMED, 10], (4, 4, 0))
+        self.assertEqual(
+            self.found(),
+            {
+                (Tier.MIRRORED, "t", 0): (4, 3, 1, 0),
+                (Tier.MIRRORED, "t", 10): (4, 4, 0, 0),
+                (Tier.CONSUMED, "t", 0): (5, 4, 1, 0),
+                (Tier.CONSUMED, "t", 10): (4, 4, 0, 0),
+            },
+        )
+
+    def test_a_reader_of_the_target_that_has_not_read_so_far_lacks_nothing(self) -> None:
+        """It has read later windows of one partition, and earlier ones of another: the mirror says where they are."""
+        mirror = self.mirror()
+        for window in range(3):
+            for partition in range(2):
+                self.producer.add("t", window * 10, "web1", 1, 5, 1, Span(partition, window, window))
+                spans = Span(partition, window, window), [Span(partition, window + 50, window + 50)]
+                mirror.add("t", window * 10, ALL_ORIGINS, 1, None, 1, *spans)
+        reader = self.pipe.counter(Tier.CONSUMED, "reader", group="offline", cluster="B")
+        for partition, window in ((0, 0), (0, 1), (0, 2), (1, 0)):
+            reader.add("t", window * 10, "web1", 1, 5, 1, Span(partition, window + 50, window + 50))
+        found = self.found()
+        self.assertEqual([found[Tier.CONSUMED, "t", start][2:] for start in (0, 10, 20)], [(0, 0), (0, 1), (0, 1)])
+
+    def test_mirrors_under_other_names_in_a_chain_and_side_by_side(self) -> None:
+        """Each cluster is compared with those from which its messages came, and with no other one."""
+        self.pipe.produce(self.producer, 1, 4)
+        self.copy(self.mirror(copy="east.t"), self.pipe.log)
+        there = self.pipe.counter(Tier.PRODUCED, "web9", cluster="B")
+        there.add("t", 1, "web9", 7, 5, 1, Span(0, 1000, 1006))
+        self.copy(self.mirror(target="C"), self.pipe.log)
+        again = self.mirror(source="B", target="D")
+        for position in range(4):
+            again.add("east.t", 1, ALL_ORIGINS, 1, None, 1, Span(0, 900 + position, 900 + position), [Span(0, 7, 7)])
+        reader = self.pipe.counter(Tier.CONSUMED, "reader", group="g", cluster="B")
+        reader.add("east.t", 1, "web1", 4, 20, 1, Span(0, 900, 903))
+        self.assertEqual(self.found("C"), {(Tier.MIRRORED, "t", 0): (4, 4, 0, 0)})
+        self.assertEqual(self.found("D"), {(Tier.MIRRORED, "east.t", 0): (4, 4, 0, 0)})
+        self.assertEqual(self.found("B")[Tier.CONSUMED, "east.t", 0], (4, 4, 0, 0))
+
+    def test_what_was_read_without_an_audit_is_not_missing(self) -> None:
+        """A reader was audited, then not, then again: positions between the two are of unknown state."""
+        for time in (1, 11, 21):
+            self.pipe.produce(self.producer, time, 3)
+        self.pipe.consume(self.group, self.pipe.log[:3])
+        self.pipe.consume(self.pipe.counter(Tier.CONSUMED, "reader", group="g"), self.pipe.log[6:])
+        self.assertEqual(brief(self.pipe.verdicts())[1], (10, 3, 0, 0, 0, 3))
+
+    def test_a_reporter_of_which_an_event_is_missing_lacks_nothing_for_certain(self) -> None:
+        """The event may have counted the messages."""
+        mirror = self.mirror()
+        for time in (1, 11, 21):
+            self.pipe.produce(self.producer, time, 3)
+            self.copy(mirror, self.pipe.log[-3:])
+            self.pipe.events += mirror.take_events(time, end=True)
+        del self.pipe.events[1]
+        self.assertEqual(self.found()[Tier.MIRRORED, "t", 10], (3, 0, 0, 3))
+
+    def test_a_part_of_what_a_mirror_publishes_at_once_is_no_alarm(self) -> None:
+        """The positions come with the last event, so that the first ones do not say that all was read."""
+        mirror = self.mirror()
+        for time in (1, 11):
+            self.pipe.produce(self.producer, time, 2)
+        for time, _, at in self.pipe.log:
+            mirror.add("t", time, ALL_ORIGINS, 1, None, time, Span(0, 0, 3), [Span(0, at, at)])
+        events = mirror.take_events(20, end=True)
+        self.pipe.events += events[:1]
+        self.assertEqual(self.found()[Tier.MIRRORED, "t", 10], (2, 0, 0, 2))
+        self.pipe.events += events[1:]
+        self.assertEqual(self.found()[Tier.MIRRORED, "t", 10], (2, 2, 0, 0))
 
     @given(
         st.lists(st.tuples(st.integers(0, 39), st.sampled_from(["web1", "web2"]), st.integers(1, 4)), min_size=1),

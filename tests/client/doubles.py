@@ -31,6 +31,7 @@ from logd.protocol.requests.create_delete_topic import (
     DeleteTopicResponse,
 )
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.requests.fetch_session import FetchWaitV1
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.metadata import (
@@ -140,6 +141,8 @@ class ModelBroker:
     def answer(self, request: Any, connection: ModelConnection) -> Any:
         """Return the response to a request, or None for a FetchWait that has to wait."""
         if self.old_release and isinstance(request, (MetadataV1, CreateTopicV1, AlterTopic)):
+            return ErrorResponse(UnsupportedVersion.code, "not known to this broker")
+        if isinstance(request, FetchWaitV1):  # the model has no fetch sessions; those of real brokers are tested
             return ErrorResponse(UnsupportedVersion.code, "not known to this broker")
         if isinstance(request, Metadata):
             return self._metadata(request)

@@ -32,7 +32,7 @@ class GateTests(SynchronousTestCase):
         self.at = 0
         topic = MirroredTopic("t", "", "t", "", 1, 1)
         self.copy = PartitionCopy(
-            WHERE, topic, self.send, lambda copy, chunk, moving: self.stored.append(chunk.position),
+            WHERE, topic, self.send, lambda copy, chunk, moving, copied: self.stored.append(chunk.position),
             lambda copy, error: self.failures.append(str(error)), 0, held=HeldSets(self.gate),
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from logd.protocol.message import Message
 from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_session import FetchWaitV1, MovedPart, NewPart
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata
@@ -53,10 +54,18 @@ legacy_requests = st.one_of(
 )
 _produce_parts = st.lists(st.builds(ProducePart, texts, int32s, int32s, st.booleans(), sets), max_size=3).map(tuple)
 _fetch_parts = st.lists(st.builds(FetchPart, texts, int32s, int32s, int64s, int32s, st.booleans()), max_size=3)
+int8s = st.integers(-128, 127)
+_new_fields = st.lists(st.tuples(int32s, int32s, int32s, int64s, int32s, int8s), min_size=1, max_size=3)
+_new_parts = st.dictionaries(texts, _new_fields, max_size=3).map(  # the parts of each topic go together
+    lambda topics: tuple(NewPart(topic, *fields) for topic, parts in topics.items() for fields in parts)
+)
+_moved_parts = st.lists(st.builds(MovedPart, int32s, int64s, int32s, int8s), max_size=3).map(tuple)
+_numbers = st.lists(int32s, max_size=3).map(tuple)
 native_requests = st.one_of(
     st.builds(Metadata, st.none() | st.lists(texts, max_size=3).map(tuple), st.booleans(), int32s),
     st.builds(ProduceAck, int16s, int32s, _produce_parts, int32s),
     st.builds(FetchWait, int32s, int32s, int32s, _fetch_parts.map(tuple), int32s),
+    st.builds(FetchWaitV1, int32s, int32s, int32s, int32s, int32s, _new_parts, _moved_parts, _numbers, int32s),
     st.builds(CreateTopic, texts, int32s, st.dictionaries(texts, int64s, max_size=3), int32s),
     st.builds(CreateTopicV1, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(AlterTopic, texts, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),

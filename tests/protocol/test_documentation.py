@@ -23,6 +23,15 @@ from logd.protocol.requests.create_delete_topic import (
     DeleteTopicResponse,
 )
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.requests.fetch_session import (
+    AT_ONCE,
+    EXACT,
+    FetchWaitResponseV1,
+    FetchWaitV1,
+    MovedPart,
+    NewPart,
+    SessionPart,
+)
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Reader
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
@@ -89,6 +98,16 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "ProduceAck, restart, any": ProduceAck(1, 30000, (ProducePart("test", -1, 0, True, ENTRY),), ID),
     "FetchWait": FetchWait(500, 1, 1048576, (FetchPart("test", 0, 0, 14, 65536),), ID),
     "FetchWait, exact": FetchWait(500, 1, 1048576, (FetchPart("test", 0, 0, 20, 65536, True),), ID),
+    "FetchWait, version 1, first": FetchWaitV1(
+        1,
+        0,
+        500,
+        1,
+        1048576,
+        (NewPart("test", 0, 2, 0, 0, 65536, AT_ONCE), NewPart("test", 1, 3, 0, 14, 65536, EXACT)),
+        correlation_id=ID,
+    ),
+    "FetchWait, version 1, next": FetchWaitV1(1, 1, 500, 1, 1048576, (), (MovedPart(1, 28, 65536, EXACT),), (0,), ID),
     "CreateTopic": CreateTopic("test", 4, {"retention.ms": 3600000}, ID),
     "CreateTopic, version 1": CreateTopicV1("test", 4, {"message.format": "0.7"}, ID),
     "DeleteTopic": DeleteTopic("test", ID),
@@ -128,6 +147,11 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
         FetchWait(0, 0, 0, ()),
         FetchWaitResponse((FetchedPart("test", 0, 0, 0, 28, 14, ENTRY),)),
     ),
+    "FetchWait response, version 1": (
+        FetchWaitV1(1, 0, 0, 0, 0),
+        FetchWaitResponseV1(1, 0, (SessionPart(0, 0, 0, 0, 0), SessionPart(1, 0, 0, 28, 14, ENTRY))),
+    ),
+    "any response, no fetch session": (FetchWaitV1(1, 1, 0, 0, 0), ErrorResponse(117, "begin it")),
     "CreateTopic response": (CreateTopic("test", 1, {}), CreateTopicResponse(0, UUID)),
     "CreateTopic response, version 1": (CreateTopicV1("test", 1, {}), CreateTopicResponseV1(0, UUID)),
     "AlterTopic response": (

@@ -9,9 +9,10 @@ from twisted.logger import Logger
 
 from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import find_log, read_range
+from logd.broker.requests.boundary_search import Start, must_search, search_boundary
 from logd.broker.requests.core import BrokerCore
-from logd.broker.requests.waiting_fetch import Start, WaitingFetch, failed_answer
-from logd.errors import CorruptMessage, UnknownError, UnknownTopic, WireError
+from logd.broker.requests.waiting_fetch import WaitingFetch, failed_answer
+from logd.errors import UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import size_of
@@ -57,7 +58,7 @@ class FetchRequests:
 
         def find() -> Generator[tuple[int, Start], None, None]:
             for index, log in finders.items():
-                yield index, _boundary(log, request.parts[index].offset)
+                yield index, search_boundary(log, request.parts[index].offset)
 
         def found(boundaries: list[tuple[int, Start]] | None, error: BaseException | None) -> None:
             there = dict(boundaries or ())
@@ -100,9 +101,7 @@ class FetchRequests:
     def _must_look(self, part: FetchPart) -> PartitionLog | None:
         """Return the log to search on a thread for the entry that may contain the offset; None for no search."""
         log = None if part.exact else self._broker.store.log(part.topic, part.partition)
-        if log is None or log.offline is not None or not log.start <= part.offset <= log.visible_end:
-            return None
-        return None if log.is_boundary_known(part.offset) else log
+        return log if log is not None and must_search(log, part.offset) else None
 
     def _read(self, fetch: Fetch, budget: int) -> FetchResponse:
         broker = self._broker
@@ -150,13 +149,3 @@ class FetchRequests:
     def _counted(self, response: FetchWaitResponse) -> FetchWaitResponse:
         self._broker.counters.bytes_out += sum([size_of(part.message_set) for part in response.parts])
         return response
-
-
-def _boundary(log: PartitionLog, offset: int) -> Start:
-    """Return the start of the entry at ``offset``, or the error of the search. Blocks."""
-    try:
-        return log.find_boundary(offset)
-    except WireError as error:
-        return error
-    except (CorruptMessage, OSError) as error:
-        return UnknownError(f"cannot find the start of the entry at offset {offset}: {error}")

@@ -13,6 +13,7 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import AdministrationRequests
 from logd.broker.requests.describe import DescribeRequests
 from logd.broker.requests.fetch import FetchRequests
+from logd.broker.requests.fetch_session_requests import FetchSessionRequests
 from logd.broker.requests.produce import ProducerCutOff, ProduceRequests
 from logd.broker.requests.repair import RepairRequests
 from logd.net.server import Connection
@@ -20,6 +21,7 @@ from logd.protocol.conversation.interfaces import Received
 from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_session import FetchWaitV1
 from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata, MetadataV1
@@ -43,6 +45,7 @@ class BrokerSession:
         self.connection = connection
         self._producing = ProduceRequests(broker, connection)
         self._fetching = FetchRequests(broker)
+        self._fetch_sessions = FetchSessionRequests(broker)
         self._describing = DescribeRequests(broker)
         administration = AdministrationRequests(broker, connection.peer)
         self.has_produced = False
@@ -51,6 +54,7 @@ class BrokerSession:
             Fetch: self._fetching.fetch,
             MultiFetch: self._fetching.multi_fetch,
             FetchWait: self._fetching.fetch_wait,
+            FetchWaitV1: self._fetch_sessions.fetch,
             Offsets: self._describing.offsets,
             Metadata: self._describing.metadata,
             MetadataV1: self._describing.metadata,
@@ -112,6 +116,7 @@ class BrokerSession:
         """See ``logd.net.server.Session``."""
         self._producing.lost()
         self._fetching.lost()
+        self._fetch_sessions.lost()
         self._describing.lost()
         self._on_lost(self)
 
@@ -119,6 +124,7 @@ class BrokerSession:
         """Refuse new sets, and answer waiting fetches with the messages there are, as the broker is stopping."""
         self._producing.stopping = True
         self._fetching.finish()
+        self._fetch_sessions.finish()
 
     def _gate_producer(self) -> None:
         """Have too many unflushed bytes in the broker pause this connection, from its first produce on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -10,6 +11,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.reading import find_log, read_range
+from logd.broker.requests.boundary_search import Start
 from logd.broker.topics.directory import TopicDirectory
 from logd.errors import UnknownError, WireError
 from logd.interfaces import Clock, IFlushListener, Timer
@@ -28,9 +30,6 @@ LONGEST_WAIT_MS = 60_000
 LARGE_FETCH_PARTS = 100
 TURN_PARTS = 1000
 
-#: The position to read a part from, or the error of the search for that position.
-Start = int | WireError
-
 
 def failed_answer(request: FetchWait) -> FetchWaitResponse:
     """Log the exception being handled, a bug, and return the response that has the unknown error for each part."""
@@ -38,6 +37,18 @@ def failed_answer(request: FetchWait) -> FetchWaitResponse:
     return FetchWaitResponse(
         tuple([FetchedPart(part.topic, part.partition, UnknownError.code) for part in request.parts])
     )
+
+
+class QueuedFetch(Protocol):
+    """A fetch that is answered in a later turn of the reactor."""
+
+    @property
+    def size(self) -> int:
+        """The number of parts in the answer; 0 once the answer is not wanted any more."""
+        ...
+
+    def answer_queued(self) -> None:
+        """Answer now, if the answer is still wanted."""
 
 
 @define(eq=False)
@@ -48,10 +59,10 @@ class LargeFetchQueue:
     """
 
     _clock: Clock
-    _queue: deque[WaitingFetch] = field(factory=deque, init=False)
+    _queue: deque[QueuedFetch] = field(factory=deque, init=False)
     _scheduled: bool = field(default=False, init=False)
 
-    def add(self, fetch: WaitingFetch) -> None:
+    def add(self, fetch: QueuedFetch) -> None:
         """Queue a fetch to be answered soon."""
         self._queue.append(fetch)
         self._schedule()
@@ -72,7 +83,7 @@ class LargeFetchQueue:
             fetches.append(fetch)
         self._schedule()
         for fetch in fetches:
-            fetch.finish()
+            fetch.answer_queued()
 
 
 @implementer(IFlushListener)
@@ -173,6 +184,10 @@ class WaitingFetch:
             except Exception:  # raised to a timer or a flush, it would leave the request unanswered
                 answer = failed_answer(self._request)
             self._response.callback(answer)
+
+    def answer_queued(self) -> None:
+        """Answer with the bytes there are, as the queue has reached this fetch."""
+        self.finish()
 
     def cancel(self) -> None:
         """Forget the request, as its connection is lost."""

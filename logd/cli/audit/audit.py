@@ -252,7 +252,7 @@ def _keep_failure(failure: Failure, failures: list[BaseException]) -> None:
 
 
 def _name_of(verdict: Verdict) -> tuple[object, ...]:
-    return verdict.topic, verdict.window, verdict.cluster, verdict.tier, verdict.group
+    return verdict.topic, verdict.window, verdict.cluster, verdict.tier, verdict.group, verdict.source
 
 
 def _print(verdicts: list[Verdict], as_json: bool) -> None:

@@ -31,6 +31,7 @@ def as_fields(verdict: Verdict) -> dict[str, Any]:
         "cluster": verdict.cluster,
         "tier": verdict.tier.value,
         "group": verdict.group or None,
+        "source": verdict.source or None,
         "expected": verdict.expected,
         "seen": verdict.seen,
         "missing": verdict.missing,
@@ -125,7 +126,8 @@ def write_parquet(verdicts: Sequence[Verdict], path: str) -> None:
         raise LogdError("--parquet needs pyarrow: pip install 'logd[spark]'") from None
     text, number = pyarrow.string(), pyarrow.int64()
     names = {"topic": text, "window": pyarrow.timestamp("ms", "UTC"), "width": number, "cluster": text, "tier": text}
-    names |= {"group": text} | dict.fromkeys(("expected", "seen", "missing", "duplicated", "unaccounted"), number)
+    names |= {"group": text, "source": text}
+    names |= dict.fromkeys(("expected", "seen", "missing", "duplicated", "unaccounted"), number)
     schema = pyarrow.schema([*names.items(), ("state", text)])
     table = pyarrow.Table.from_pylist([as_fields(verdict) for verdict in verdicts], schema)
     beside = f"{path}.{os.getpid()}"

@@ -8,6 +8,7 @@ from logd.cli.bench.beside import beside
 from logd.cli.bench.coordination import coordination
 from logd.cli.bench.groups import groups
 from logd.cli.bench.latency import latency
+from logd.cli.bench.mirror import mirror
 from logd.cli.bench.partitions import partitions
 from logd.cli.bench.peers import peers
 from logd.cli.bench.rates import consume, produce
@@ -25,5 +26,5 @@ def bench() -> None:
     """
 
 
-for command in (produce, consume, latency, retained, partitions, peers, beside, groups, coordination, spark):
+for command in (produce, consume, latency, mirror, retained, partitions, peers, beside, groups, coordination, spark):
     bench.add_command(command)

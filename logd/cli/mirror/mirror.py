@@ -13,7 +13,7 @@ from twisted.internet.task import LoopingCall
 from logd.cli.mirror.options import cluster_options
 from logd.cli.mirror.status import status
 from logd.cli.mirror.translate import translate
-from logd.cli.options import GroupParameter
+from logd.cli.options import GroupParameter, audit_options
 from logd.cli.reactor_command import run
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.log_lines import print_log
@@ -45,6 +45,7 @@ As a service, in the background, with /health and /metrics:
     metavar="PATTERN=NAME",
     help="Call matching topics NAME on the target, in which \\1 stands for a group; may be repeated.",
 )
+@audit_options
 @click.option(
     "--schemas",
     metavar="FROM_URL,TO_URL",
@@ -76,6 +77,7 @@ def mirror(ctx: click.Context, /, **options: Any) -> None:
         plan = plan_of(
             options["source"], options["target"], options["topics"], options["group"], options["renames"],
             options["source_zookeeper"], options["schemas"],
+            audit=options["audit"], audit_window=options["audit_window"], server=options["server"],
         )  # fmt: skip
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None

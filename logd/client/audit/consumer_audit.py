@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from socket import gethostname
 
-from logd.audit.counter import Span, WindowCounter
+from logd.audit.counter import WindowCounter
 from logd.audit.event import AUDIT_TOPIC, Tier
+from logd.audit.spans import Span
 from logd.audit.tallies import BatchPlace, tally_read
 from logd.client.audit.event_sender import EventSender
 from logd.client.audit.publisher import AuditPublisher, new_reporter

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from socket import gethostname
 
-from logd.audit.counter import Span, WindowCounter
+from logd.audit.counter import WindowCounter
 from logd.audit.event import AUDIT_TOPIC, SERVER_HEADER, Tier
+from logd.audit.spans import Span
 from logd.audit.tallies import WindowTally, tally_messages, tally_set
 from logd.audit.windows import window_of
 from logd.client.audit.publisher import AuditPublisher, PublishEvents, new_reporter

@@ -56,6 +56,7 @@ class AuditPublisher:
     _timer_at: int = field(default=0, init=False)
     _dropped: int = field(default=0, init=False)
     _settled: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
+    _reported: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
     _failing: bool = field(default=False, init=False)
     _closed: bool = field(default=False, init=False)
 
@@ -65,6 +66,19 @@ class AuditPublisher:
         if due is None or self._closed or (self._timer is not None and self._timer_at <= due):
             return
         self._set(due)
+
+    def report(self) -> Deferred[None]:
+        """Publish all counts that are known, without waiting for the ends of windows, in place of ``changed``.
+
+        Fires once the brokers have all events, however often they have to be sent. Cancellable; the events stay.
+        """
+        self._take(end=True)
+        if not self._events:
+            return succeed(None)
+        reported = self._reported.new()
+        if self._timer is None:
+            self._send()
+        return reported
 
     def finish(self) -> Deferred[None]:
         """Publish all counts that are known, without waiting for the ends of windows.
@@ -132,6 +146,8 @@ class AuditPublisher:
             self._settled.fire(None)
         elif self._events:
             self._set(self._time_ms())
+        if not self._events:
+            self._reported.fire(None)
 
     def _failed(self, failure: Failure) -> None:
         self._in_flight = 0

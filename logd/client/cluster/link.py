@@ -79,6 +79,12 @@ class BrokerLink:
         self._timer: Timer | None = None
         self._waiters: WaitingDeferreds[ClientConnection] = WaitingDeferreds()
         self._closed = False
+        self._last_session = 0
+
+    def new_session(self) -> int:
+        """Return a number for a fetch session that no other one on this link has."""
+        self._last_session += 1
+        return self._last_session
 
     def get(self) -> Deferred[ClientConnection]:
         """Return the live connection, or the next one. Cancellable.

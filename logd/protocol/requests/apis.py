@@ -13,6 +13,7 @@ from logd.protocol.requests import (
     alter_topic,
     create_delete_topic,
     describe_log,
+    fetch_session,
     fetch_wait,
     legacy_requests,
     legacy_responses,
@@ -30,6 +31,7 @@ from logd.protocol.requests.create_delete_topic import (
     DeleteTopicResponse,
 )
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
+from logd.protocol.requests.fetch_session import FetchWaitResponseV1, FetchWaitV1
 from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Piece
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
@@ -130,6 +132,16 @@ NATIVE_APIS = (
         fetch_wait.read_fetch_wait,
         fetch_wait.encode_fetch_wait_response,
         fetch_wait.read_fetch_wait_response,
+    ),
+    Api(
+        18,
+        FetchWaitV1,
+        FetchWaitResponseV1,
+        fetch_session.encode_fetch_session,
+        fetch_session.read_fetch_session,
+        fetch_session.encode_fetch_session_response,
+        fetch_session.read_fetch_session_response,
+        version=1,
     ),
     Api(
         19,

@@ -89,6 +89,14 @@ class BenchTests(SynchronousTestCase):
         self.assertGreater(large["segments"], small["segments"])
         self.assertIn("With 4 times the data", result["meaning"])
 
+    def test_mirror_measures_a_rate_and_a_latency(self) -> None:
+        """Between two clusters of its own, beside raw consuming."""
+        words = "mirror --rounds 1 --messages 20000 --latency-messages 5"
+        result = self.run_bench(*words.split())
+        self.assertEqual((result["bench"], result["messages"], result["latency_messages"]), ("mirror", 20_000, 5))
+        for name in ("mirrored_megabytes_per_second", "ratio_to_consumed", "delivered_ms_median"):
+            self.assertGreater(result[name], 0, name)
+
     def test_peers_with_logd_alone(self) -> None:
         """The figures are written as JSON and Markdown, and drawn where matplotlib is installed."""
         out = Path(self.mktemp())

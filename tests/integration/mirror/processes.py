@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
@@ -19,28 +16,11 @@ from logd.client.producer.producer import Producer
 from logd.errors import LogdError
 from logd.protocol.message import Message
 from logd.testing.processes.broker import BrokerProcess
-from logd.testing.processes.server import ServerProcess
+from logd.testing.processes.mirror import MirrorProcess
 from tests.integration.background import BackgroundTestCase
 
 CLOCK: Any = reactor
 CLIENTS: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay_limit": 0.2}
-_TWISTD = "from twisted.scripts.twistd import run; run()"
-
-
-@define(eq=False)
-class MirrorProcess(ServerProcess):
-    """``twistd -n logd-mirror`` with these options; its log is at ``log``."""
-
-    options: tuple[str, ...]
-    log: str = ""
-    patience: float = 30.0
-    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
-
-    def start(self) -> MirrorProcess:
-        """Start it; it finds its clusters by itself."""
-        twistd = [sys.executable, "-c", _TWISTD, "-n", "--pidfile=", "--logfile", self.log]
-        self.process = subprocess.Popen([*twistd, "logd-mirror", *self.options], stdin=subprocess.DEVNULL)
-        return self
 
 
 class MirrorTestCase(BackgroundTestCase):

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.threads import deferToThread
+
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
+from logd.testing.processes.broker import BrokerProcess
 from tests.integration.mirror.processes import MirrorTestCase
 
 PARTITIONS = 3
+#: Seconds: the width of the audit's windows.
+WINDOW = 0.5
 
 
 class MirrorTests(MirrorTestCase):
@@ -76,6 +88,54 @@ class MirrorTests(MirrorTestCase):
         alone = self.mirror(target=self.source.address)
         await self.until(lambda: alone.process is not None and alone.process.poll() is not None)
         self.assertIn("are the same cluster", self.log_of(alone))
+
+    async def test_the_audit_is_complete_after_a_mirror_was_killed(self) -> None:
+        """On both clusters; a message that is removed by hand from the target's log is missing to a reader."""
+        producer = self.producer(self.source, audit=True, audit_window=WINDOW, server="web1", format="batch")
+        await self.admin(self.source).create("web", 2)
+        mirror = self.mirror("--audit", "--audit-window", str(WINDOW))
+        for number in range(200):
+            await producer.send("web", b"line %03d" % number, partition=number % 2)
+            if number == 60:
+                await self.until_mirrored(self.admin(self.target), "web")
+                await deferToThread(mirror.kill)
+                mirror = self.mirror("--audit", "--audit-window", str(WINDOW))
+        await producer.close()
+        totals = {}
+        for cluster in (self.source, self.target):
+            while True:
+                status, lines = await deferToThread(self._audit, cluster)
+                self.assertEqual(status, 0, lines)
+                totals = self._totals(lines, "mirrored")
+                if totals["expected"] == 200 and not totals["unaccounted"]:
+                    break
+        self.assertEqual(totals["missing"], 0)
+        (segment,) = Path(self.target.data, "web-0").glob("*.log")
+        at = segment.read_bytes().index(b"line 100")
+        with open(segment, "r+b") as file:
+            os.pwrite(file.fileno(), b"X", at)
+        await deferToThread(self._logd, "repair", "--broker", self.target.address, "web", "0", "--yes")
+        options = ("--audit", "--audit-window", str(WINDOW), "--exit-at-end", "--broker", self.target.address)
+        await deferToThread(self._logd, "consume", "web", *options)
+        status, lines = await deferToThread(self._audit, self.target)
+        self.assertEqual(status, 1)
+        (failed,) = [line for line in lines if line["missing"]]
+        self.assertEqual((failed["tier"], failed["differences"][0]["origin"]), ("consumed", "web1"))
+
+    def _audit(self, cluster: BrokerProcess) -> tuple[int, list[dict[str, Any]]]:
+        """Return the exit status of ``logd audit`` and its lines. Blocks."""
+        done = self._logd("audit", "--window", str(WINDOW), "--grace", "0", "--json", "--broker", cluster.address)
+        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+    def _logd(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command. Blocks."""
+        return subprocess.run([sys.executable, "-m", "logd", *arguments], capture_output=True, text=True, timeout=100)
+
+    def _totals(self, lines: list[dict[str, Any]], tier: str) -> dict[str, int]:
+        """Return the sums over all windows of a tier."""
+        chosen = [line for line in lines if line["tier"] == tier]
+        names = ("expected", "seen", "missing", "duplicated", "unaccounted")
+        return {name: sum(line[name] for line in chosen) for name in names}
 
     async def test_mirrors_share_the_work_and_stop_cleanly(self) -> None:
         """A second mirror takes some of the partitions; after both have stopped, nothing is sent again."""

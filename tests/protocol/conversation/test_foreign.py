@@ -6,8 +6,9 @@ from struct import pack
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.protocol.conversation.foreign import ForeignClient
+from logd.protocol.conversation.foreign import ForeignClient, is_api_versions
 from logd.protocol.conversation.server import ServerConversation
+from logd.protocol.requests.fetch_session import FetchWaitV1, NewPart
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import Unsupported, encode_request
@@ -109,13 +110,25 @@ class ForeignTests(SynchronousTestCase):
 
     def test_a_later_version_is_never_taken_for_foreign(self) -> None:
         """FetchWait has the number of Kafka's ApiVersions; a newer logd client must get its error."""
-        for type_, version in ((16, 2), (18, 1), (19, 2)):
+        for type_, version in ((16, 2), (18, 2), (19, 2)):
             for rest in (pack(">iii", 500, 1, 1 << 20) + bytes(8), b"\0\1t\0\0\0\1", b""):
                 conversation = ServerConversation()
                 got = conversation.receive_data(framed(pack(">hhi", type_, version, 77) + rest))
                 self.assertEqual(
                     ([each for each, _ in got], conversation.violation), ([Unsupported(77, type_, version)], None)
                 )
+
+    def test_a_fetch_session_is_no_client_of_kafka_to_an_earlier_release(self) -> None:
+        """Version 1 of FetchWait has the number and version of an ApiVersions; a release that lacks it looks there."""
+        for session in (1, 2, 65535):
+            for parts in ((), (NewPart("console-producer", 0, 0, 0, 0, 1),)):
+                frame = b"".join(encode_request(FetchWaitV1(session, 0, 500, 1, 1 << 20, parts)))
+                self.assertIsNone(is_api_versions(frame, 4, len(frame)))
+
+    def test_an_api_versions_is_never_taken_for_a_fetch_session(self) -> None:
+        """However long its client id is: the lengths of a FetchWait, version 1, do not add up in it."""
+        for length in (0, 1, 2, 12, 16, 22, 24, 28, 30, 32, 48, 255):
+            self.assertEqual(self.told(api_versions(1, b"c" * length)).kind, "Kafka")
 
     def test_only_the_first_bytes_are_recognized(self) -> None:
         """A connection that has sent a request is a client of logd's, whose violation is reported as such."""

@@ -56,6 +56,7 @@ class ConsumingApplication:
             metadata_age=20.0,
             max_decompressed=MOST_BYTES,
             max_decompressed_messages=MOST_MESSAGES,
+            session_partitions=random.choice([0, 100]),
         )
         for topic in self.topics:
             places = self.ledger.groups.get(self.host, {})

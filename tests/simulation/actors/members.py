@@ -80,6 +80,7 @@ class Member:
             metadata_age=20.0,
             max_decompressed=MOST_BYTES,
             max_decompressed_messages=MOST_MESSAGES,
+            session_partitions=random.choice([0, 100]),
         )
         for topic, count in self.subscriptions:
             for stream in consumer.create_message_streams(topic, count):

@@ -10,6 +10,8 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
+from logd.audit.event import AUDIT_TOPIC
+from logd.audit.verdicts import Verdict
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
 from logd.config import BrokerSettings
@@ -31,6 +33,7 @@ from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.files import MemoryFiles
 from logd.testing.memory.tree import MemoryTree
 from logd.topic import TopicPartition
+from tests.simulation.mirroring.auditing import AUDIT, account_for_all, verdicts_on
 from tests.simulation.violation import check
 from tests.simulation.world import World
 
@@ -158,6 +161,8 @@ class MirrorHost:
             fetch_bytes=random.choice([200, 1 << 16]),
             commit_interval=random.choice([0.3, 1.0]),
             check_interval=5.0,
+            **AUDIT,
+            server=self.host,
         )
         self.mirror = Mirror(
             clock,
@@ -229,6 +234,9 @@ class MirrorSimulation:
             retry_delay_limit=2.0,
             format=self.random.choice(["plain", "batch"]),
             compression=self.random.choice(["none", "gzip"]),
+            **AUDIT,
+            server="web1",
+            time_ms=lambda: round(world.clock.seconds() * 1000),
         )
         if self.random.random() < 0.3:  # perhaps with another number of partitions, so that keys decide
             first = Producer(
@@ -245,6 +253,8 @@ class MirrorSimulation:
         check(complete, "messages are missing on the target", sorted(self._missing())[:10], self.harm)
         self._check_order()
         self._check_pairs()
+        complete = world.run(SETTLE_SECONDS, self._is_accounted)
+        check(complete, "the audit does not account for all messages", self._verdicts(), self.harm)
         return self.harm
 
     def end(self) -> None:
@@ -328,11 +338,20 @@ class MirrorSimulation:
 
     def _complete(self) -> bool:
         """Return whether the target has everything; looks at the files twice a second."""
-        now = self.world.clock.seconds()
-        if now < self._next_look:
-            return False
-        self._next_look = now + 0.5
-        return self.sent >= MESSAGES and len(self.acknowledged) == self.sent and not self._missing()
+        everything_sent = self.sent >= MESSAGES and len(self.acknowledged) == self.sent
+        return everything_sent and self._looks() and not self._missing()
+
+    def _looks(self) -> bool:
+        if due := self.world.clock.seconds() >= self._next_look:
+            self._next_look = self.world.clock.seconds() + 0.5
+        return due
+
+    def _is_accounted(self) -> bool:
+        """Return whether the audit has each message as produced and as mirrored. Raises Violation for a false alarm."""
+        return self._looks() and account_for_all(self._verdicts(), self.sent)
+
+    def _verdicts(self) -> list[Verdict]:
+        return verdicts_on(self.target.messages(AUDIT_TOPIC), self.source.uuid, self.world.clock.seconds())
 
     def _check_order(self) -> None:
         """Check that the first copies of each key are in the order of the source's log."""

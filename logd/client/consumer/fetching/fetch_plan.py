@@ -13,12 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from attrs import define, field
 
 from logd.backoff import Backoff
+from logd.client.consumer.fetching.fetch_window import Wanted
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.protocol.requests.requests import MAX_ITEMS
+
+if TYPE_CHECKING:
+    from logd.client.consumer.fetching.client_session import ClientFetchSession
 
 #: Partitions that one request may hold in any case: up to this number, idle and moving ones are fetched together.
 SMALL = 100
@@ -56,6 +61,13 @@ class FetchEntry:
     claimed: int = field(default=0)
     #: The plan that the entry is queued in, if any.
     plan: FetchPlan | None = field(default=None, repr=False)
+    #: The fetch session that knows the partition, and its number there.
+    session: ClientFetchSession | None = field(default=None, repr=False)
+    number: int = field(default=-1)
+    #: The fetch that the session's broker owes an answer for, the epoch of its request, and whether it was behind.
+    armed: Wanted | None = field(default=None)
+    armed_epoch: int = field(default=-1)
+    armed_behind: bool = field(default=False)
 
 
 @define(eq=False)
@@ -133,6 +145,23 @@ class FetchPlan:
         if self._moving and self._may_move(now, behind):
             requests += self._cut(self._moving, most, free)
         return requests
+
+    def take_for_session(self, now: float, watched: int, room: int, free: int, owed: int) -> list[list[FetchEntry]]:
+        """Take the entries for the next requests of a fetch session: those behind in pieces, all others together.
+
+        At most ``room`` of those behind are taken, or any number if no answer is ``owed`` for others behind. While some
+        are behind, the others are gathered. ``free`` is the number of requests that may be sent.
+        """
+        if not room and not owed:
+            room = len(self._behind)
+        requests = self._cut(self._behind, most_partitions(watched), free, room)
+        if (self._moving or self._idle) and len(requests) < free and self._may_move(now, bool(requests or owed)):
+            requests += self._cut({**self._moving, **self._idle}, MAX_ITEMS, 1)
+        return requests
+
+    def gathered_at(self) -> float | None:
+        """Return the time at which entries that are gathered are to be fetched; None without any."""
+        return self._moving_from if self._moving or self._idle else None
 
     def take_all(self) -> list[FetchEntry]:
         """Take all entries out of the queues."""

@@ -24,6 +24,7 @@ from logd.clientcore.metadata import TopicView
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, DeadLetterFailed, WireError
+from logd.protocol.requests.fetch_session import SessionPart
 from logd.protocol.requests.fetch_wait import FetchedPart
 from logd.topic import TopicPartition
 
@@ -67,7 +68,7 @@ class FetchRecovery:
         if self.is_of_its_topic(entry):
             self._begin(entry, self._locate(entry))
 
-    def out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
+    def out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart | SessionPart) -> None:
         """Find out why the requested position is not in the log."""
         if entry.fetch.begins_elsewhere(want, part.log_start):
             entry.arrived((entry.fetch,))  # it may be the position that the reader waits for
@@ -140,7 +141,7 @@ class FetchRecovery:
         entry.held_up = False
         self._look_at(entry)
 
-    async def _out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
+    async def _out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart | SessionPart) -> None:
         """Check that the topic is still the same before the settings decide where to continue."""
         fetch = entry.fetch
         if self._cluster.settings.discover:

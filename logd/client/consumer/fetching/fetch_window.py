@@ -33,18 +33,15 @@ class FetchWindow:
         #: Fetches of this generation that are not answered, and the number of full answers in a row.
         self._under_way: list[Wanted] = []
         self._full_answers = 0
-
-    @property
-    def asked_bytes(self) -> int:
-        """Return the bytes that the answers to come may bring at most."""
-        return sum([wanted.max_bytes for wanted in self._under_way])
+        #: The bytes that the answers to come may bring at most.
+        self.asked_bytes = 0
 
     def restart(self, position: int, *, exact: bool) -> None:
         """Void the fetches in flight, and fetch from ``position`` next."""
         self.generation += 1
         self.at, self.exact, self.assumed = position, exact, False
         self._under_way.clear()
-        self._full_answers = 0
+        self._full_answers = self.asked_bytes = 0
 
     def next(self, most: int, held: int, share: int, missing: int, visible_end: int) -> Wanted | None:
         """Return the next fetch, of ``most`` bytes, while ``held`` of ``share`` bytes are here; None for no fetch now.
@@ -71,6 +68,7 @@ class FetchWindow:
     def asked(self, wanted: Wanted) -> None:
         """Note that a fetch was sent."""
         self._under_way.append(wanted)
+        self.asked_bytes += wanted.max_bytes
 
     def answered(self, wanted: Wanted) -> bool:
         """Note that a fetch was answered or has failed; return whether its answer is still of use."""
@@ -78,6 +76,7 @@ class FetchWindow:
             return False
         if wanted in self._under_way:
             self._under_way.remove(wanted)
+            self.asked_bytes -= wanted.max_bytes
         return True
 
     def received(self, wanted: Wanted, first_position: int, size: int) -> bool:

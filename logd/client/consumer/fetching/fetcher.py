@@ -16,11 +16,13 @@ from logd.client.consumer.fetching.fetch_plan import FetchEntry, FetchPlan, long
 from logd.client.consumer.fetching.fetch_recovery import FetchRecovery
 from logd.client.consumer.fetching.fetch_window import Wanted
 from logd.client.consumer.fetching.partition_fetch import FetchState, PartitionFetch
+from logd.client.consumer.fetching.session_fetching import SessionFetching
 from logd.client.dead_letters.writer import DeadLetters
 from logd.client.settings import ConsumerSettings
 from logd.errors import ClientClosed, OffsetOutOfRange, WireError, error_for_code
 from logd.interfaces import Timer
-from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.fetch_session import SessionPart
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 
 #: Bytes in an answer's frame that are left for everything but the sets.
 FRAME_MARGIN = 64 << 10
@@ -46,6 +48,11 @@ class Fetcher:
         #: Calls at the time from which idle entries may be fetched.
         self._timers: dict[BrokerLink, Timer] = {}
         self._recovery = FetchRecovery(cluster, self._entries, self._look_at, dead_letters)
+        self._sessions = SessionFetching(
+            cluster, settings, self._memory, self._entries, self._recovery, self._arrived, self._look_at
+        )
+        #: Brokers that have to be told of partitions to forget.
+        self._to_tell: dict[BrokerLink, None] = {}
         self._scheduled = False
         self._connecting: set[BrokerLink] = set()
         self._closed = False
@@ -69,6 +76,10 @@ class Fetcher:
             self._memory.release(entry)
             if entry.plan is not None:
                 entry.plan.discard(entry)
+            link = self._sessions.forget(entry)
+            if link is not None:
+                self._to_tell[link] = None
+                self._schedule()
 
     def wake(self, fetch: PartitionFetch) -> None:
         """Look at a partition fetch at the end of this turn of the reactor, since it may want bytes."""
@@ -94,6 +105,9 @@ class Fetcher:
 
     def _look_at(self, entry: FetchEntry) -> None:
         self._changed[entry] = None
+        self._schedule()
+
+    def _schedule(self) -> None:
         if not self._scheduled and not self._closed:
             self._scheduled = True
             self._clock.callLater(0, self._woken)
@@ -107,7 +121,8 @@ class Fetcher:
         if self._closed:
             return
         changed, self._changed = self._changed, {}
-        links = dict.fromkeys(answered)
+        links = {**self._to_tell, **dict.fromkeys(answered)}
+        self._to_tell.clear()
         for entry in changed:
             link = self._planned(entry)
             if link is not None:
@@ -121,6 +136,10 @@ class Fetcher:
         if fetch not in self._entries:
             return None
         self._memory.count(entry)
+        if entry.plan is not None:  # queued already; the memory that it has freed may be what the queue waits for
+            return next((link for link, plan in self._plans.items() if plan is entry.plan), None)
+        if entry.armed is not None and entry.armed.generation == fetch.generation:
+            return None  # the answer to come brings it here again
         if entry.held_up or fetch.state is FetchState.FAILED:
             return None
         if fetch.state in (FetchState.LOCATING, FetchState.SEARCHING) and not self._assume_start(fetch):
@@ -163,6 +182,19 @@ class Fetcher:
                 link.get().addCallbacks(self._connected, self._unreachable, callbackArgs=(link,), errbackArgs=(link,))
             return
         now = self._clock.seconds()
+        session = self._sessions.of(link)
+        if session is not None:
+            self._sessions.send(link, plan, session, now)
+            due = plan.gathered_at()
+        else:
+            self._send_without_session(link, link.current, plan, now)
+            due = plan.next_time()
+        if due is not None and link not in self._timers:
+            self._timers[link] = self._clock.callLater(max(0.0, due - now), self._due, link)
+
+    def _send_without_session(
+        self, link: BrokerLink, connection: ClientConnection, plan: FetchPlan, now: float
+    ) -> None:
         watched, memory = len(self._entries), self._memory
         requests = plan.take(now, watched, memory.pieces())
         behind = sum([len(entries) for entries in requests if entries[0].fetch.behind])
@@ -171,10 +203,7 @@ class Fetcher:
             share = shares[entries[0].fetch.behind]
             wants = [(entry, want) for entry in entries if (want := entry.fetch.wanted(share)) is not None]
             if wants:
-                self._send(link, link.current, plan, wants)
-        due = plan.next_time()
-        if due is not None and link not in self._timers:
-            self._timers[link] = self._clock.callLater(max(0.0, due - now), self._due, link)
+                self._send(link, connection, plan, wants)
 
     def _due(self, link: BrokerLink) -> None:
         del self._timers[link]
@@ -212,9 +241,15 @@ class Fetcher:
         waits: bool,
     ) -> None:
         plan.end(waits)
+        self._arrived(link, [(entry, want, part) for (entry, want), part in zip(wants, response.parts, strict=True)])
+
+    def _arrived(
+        self, link: BrokerLink, answered: Sequence[tuple[FetchEntry, Wanted, FetchedPart | SessionPart]]
+    ) -> None:
+        """Take what an answer has for each fetch, ask the broker for more, and tell the streams."""
         arrived = []
         changed = self._changed
-        for (entry, want), part in zip(wants, response.parts, strict=True):
+        for entry, want, part in answered:
             fetch = entry.fetch
             if fetch not in self._entries:
                 continue

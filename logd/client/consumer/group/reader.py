@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from twisted.internet import defer
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -295,6 +296,12 @@ class Group:
             maybeDeferred(listener, places).addErrback(self._listener_failed)
 
     def _listener_failed(self, failure: Failure) -> None:
+        if failure.check(defer.TimeoutError):
+            self._log.warn(
+                "on_revoked of group {group} has not ended in {seconds:g} s: messages may be delivered again",
+                group=self.name, seconds=self._revoke_timeout,
+            )  # fmt: skip
+            return
         self._log.failure("on_assigned or on_revoked of group {group} failed", failure, group=self.name)
 
     def _broker_changed(self, _name: str) -> None:

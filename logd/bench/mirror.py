@@ -1,0 +1,199 @@
+"""Measures a mirror: its rate beside that of raw consuming, and the time of a message through the whole pipeline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from statistics import median
+from typing import Any
+
+from attrs import asdict, define, frozen
+from twisted.internet.defer import gatherResults
+from twisted.internet.threads import deferToThread
+
+from logd.bench.rates.consume import consume
+from logd.bench.rates.percentiles import milliseconds
+from logd.bench.rates.produce import produce
+from logd.bench.rates.workload import Workload
+from logd.bench.scratch import scratch
+from logd.client.admin.admin import Admin
+from logd.client.consumer.consumer import Consumer
+from logd.client.producer.producer import Producer
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.timeouts import with_timeout
+from logd.errors import LogdError, UnknownTopic
+from logd.protocol.message import Message
+from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.mirror import MirrorProcess
+
+TOPIC, PACED = "bench-mirror", "bench-mirror-latency"
+#: Seconds between looks at the end of the target's log.
+LOOK_SECONDS = 0.005
+PATIENCE_SECONDS = 120.0
+#: Messages before the latency is measured.
+WARM_UP = 20
+
+
+@frozen
+class MirrorRates:
+    """Medians of the rounds. A megabyte is a million bytes of log; milliseconds run from ``send`` to the consumer."""
+
+    bench: str
+    messages: int
+    size: int
+    rounds: int
+    mirrored_megabytes_per_second: float
+    mirrored_messages_per_second: int
+    consumed_megabytes_per_second: float
+    #: The rate of the mirror divided by that of raw consuming in the same round.
+    ratio_to_consumed: float
+    latency_messages: int
+    delivered_ms_median: float
+    delivered_ms_99: float
+
+    def to_json(self) -> dict[str, object]:
+        """Return every field by its name."""
+        return asdict(self)
+
+
+@define(eq=False)
+class MirrorBench:
+    """Two clusters of one broker each, with the mirror as a process of its own. ``tell`` is called with each step."""
+
+    reactor: Any
+    folder: str
+    workload: Workload
+    rounds: int
+    latency_messages: int
+    tell: Callable[[str], None] = lambda _: None
+
+    async def run(self) -> MirrorRates:
+        """Measure. Raises LogdError if a server does not start, or nothing is mirrored for PATIENCE_SECONDS."""
+        with scratch(self.folder) as folder:
+            source, target = (BrokerProcess(f"{folder}/{name}") for name in ("source", "target"))
+            try:
+                self.tell("starting two brokers")
+                await gatherResults([deferToThread(each.start) for each in (source, target)], consumeErrors=True)
+                return await self._measure(folder, source, target)
+            finally:
+                await deferToThread(target.stop)
+                await deferToThread(source.stop)
+
+    async def _measure(self, folder: str, source: BrokerProcess, target: BrokerProcess) -> MirrorRates:
+        workload = self.workload
+        admin = Admin(source.address, reactor=self.reactor)
+        await admin.create(TOPIC, workload.partitions)
+        await admin.create(PACED, 1)
+        await admin.close()
+        self.tell(f"publishing {workload.messages:,} messages to mirror")
+        filled = await produce(self.reactor, source.address, TOPIC, workload)
+        consumed, mirrored, ratios = [], [], []
+        for number in range(self.rounds):
+            self.tell(f"round {number + 1} of {self.rounds}: consuming raw bytes")
+            before = await self._consumed(source, filled.log_bytes / filled.messages)
+            self.tell(f"round {number + 1} of {self.rounds}: mirroring")
+            rate = await self._mirrored(folder, source, target, number, filled.log_bytes)
+            after = await self._consumed(source, filled.log_bytes / filled.messages)
+            consumed.append((before + after) / 2)
+            mirrored.append(rate)
+            ratios.append(rate / consumed[-1])
+        self.tell(f"sending {self.latency_messages:,} messages one by one through the pipeline")
+        delivered = await self._latencies(folder, source, target)
+        return MirrorRates(
+            "mirror",
+            filled.messages,
+            workload.size,
+            self.rounds,
+            round(median(mirrored) / 1e6, 1),
+            round(median(mirrored) * filled.messages / filled.log_bytes),
+            round(median(consumed) / 1e6, 1),
+            round(median(ratios), 3),
+            self.latency_messages,
+            milliseconds(delivered, 0.5),
+            milliseconds(delivered, 0.99),
+        )
+
+    async def _consumed(self, source: BrokerProcess, each_bytes: float) -> float:
+        """Return the bytes a second of a consumer that reads the topic as raw bytes."""
+        moved = await consume(self.reactor, source.address, TOPIC, self.workload, "raw", each_bytes)
+        return moved.log_bytes / moved.seconds
+
+    async def _mirrored(
+        self, folder: str, source: BrokerProcess, target: BrokerProcess, number: int, total: int
+    ) -> float:
+        """Return the bytes a second of a mirror, from the last moment at which the target had nothing."""
+        copy = f"{TOPIC}-{number}"
+        admin = Admin(target.address, reactor=self.reactor)
+        try:
+            async with self._mirror(folder, source, target, f"copy{number}", TOPIC, "--rename", f"{TOPIC}={copy}"):
+                begun = time.perf_counter()
+                deadline = begun + PATIENCE_SECONDS
+                while True:
+                    done = await self._stored(admin, copy)
+                    now = time.perf_counter()
+                    if done >= total:
+                        break
+                    if not done:
+                        begun = now
+                    if now > deadline:
+                        raise LogdError(f"{done:,} of {total:,} bytes were mirrored in {PATIENCE_SECONDS:g} s")
+                    await sleep(self.reactor, LOOK_SECONDS)
+            await admin.delete(copy)
+        finally:
+            await admin.close()
+        return done / (now - begun)
+
+    async def _stored(self, admin: Admin, topic: str) -> int:
+        """Return the bytes of the target's log that are on its disk; 0 before there is a log."""
+        try:
+            logs = await admin.describe_logs(topic, range(self.workload.partitions))
+        except UnknownTopic:
+            return 0
+        return sum(each.visible_end for each in logs.values())
+
+    async def _latencies(self, folder: str, source: BrokerProcess, target: BrokerProcess) -> list[float]:
+        """Return the seconds of each message from ``send`` at the source to a consumer of the target."""
+        async with self._mirror(folder, source, target, "paced", PACED):
+            producer = Producer(source.address, acks=-1, linger=0.0, reactor=self.reactor)
+            consumer = Consumer(target.address, start="earliest", reactor=self.reactor)
+            found = []
+            try:
+                await producer.send(PACED, Message(bytes(self.workload.size)), partition=0)
+                admin = Admin(target.address, reactor=self.reactor)
+                while not await self._exists(admin):
+                    await sleep(self.reactor, LOOK_SECONDS)
+                await admin.close()
+                (stream,) = consumer.create_message_streams(PACED, 1, partitions=[0])
+                await with_timeout(self.reactor, PATIENCE_SECONDS, stream.get())
+                for number in range(WARM_UP + self.latency_messages):
+                    arriving = stream.get()
+                    begin = time.perf_counter()
+                    sent = producer.send(PACED, Message(bytes(self.workload.size)), partition=0)
+                    await with_timeout(self.reactor, PATIENCE_SECONDS, arriving)
+                    if number >= WARM_UP:
+                        found.append(time.perf_counter() - begin)
+                    await sent
+            finally:
+                await producer.close()
+                await consumer.close()
+        return found
+
+    async def _exists(self, admin: Admin) -> bool:
+        try:
+            await admin.describe(PACED)
+        except UnknownTopic:
+            return False
+        return True
+
+    @asynccontextmanager
+    async def _mirror(
+        self, folder: str, source: BrokerProcess, target: BrokerProcess, group: str, topic: str, *options: str
+    ) -> AsyncIterator[None]:
+        ends = ("--from", source.coordination, "--to", target.coordination)
+        mirror = MirrorProcess((*ends, "--topics", topic, "--group", group, *options), f"{folder}/{group}.log")
+        mirror.start()
+        try:
+            yield
+        finally:
+            await deferToThread(mirror.stop)

@@ -1,0 +1,331 @@
+"""A fetch session: the partitions that one reader watches, of which each fetch names only what has changed.
+
+The session knows nothing of the wire. A part is waited for once: after an answer has carried it, it has to be armed
+again with the position to go on from. So a fetch costs by what has changed and by what has arrived, and the partitions
+in between, however many, cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import islice
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from logd.broker.disk_slices import run_in_slices
+from logd.broker.reading import find_log, read_range
+from logd.broker.requests.boundary_search import Start, must_search, search_boundary
+from logd.broker.requests.waiting_fetch import LONGEST_WAIT_MS, TURN_PARTS, LargeFetchQueue
+from logd.broker.topics.directory import TopicDirectory
+from logd.errors import UnknownError, WireError
+from logd.interfaces import Clock, IFlushListener, IThreads, Timer
+from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
+from logd.log.waiters import Wait
+from logd.protocol.requests.fetch_session import SessionPart
+from logd.protocol.requests.fields import size_of
+
+_log = Logger()
+
+
+@implementer(IFlushListener)
+@define(eq=False)
+class WatchedPart:
+    """One partition of a session. While it is ``armed`` an answer may carry it, once."""
+
+    _session: FetchSession
+    number: int
+    topic: str
+    partition: int
+    leader_epoch: int
+    #: The log when it was armed, None if this broker does not have it.
+    log: PartitionLog | None = field(default=None, init=False)
+    #: The position of the first byte to send, or the error of the search for it.
+    start: Start = field(default=0, init=False)
+    max_bytes: int = field(default=0, init=False)
+    at_once: bool = field(default=False, init=False)
+    armed: bool = field(default=False, init=False)
+    #: The number of times that it was armed, which tells searches that came too late.
+    arming: int = field(default=0, init=False)
+    #: The bytes that count for the answer, and whether it has to be answered now, while it is among the ready parts.
+    there: int = field(default=0, init=False)
+    urgent: bool = field(default=False, init=False)
+    _wait: Wait | None = field(default=None, init=False)
+
+    def arm(self, log: PartitionLog | None, start: Start, max_bytes: int, at_once: bool) -> None:
+        """Begin to wait for one answer."""
+        self.log = log
+        self.start, self.max_bytes, self.at_once = start, max_bytes, at_once
+        self.armed = True
+        self.arming += 1
+
+    def disarm(self) -> None:
+        """Wait no more."""
+        self.armed = False
+        wait, self._wait = self._wait, None
+        if wait is not None:
+            wait.cancel()
+
+    def wait_for_more(self, log: PartitionLog, position: int) -> None:
+        """Have the session look at this part once the log has visible bytes behind ``position``."""
+        if self._wait is None:
+            self._wait = log.wait_visible(position + 1, self)
+
+    # IFlushListener
+
+    def visible(self, end: int) -> None:
+        """Have the session look at this part: the partition's visible end has moved."""
+        self._wait = None
+        self._session.arrived(self)
+
+    def failed(self, error: BaseException) -> None:
+        """Have the part answered with the error, as the partition went offline or was deleted.
+
+        The error is kept: by the time of the answer, another topic of that name may have taken the log's place.
+        """
+        self._wait = None
+        self.start = error if isinstance(error, WireError) else UnknownError(str(error))
+        self._session.arrived(self)
+
+
+@define
+class WaitingRequest:
+    """The one request of a session that waits for an answer."""
+
+    answer: Deferred[list[SessionPart]]
+    min_bytes: int
+    max_bytes: int
+    timer: Timer | None = None
+
+
+@define(eq=False)
+class FetchSession:
+    """The parts that a reader watches, those among them that have something, and at most one request that waits.
+
+    Call ``watch``, ``arm`` and ``forget`` with what has changed, and then ``fetch``. Requests are answered in their
+    order: a further one has the one that waits answered first, with what there is.
+    """
+
+    _logs: LogStore
+    _topics: TopicDirectory
+    _clock: Clock
+    _threads: IThreads
+    _queue: LargeFetchQueue
+    _parts: dict[int, WatchedPart] = field(factory=dict, init=False)
+    #: The parts that the next answers carry, in the order of their arrival.
+    _ready: dict[WatchedPart, None] = field(factory=dict, init=False)
+    #: The bytes of the ready parts, and the number of those that have to be answered now.
+    _total: int = field(default=0, init=False)
+    _urgent: int = field(default=0, init=False)
+    _waiting: WaitingRequest | None = field(default=None, init=False)
+    #: True while the session is queued to be answered: one sync may show messages of thousands of its partitions, one
+    #: after the other, and all of them go into one answer.
+    _queued: bool = field(default=False, init=False)
+    #: Parts whose offset may lie inside an entry, which a thread has to look for; None while no search is under way.
+    _to_search: dict[WatchedPart, PartitionLog] = field(factory=dict, init=False)
+    _searching: bool = field(default=False, init=False)
+    _over: bool = field(default=False, init=False)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @property
+    def size(self) -> int:
+        """The number of parts in the next answer; 0 while no request waits for it."""
+        return 0 if self._waiting is None else min(len(self._ready), TURN_PARTS)
+
+    def watch(self, number: int, topic: str, partition: int, leader_epoch: int) -> None:
+        """Watch a partition under ``number``, in place of any other one with that number."""
+        self.forget(number)
+        self._parts[number] = WatchedPart(self, number, topic, partition, leader_epoch)
+
+    def forget(self, number: int) -> None:
+        """Watch a partition no longer. Harmless for an unknown number."""
+        part = self._parts.pop(number, None)
+        if part is not None and part.armed:
+            self._disarm(part)
+
+    def arm(self, number: int, offset: int, max_bytes: int, *, exact: bool, at_once: bool) -> bool:
+        """Have one answer carry up to ``max_bytes`` of a part from ``offset`` on; return False for an unknown number.
+
+        Replaces what the part was armed with before. ``at_once``: the part is answered even if it has no bytes.
+        """
+        part = self._parts.get(number)
+        if part is None:
+            return False
+        if part.armed:
+            self._disarm(part)
+        log = self._logs.log(part.topic, part.partition)
+        part.arm(log, offset, max_bytes, at_once)
+        if log is not None and not exact and must_search(log, offset):
+            self._to_search[part] = log
+            self._search()
+        else:
+            self._look(part)
+        return True
+
+    def fetch(
+        self, max_wait_ms: int, min_bytes: int, max_bytes: int
+    ) -> list[SessionPart] | Deferred[list[SessionPart]]:
+        """Return the parts that have something, or a Deferred of them that fires in ``max_wait_ms`` at the latest.
+
+        It fires as soon as they have ``min_bytes`` together, or one has to be answered now: it has an error, the end of
+        a closed segment, or was armed ``at_once``. Never fires after ``cancel``.
+        """
+        if self._waiting is not None:
+            self.finish()
+        waiting = WaitingRequest(Deferred(), max(1, min_bytes), max_bytes)
+        if max_wait_ms <= 0 or self._is_enough(waiting):
+            return self._take(max_bytes)
+        self._waiting = waiting
+        waiting.timer = self._clock.callLater(min(max_wait_ms, LONGEST_WAIT_MS) / 1000, self.finish)
+        for part in tuple(self._ready):  # there are any only if ``min_bytes`` asks for more than they have
+            self._look(part)
+        return waiting.answer
+
+    def finish(self) -> None:
+        """Answer the request that waits, if any, with what there is."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            if waiting.timer is not None and waiting.timer.active():
+                waiting.timer.cancel()
+            waiting.answer.callback(self._take(waiting.max_bytes))
+
+    def cancel(self) -> None:
+        """Forget everything, as the connection is lost."""
+        self._over = True
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting.timer is not None and waiting.timer.active():
+            waiting.timer.cancel()
+        for part in self._parts.values():
+            part.disarm()
+        self._parts.clear()
+        self._ready.clear()
+        self._to_search.clear()
+
+    def arrived(self, part: WatchedPart) -> None:
+        """Look at a part whose log has grown or failed; the answer follows in a later turn of the reactor."""
+        if part.armed:
+            self._look(part)
+
+    def answer_queued(self) -> None:
+        """Answer the request that waits, if there is enough for it."""
+        self._queued = False
+        if self._waiting is not None and self._is_enough(self._waiting):
+            self.finish()
+
+    def _look(self, part: WatchedPart) -> None:
+        """Count the bytes of an armed part, and wait for more if it has room. Opens no file."""
+        start, log = part.start, part.log
+        if (
+            isinstance(start, WireError)
+            or log is None
+            or log.offline is not None
+            or not log.start <= start <= log.end
+            or part.leader_epoch > log.leadership.epoch
+            or part.max_bytes < 0
+        ):
+            self._put(part, 0, True)
+            return
+        there = min(max(log.visible_end - start, 0), part.max_bytes)
+        urgent = part.at_once or (there > 0 and log.closed_segment_end(start) <= start + there)
+        if there or urgent:
+            self._put(part, there, urgent)
+            waiting = self._waiting
+            if urgent or there == part.max_bytes or waiting is None or self._is_enough(waiting):
+                return
+        elif not part.max_bytes:
+            return
+        part.wait_for_more(log, start + there)
+
+    def _put(self, part: WatchedPart, there: int, urgent: bool) -> None:
+        """Put a part among the ready ones, or count it again, and have the answer follow."""
+        self._ready[part] = None
+        self._total += there - part.there
+        self._urgent += urgent - part.urgent
+        part.there, part.urgent = there, urgent
+        waiting = self._waiting
+        if waiting is not None and not self._queued and self._is_enough(waiting):
+            self._queued = True
+            self._queue.add(self)
+
+    def _disarm(self, part: WatchedPart) -> None:
+        part.disarm()
+        self._to_search.pop(part, None)
+        if part in self._ready:
+            del self._ready[part]
+            self._total -= part.there
+            self._urgent -= part.urgent
+            part.there, part.urgent = 0, False
+
+    def _is_enough(self, waiting: WaitingRequest) -> bool:
+        return self._urgent > 0 or self._total >= waiting.min_bytes
+
+    def _take(self, max_bytes: int) -> list[SessionPart]:
+        """Take the ready parts, as many as an answer may hold."""
+        parts: list[SessionPart] = []
+        budget = max_bytes
+        for part in tuple(islice(self._ready, TURN_PARTS)):
+            if part.there and budget <= 0:
+                break
+            answer = self._read(part, budget)
+            budget -= size_of(answer.message_set)
+            parts.append(answer)
+            self._disarm(part)
+        return parts
+
+    def _read(self, part: WatchedPart, budget: int) -> SessionPart:
+        start, log = part.start, part.log
+        try:
+            if log is None or log.offline is not None:
+                log = find_log(self._logs, self._topics, part.topic, part.partition)
+            log.leadership.check_fetch(part.leader_epoch)
+        except WireError as error:
+            return SessionPart(part.number, error.code)
+        try:
+            if isinstance(start, WireError):
+                raise start
+            found = read_range(log, start, min(part.max_bytes, budget))
+        except WireError as error:
+            return SessionPart(part.number, error.code, log.start, log.visible_end)
+        except Exception:  # raised to a timer or a flush, it would leave the request unanswered
+            _log.failure("reading {topic}-{partition} failed", topic=part.topic, partition=part.partition)
+            return SessionPart(part.number, UnknownError.code)
+        # The bytes begin at ``start``, at or before the offset that was asked for.
+        return SessionPart(part.number, 0, log.start, log.visible_end, start, b"" if found is None else found)
+
+    def _search(self) -> None:
+        """Search on a thread for the entries that contain offsets, for all parts that wait for that."""
+        if self._searching or not self._to_search:
+            return
+        self._searching = True
+        wanted = [(part, log, part.arming, part.start) for part, log in self._to_search.items()]
+        self._to_search.clear()
+
+        def find() -> Generator[tuple[WatchedPart, int, Start], None, None]:
+            for part, log, arming, offset in wanted:
+                if part.armed and part.arming == arming:
+                    assert isinstance(offset, int)  # nothing was searched yet
+                    yield part, arming, search_boundary(log, offset)
+
+        def found(boundaries: list[tuple[WatchedPart, int, Start]] | None, error: BaseException | None) -> None:
+            self._searching = False
+            if self._over:
+                return
+            starts = {(part, arming): start for part, arming, start in boundaries or ()}
+            for part, _, arming, _ in wanted:
+                if part.armed and part.arming == arming:
+                    part.start = start = starts.get((part, arming), UnknownError(str(error)))
+                    if isinstance(start, UnknownError):
+                        _log.warn("{topic}-{part}: {error}", topic=part.topic, part=part.partition, error=start)
+                    self._look(part)
+            self._search()
+
+        run_in_slices(self._threads, find(), self._check_wanted, found)
+
+    def _check_wanted(self) -> None:
+        if self._over:
+            raise UnknownError("the connection is lost")

@@ -1,0 +1,1 @@
+"""The audit of a mirror: counts of what it has copied."""

@@ -1,0 +1,139 @@
+"""Tests of logd.mirror.audit.mirror_audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.audit.event import ALL_ORIGINS, AUDIT_TOPIC, AuditEvent, Tier, decode_event
+from logd.errors import PartitionOffline
+from logd.mirror.audit.mirror_audit import PATIENCE, REPORT_SECONDS, MirrorAudit
+from logd.mirror.cluster_access import ClusterAccess
+from logd.mirror.settings import MirrorSettings
+from logd.mirror.target_topics import MirroredTopic
+from logd.mirror.topic_names import TopicChoice
+from logd.mirror.whole_entries import MovingSet
+from logd.protocol import loops
+from logd.protocol.message import Message
+from logd.topic import TopicPartition
+
+WHERE = TopicPartition("web", 0)
+TOPIC = MirroredTopic("web", "", "east.web", "", 1, 1)
+
+
+@define(eq=False)
+class Source:
+    """The source cluster, in place of ClusterAccess, and its producer."""
+
+    uuid: str = "A"
+    tree: None = None
+    sent: list[list[AuditEvent]] = field(factory=list)
+    answers: list[Deferred[Any]] = field(factory=list)
+    answering: bool = True
+
+    def producer(self, **settings: Any) -> Source:
+        """Return the producer."""
+        return self
+
+    def send(self, topic: str, messages: Sequence[Message], key: bytes) -> Deferred[Any]:
+        """Take events."""
+        assert topic == AUDIT_TOPIC
+        self.sent.append([decode_event(message.payload) for message in messages])
+        self.answers.append(succeed(None) if self.answering else Deferred())
+        return self.answers[-1]
+
+    def close(self, timeout: float) -> Deferred[None]:
+        """Do nothing."""
+        return succeed(None)
+
+
+class MirrorAuditTests(SynchronousTestCase):
+    """``MirrorAudit``."""
+
+    def setUp(self) -> None:
+        """Make an audit of windows of ten seconds."""
+        self.clock = Clock()
+        self.source = Source()
+        settings = MirrorSettings(topics=TopicChoice(".*"), audit=True, audit_window=10.0, server="m1")
+        access = cast(ClusterAccess, self.source)
+        self.audit = MirrorAudit(self.clock, settings, access, "B", lambda: round(self.clock.seconds() * 1000))
+        self.handled: list[int] = []
+
+    def stored(self, start: int, times: Sequence[int], where: TopicPartition = WHERE) -> None:
+        """Store messages of these times, which own ten positions each, on the target."""
+        data = loops.encode_set([Message(b"x", timestamp=time) for time in times])
+        moving = MovingSet(data, len(times), max(times, default=-1), start, start + 10 * max(1, len(times)))
+        copied = {0: (start + 500, moving.end + 500)}
+        self.audit.stored(TOPIC, where, moving, copied, lambda: self.handled.append(moving.end))
+
+    def report(self) -> Deferred[bool]:
+        """Report, as before a commit."""
+        return Deferred.fromCoroutine(self.audit.report())
+
+    def test_work_is_handled_once_its_counts_are_published(self) -> None:
+        """The last set of a partition stands for those before; what comes meanwhile waits for the next report."""
+        self.source.answering = False
+        self.stored(0, [1, 2])
+        self.stored(20, [3])
+        reporting = self.report()
+        self.stored(30, [4])
+        self.assertEqual(self.handled, [])
+        self.source.answers[0].callback(None)
+        self.successResultOf(reporting)
+        self.assertEqual(self.handled, [30])
+        (event,) = self.source.sent[0]
+        self.assertEqual((event.tier, event.cluster, event.source), (Tier.MIRRORED, "B", "A"))
+        self.assertEqual((event.topic, event.copy, event.origin, event.count), ("web", "east.web", ALL_ORIGINS, 3))
+        self.assertEqual((event.first, event.last), ({0: 0}, {0: 29}))
+        self.assertEqual((event.copied_first, event.copied_last), ({0: 500}, {0: 529}))
+        self.assertEqual((event.open, event.bytes, event.reporter.server), (False, None, "m1"))
+        self.report()
+        self.source.answers[1].callback(None)
+        self.assertEqual(self.handled, [30, 40])
+        self.successResultOf(self.report())
+        self.assertEqual(len(self.source.sent), 2)
+
+    def test_counts_that_cannot_be_published_are_sent_again_and_hold_commits_back_for_a_while(self) -> None:
+        """A source that takes no events stops no commits for good."""
+        self.source.answering = False
+        self.stored(0, [1])
+        reporting = self.report()
+        self.source.answers[0].errback(PartitionOffline("no"))
+        self.clock.advance(REPORT_SECONDS)
+        self.successResultOf(reporting)
+        self.assertEqual((len(self.source.sent), self.handled), (2, []))
+        self.stored(10, [2])
+        for _ in range(round(PATIENCE / REPORT_SECONDS) - 1):
+            self.assertEqual(self.handled, [])
+            reporting = self.report()
+            self.clock.advance(REPORT_SECONDS)
+            self.successResultOf(reporting)
+        self.assertEqual(self.handled, [10, 20])
+        self.source.answers[1].callback(None)
+        self.source.answering = True
+        self.successResultOf(Deferred.fromCoroutine(self.audit.finish(1.0)))
+        self.assertEqual([[event.sequence for event in events] for events in self.source.sent], [[0], [0], [1]])
+        self.flushLoggedErrors()
+
+    def test_partitions_that_were_taken_away_are_not_committed(self) -> None:
+        """Their counts are published all the same."""
+        self.stored(0, [1])
+        self.audit.forget([WHERE])
+        self.stored(0, [1], TopicPartition("web", 1))
+        self.successResultOf(self.report())
+        self.assertEqual((len(self.handled), self.source.sent[0][0].count), (1, 2))
+
+    def test_gaps_and_the_audit_itself(self) -> None:
+        """A gap belongs to the positions that were read; monitoring events are not counted."""
+        self.stored(0, [])
+        self.stored(10, [1])
+        self.stored(0, [1], TopicPartition(AUDIT_TOPIC, 0))
+        self.assertEqual(self.handled, [10])
+        self.successResultOf(self.report())
+        (event,) = self.source.sent[0]
+        self.assertEqual((event.count, event.first, event.last), (1, {0: 0}, {0: 19}))
