@@ -39,11 +39,11 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.log.damage.walk.SegmentWalk": (17, "an iterator's place in a segment, and what it has counted"),
     "logd.log.partition.PartitionLog": (23, "the ends of a log move together; files, waiters and flushes are parts"),
     "logd.net.server.Connection": (19, "one connection; backlog, output, pauses and limits are parts"),
-    "logd.spark.importer.settings.ImportSettings": (16, "one field for each setting"),
     "logd.testing.memory.broker.MemoryBroker": (16, "the parts of a machine with a broker, for tests to reach"),
     "logd.log.store.log_store.LogStore": (16, "the parts of a data directory, and the logs in it"),
     "logd.testing.memory.files.MemoryFiles": (20, "a disk, and the switches by which a test breaks it"),
     "logd.testing.memory.transport.MemoryTransport": (21, "a TCP connection's two directions, in Twisted's names"),
+    "logd.spark.importer.settings.ImportSettings": (19, "one field for each setting"),
 }
 
 _RECORD_DECORATORS = {"define", "frozen", "mutable"}
