@@ -12,6 +12,7 @@ from attrs import define, evolve
 
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.importer.import_plan import Plan, PlannedRange, plan
+from logd.spark.importer.load_audit import RowTally, publish_run
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.survey import check_still_there, survey
@@ -32,6 +33,13 @@ class Loader(Protocol):
         """Write the messages of ``ranges`` into ``folder``, which does not exist yet, and count what is in its files.
 
         Raises ImportFailed, or another LogdError that failed a task; the folder may then hold anything.
+        """
+        ...
+
+    def tally(self, folder: str, width: int) -> list[RowTally]:
+        """Return the audit's tallies of what was loaded into ``folder``, for windows of ``width`` ms.
+
+        Raises ImportFailed.
         """
         ...
 
@@ -94,12 +102,15 @@ class Importer:
         began_ms = round(began * 1000)
         try:
             loaded: Sequence[Loaded] = ()
+            tallies: Sequence[RowTally] = ()
             load_seconds = 0.0
             form = last.format if last is not None else FORMAT
             if planned.ranges:
                 self.loader.start(planned.bytes)
                 loading = self.clock()
                 loaded = self.loader.load(planned.ranges, target.staging(run_uuid), began_ms, PLACE_COLUMNS[form])
+                if self.settings.audit:
+                    tallies = self.loader.tally(target.staging(run_uuid), self.settings.audit_width)
                 load_seconds = self.clock() - loading
                 check_still_there(cluster, planned.ranges)
             offsets = RunOffsets(
@@ -123,6 +134,11 @@ class Importer:
             with suppress(Exception):
                 target.discard(run_uuid)
             raise
+        notices = [*planned.notices, *_gaps(loaded)]
+        if self.settings.audit and tallies:
+            width, server = self.settings.audit_width, self.settings.server
+            notice = publish_run(cluster, tallies, planned.ranges, width, server, run_uuid, self.clock)
+            notices += [] if notice is None else [notice]
         return ImportReport(
             target.location,
             planned,
@@ -131,7 +147,7 @@ class Importer:
             loaded,
             seconds=self.clock() - began,
             load_seconds=load_seconds,
-            notices=(*planned.notices, *_gaps(loaded)),
+            notices=tuple(notices),
         )
 
 

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
+from logd.audit.event import ALL_ORIGINS, is_name
+from logd.audit.windows import DEFAULT_WIDTH, check_width
 from logd.errors import ConfigurationError
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.blocking.cluster import ClusterSettings
@@ -50,6 +52,11 @@ class ImportSettings:
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: Spark's master; None for that of spark-submit, or this machine.
     master: str | None = None
+    #: Publish counts of the loaded messages to ``_audit``, by windows of this many seconds, in the name of this server,
+    #: by default the host's.
+    audit: bool = False
+    audit_window: float = DEFAULT_WIDTH / 1000
+    server: str = ""
     #: Further Spark settings.
     spark: Mapping[str, str] = field(factory=dict)
 
@@ -72,10 +79,21 @@ class ImportSettings:
                 raise ConfigurationError(
                     f"format = {self.format!r} is not allowed for a table, whose files are Parquet"
                 )
+        try:
+            check_width(self.audit_width)
+        except ValueError as error:
+            raise ConfigurationError(f"audit_window = {self.audit_window!r} s is not allowed: {error}") from None
+        if not is_name(self.server) or self.server == ALL_ORIGINS:
+            raise ConfigurationError(f"server = {self.server!r} is not allowed; allowed is a printable name")
         if not self.to:
             raise ConfigurationError("the target is empty: name a directory")
         if self.local_path is None and not urlsplit(self.to).path.strip("/"):
             raise ConfigurationError(f"the target {self.to!r} names no directory on that file system")
+
+    @property
+    def audit_width(self) -> int:
+        """The width of the audit's windows, in ms."""
+        return round(self.audit_window * 1000)
 
     @property
     def compression(self) -> str:

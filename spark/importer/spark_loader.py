@@ -13,6 +13,7 @@ from logd.spark.blocking.reading import DataLost
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.importer.import_plan import PlannedRange
+from logd.spark.importer.load_audit import RowTally
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
@@ -71,6 +72,18 @@ class SparkLoader:
             raise
         check(loaded, read)
         return loaded
+
+    def tally(self, folder: str, width: int) -> list[RowTally]:
+        """See Loader."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        from logd.spark.importer.load_audit import tally_files
+
+        try:
+            return tally_files(self._opened(), self.settings.format, folder, width)
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            raise explained(error, "counting for the audit failed") from error
 
     def target(self, location: str) -> Target:
         """See Loader."""

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logd.cli.blocking_command import run_blocking
-from logd.cli.options import absolute, broker_option, decompression_options, json_option, tls_options, zookeeper_option
+from logd.cli.options import (
+    absolute,
+    audit_options,
+    broker_option,
+    decompression_options,
+    json_option,
+    tls_options,
+    zookeeper_option,
+)
 from logd.cli.spark.compacting import compact
 from logd.cli.spark.outcome_files import OutcomeFiles
 from logd.cli.spark.requirements import needs, needs_spark
@@ -127,6 +135,7 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     metavar="BYTES",
     help="Bytes of log in one task.",
 )
+@audit_options
 @decompression_options
 @tls_options
 @click.option(
@@ -286,6 +295,9 @@ def _settings(
     timeout: float,
     tls: bool,
     tls_ca: str | None,
+    audit: bool,
+    audit_window: float,
+    server: str,
 ) -> Any:
     from logd.spark.blocking.cluster import ClusterSettings
     from logd.spark.blocking.offsets import parse_offsets
@@ -313,6 +325,9 @@ def _settings(
         task_bytes=task_bytes,
         max_decompressed=max_decompressed,
         max_decompressed_messages=max_decompressed_messages,
+        audit=audit,
+        audit_window=audit_window,
+        server=server,
     )
     settings.cluster.addresses()
     _check_place(to, master)
