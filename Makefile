@@ -30,7 +30,7 @@ $(STAMP): setup.cfg setup.py pyproject.toml logd/protocol/_compiled.c
 	@touch $@
 	@echo "Installed. The commands are in $(BIN)."
 
-demo: $(STAMP)  ## Run a cluster, kill a consumer, import with Spark; prove that nothing was lost (LOGS=DIR: with the logs of DIR)
+demo: $(STAMP)  ## Run a cluster, import with Spark, mirror and audit a pipeline, kill what runs; prove that nothing was lost (LOGS=DIR)
 	$(BIN)/python -m demo $(LOGS)
 
 test: lint  ## Lint, types, layering and the whole suite by trial

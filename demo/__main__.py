@@ -1,5 +1,8 @@
 """Publish logs to a cluster, kill one consumer of a group, import the logs with Spark, and count everything.
 
+Then show a pipeline: events whose schema evolves go from a live cluster to an offline one by a mirror, servers are
+killed meanwhile, and the audit says whether anything is missing.
+
     python -m demo [LOGS]      LOGS: a folder whose text logs are published, such as /var/log
 
 Without LOGS only made-up lines of a web server are published, and no log of this machine is read.
@@ -25,6 +28,7 @@ from demo.group import CONSUMERS, Group
 from demo.load import ask, load, why_not
 from demo.publish import PARTITIONS
 from demo.records import Account
+from demo.show_pipeline import show_pipeline
 from logd.plurals import counted
 
 console = Console()
@@ -161,7 +165,8 @@ def main() -> int:
         loaded = import_all(servers.addresses, folder / "imported", published["messages"])
         statuses = servers.stop()
         console.print(f"stopped the servers by SIGTERM; their exit statuses are {', '.join(map(str, statuses))}")
-        if same and loaded and not any(statuses):
+        complete = show_pipeline(console, folder / "pipeline")
+        if same and loaded and complete and not any(statuses):
             console.print("[bold green]success: nothing was lost, changed or reordered within a partition[/]")
             return 0
         console.print(

@@ -116,14 +116,14 @@ class SparkImportBench:
         from logd.spark.blocking.registry import RegistryAddress
         from logd.spark.blocking.subscription import SourceSubscription
         from logd.spark.importer.run import Importer
-        from logd.spark.importer.settings import ImportSettings
+        from logd.spark.importer.settings import ImportSettings, SchemaSettings
         from logd.spark.importer.spark_loader import SparkLoader
 
         settings = ImportSettings(
             subscription=SourceSubscription(topics=(TOPIC,)),
             to=to,
             cluster=ClusterSettings(brokers=address),
-            registry=None if url is None else RegistryAddress(url),
+            schemas=None if url is None else SchemaSettings(RegistryAddress(url)),
         )
         begin = time.perf_counter()
         done = Importer(settings, SparkLoader(settings, session=spark)).run()

@@ -11,17 +11,21 @@ from typing import Protocol
 from attrs import define, evolve
 
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+from logd.spark.blocking.offsets import OffsetLimits
 from logd.spark.blocking.registry import BlockingRegistry
 from logd.spark.blocking.schema_lookup import ReaderSchema
-from logd.spark.importer.import_plan import Plan, PlannedRange, plan
+from logd.spark.importer.backfill_plan import plan_backfill
+from logd.spark.importer.import_plan import LogState, Plan, PlannedRange, plan
+from logd.spark.importer.load_audit import RowTally, publish_run
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.survey import check_still_there, survey
+from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.layout import run_name
 from logd.spark.importer.targets.local import LocalTarget
-from logd.spark.importer.targets.offsets import PLACE_COLUMNS, Loaded, PlaceColumns, RunOffsets
+from logd.spark.importer.targets.offsets import PLACE_COLUMNS, Lineage, Loaded, PlaceColumns, RunOffsets
 from logd.spark.importer.targets.swapping import finish
-from logd.spark.importer.targets.target import Target, last_run, publish
+from logd.spark.importer.targets.target import Target, check_not_compacting, last_run, publish, read_run
 from logd.spark.importer.typed.quarantine import notices as quarantine_notices
 from logd.spark.importer.typed.typing_plan import Connect, TypedValues, typed_values
 
@@ -46,6 +50,13 @@ class Loader(Protocol):
         With a schema registry ``readers`` has the reader's schema of each topic, else nothing.
 
         Raises ImportFailed, or another LogdError that failed a task; the folder may then hold anything.
+        """
+        ...
+
+    def tally(self, folder: str, width: int) -> list[RowTally]:
+        """Return the audit's tallies of what was loaded into ``folder``, for windows of ``width`` ms.
+
+        Raises ImportFailed.
         """
         ...
 
@@ -87,7 +98,7 @@ class Importer:
                 if any(each.visible_end < positions.get(each.lineage, 0) for each in states):
                     # Another import has ended since the brokers were asked, or a log has lost messages.
                     states = survey(cluster, settings.subscription, settings.starting)
-                planned = plan(states, positions, settings.accept_loss)
+                planned = self._plan(cluster, target, states, positions)
                 if not states:
                     nothing = f"no topic at {settings.cluster.brokers} matches {settings.subscription.pattern!r}"
                     planned = evolve(planned, notices=(nothing,))
@@ -99,6 +110,26 @@ class Importer:
                 return self._load(cluster, target, last, planned, values, began)
             finally:
                 target.close()
+
+    def _plan(
+        self,
+        cluster: BlockingCluster,
+        target: Target,
+        states: Sequence[LogState],
+        positions: Mapping[Lineage, int],
+    ) -> Plan:
+        settings = self.settings
+        if settings.until is None and not settings.backfill:
+            return plan(states, positions, settings.accept_loss)
+        ends = survey(cluster, settings.subscription, settings.until or OffsetLimits.of("latest"))
+        if settings.backfill:
+            check_not_compacting(target)
+            runs = [read_run(target, number) for number in target.runs()]
+            check_chain(runs)
+            return plan_backfill(states, ends, runs, target.location)
+        until = {each.lineage: each.first for each in ends}
+        bounded = [_bounded(each, until, positions.get(each.lineage, each.first)) for each in states]
+        return plan(bounded, positions, settings.accept_loss)
 
     def target(self) -> Target:
         """Return the target of the settings."""
@@ -118,6 +149,7 @@ class Importer:
         began_ms = round(began * 1000)
         try:
             loaded: Sequence[Loaded] = ()
+            tallies: Sequence[RowTally] = ()
             load_seconds = 0.0
             form = last.format if last is not None else values.format
             if planned.ranges:
@@ -125,6 +157,8 @@ class Importer:
                 loading = self.clock()
                 staged = target.staging(run_uuid)
                 loaded = self.loader.load(planned.ranges, staged, began_ms, PLACE_COLUMNS[form], values.readers)
+                if self.settings.audit:
+                    tallies = self.loader.tally(staged, self.settings.audit_width)
                 load_seconds = self.clock() - loading
                 check_still_there(cluster, planned.ranges)
             offsets = RunOffsets(
@@ -138,7 +172,8 @@ class Importer:
                     "partition_by": list(self.settings.partition_by),
                     **values.to_json(),
                 },
-                loaded=tuple(loaded),
+                loaded=() if self.settings.backfill else tuple(loaded),
+                backfilled=tuple(loaded) if self.settings.backfill else (),
                 lost=planned.lost,
                 positions=planned.positions,
                 format=form,
@@ -149,6 +184,12 @@ class Importer:
             with suppress(Exception):
                 target.discard(run_uuid)
             raise
+        where = f"{target.location}/{run_name(offsets.run)}"
+        notices = [*planned.notices, *_gaps(loaded), *quarantine_notices(loaded, where)]
+        if self.settings.audit and tallies:
+            width, server = self.settings.audit_width, self.settings.server
+            notice = publish_run(cluster, tallies, planned.ranges, width, server, run_uuid, self.clock)
+            notices += [] if notice is None else [notice]
         return ImportReport(
             target.location,
             planned,
@@ -157,12 +198,13 @@ class Importer:
             loaded,
             seconds=self.clock() - began,
             load_seconds=load_seconds,
-            notices=(
-                *planned.notices,
-                *_gaps(loaded),
-                *quarantine_notices(loaded, f"{target.location}/{run_name(offsets.run)}"),
-            ),
+            notices=tuple(notices),
         )
+
+
+def _bounded(state: LogState, until: Mapping[Lineage, int], position: int) -> LogState:
+    """Return the state of a log that ends at the limit, but not before ``position``: that would look like a loss."""
+    return evolve(state, visible_end=min(state.visible_end, max(until.get(state.lineage, position), position)))
 
 
 def _gaps(loaded: Sequence[Loaded]) -> list[str]:

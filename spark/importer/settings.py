@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
+from logd.audit.event import ALL_ORIGINS, is_name
+from logd.audit.windows import DEFAULT_WIDTH, check_width
 from logd.errors import ConfigurationError
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.blocking.cluster import ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits
 from logd.spark.blocking.registry import RegistryAddress
-from logd.spark.blocking.schema_lookup import LATEST, VERSION, ReaderSchema
+from logd.spark.blocking.schema_lookup import VERSION, ReaderSchema
 from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.table_location import is_table, parse_table
 
@@ -29,6 +31,14 @@ CODECS = {
 DEFAULT_TASK_BYTES = 64 << 20
 
 
+@frozen
+class SchemaSettings:
+    """The schema registry, and the schema by which all values of a topic are read."""
+
+    address: RegistryAddress
+    reader: ReaderSchema = field(factory=ReaderSchema)
+
+
 @frozen(kw_only=True)
 class ImportSettings:
     """Settings of an import. Raises ConfigurationError for a value that is not allowed."""
@@ -39,6 +49,10 @@ class ImportSettings:
     cluster: ClusterSettings = field(factory=ClusterSettings)
     #: The start of partitions that are new to the target.
     starting: OffsetLimits = field(factory=lambda: OffsetLimits.of("earliest"))
+    #: The end of what is loaded; None for the visible end of each log.
+    until: OffsetLimits | None = None
+    #: Load what the target lacks between ``starting`` and ``until``, below its positions, which stay.
+    backfill: bool = False
     format: str = "parquet"
     #: None for the format's default.
     codec: str | None = None
@@ -50,12 +64,15 @@ class ImportSettings:
     #: The largest size of one compressed set after decompression, in bytes.
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
-    #: The schema registry whose schemas give values their types; None: values are bytes.
-    registry: RegistryAddress | None = None
-    #: The schema by which all values of a topic are read.
-    reader_schema: ReaderSchema = field(factory=ReaderSchema)
+    #: The schemas that give values their types; None: values are bytes.
+    schemas: SchemaSettings | None = None
     #: Spark's master; None for that of spark-submit, or this machine.
     master: str | None = None
+    #: Publish counts of the loaded messages to ``_audit``, by windows of this many seconds, in the name of this server,
+    #: by default the host's.
+    audit: bool = False
+    audit_window: float = DEFAULT_WIDTH / 1000
+    server: str = ""
     #: Further Spark settings.
     spark: Mapping[str, str] = field(factory=dict)
 
@@ -74,20 +91,29 @@ class ImportSettings:
             )
         if self.to_table:
             parse_table(self.to)
+            if self.backfill:
+                raise ConfigurationError(
+                    f"{self.to} is a table, whose former runs may have expired, so it is not known what they had: "
+                    "backfill into another table, by --from and --until"
+                )
             if self.format != "parquet":
                 raise ConfigurationError(
                     f"format = {self.format!r} is not allowed for a table, whose files are Parquet"
                 )
         self._check_registry()
+        try:
+            check_width(self.audit_width)
+        except ValueError as error:
+            raise ConfigurationError(f"audit_window = {self.audit_window!r} s is not allowed: {error}") from None
+        if not is_name(self.server) or self.server == ALL_ORIGINS:
+            raise ConfigurationError(f"server = {self.server!r} is not allowed; allowed is a printable name")
         if not self.to:
             raise ConfigurationError("the target is empty: name a directory")
         if self.local_path is None and not urlsplit(self.to).path.strip("/"):
             raise ConfigurationError(f"the target {self.to!r} names no directory on that file system")
 
     def _check_registry(self) -> None:
-        if self.registry is None:
-            if self.reader_schema.kind != LATEST:
-                raise ConfigurationError("the reader's schema needs a schema registry: name it by --registry")
+        if self.schemas is None:
             return
         if self.to_table:
             raise ConfigurationError("a table holds values as bytes: --registry writes into a directory of Parquet")
@@ -98,10 +124,16 @@ class ImportSettings:
                 "--registry gives each topic a folder, as topics have schemas of their own: --partition-by begins with "
                 "topic"
             )
-        if self.reader_schema.kind == VERSION and len(self.subscription.names or ()) != 1:
+        reader = self.schemas.reader
+        if reader.kind == VERSION and len(self.subscription.names or ()) != 1:
             raise ConfigurationError(
-                f"the reader's schema {self.reader_schema} is a version of one topic's subject: import that topic alone"
+                f"the reader's schema {reader} is a version of one topic's subject: import that topic alone"
             )
+
+    @property
+    def audit_width(self) -> int:
+        """The width of the audit's windows, in ms."""
+        return round(self.audit_window * 1000)
 
     @property
     def compression(self) -> str:

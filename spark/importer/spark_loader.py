@@ -14,6 +14,7 @@ from logd.spark.blocking.schema_lookup import ReaderSchema
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.importer.import_plan import PlannedRange
+from logd.spark.importer.load_audit import RowTally
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.layout import QUARANTINE
@@ -41,6 +42,8 @@ class SparkLoader:
     progress: Progress = lambda done, total: None
     session: SparkSession | None = None
     _ours: SparkSession | None = field(default=None, init=False)
+    #: The quarantine of the folder that was loaded last, if it has one.
+    _quarantine: str | None = field(default=None, init=False)
 
     def start(self, size: int) -> None:
         """See Loader."""
@@ -76,8 +79,8 @@ class SparkLoader:
                     else:
                         read = load(session, self.settings, ranges, folder, began_ms, columns)
                 self.progress(total, total)
-                quarantine = f"{folder}/{QUARANTINE}" if read.quarantined else None
-                loaded = count(session, self.settings.format, folder, ranges, columns, quarantine)
+                self._quarantine = f"{folder}/{QUARANTINE}" if read.quarantined else None
+                loaded = count(session, self.settings.format, folder, ranges, columns, self._quarantine)
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise remedied(explained(error, "loading failed")) from error
         except BaseException as error:
@@ -86,6 +89,18 @@ class SparkLoader:
             raise
         check(loaded, read)
         return loaded
+
+    def tally(self, folder: str, width: int) -> list[RowTally]:
+        """See Loader."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        from logd.spark.importer.load_audit import tally_files
+
+        try:
+            return tally_files(self._opened(), self.settings.format, folder, width, self._quarantine)
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            raise explained(error, "counting for the audit failed") from error
 
     def target(self, location: str) -> Target:
         """See Loader."""

@@ -7,16 +7,24 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from logd.cli.blocking_command import run_blocking
-from logd.cli.options import absolute, broker_option, decompression_options, json_option, tls_options, zookeeper_option
+from logd.cli.options import (
+    absolute,
+    audit_options,
+    broker_option,
+    decompression_options,
+    json_option,
+    tls_options,
+    zookeeper_option,
+)
 from logd.cli.spark.compacting import compact
 from logd.cli.spark.outcome_files import OutcomeFiles
 from logd.cli.spark.requirements import needs, needs_spark
+from logd.cli.spark.typed_options import schema_settings, typed_options
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
@@ -37,6 +45,7 @@ Examples:
   logd import --topics clicks --to hdfs:///logs/clicks --master yarn
   logd import --topics clicks --to /data/typed --registry http://127.0.0.1:8081
   logd import --topics clicks --to /data/again --from 2011-11-11T00:00:00Z
+  logd import --topics clicks --to /data/logs --backfill --from 2011-11-01 --until 2011-11-04
   logd import --to /data/logs --compact
   logd import --topics clicks --to iceberg:///data/warehouse/logs.clicks
   logd import --topics clicks --to iceberg://production/logs.clicks
@@ -90,6 +99,16 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     help='Where to begin in partitions that are new to DIR: JSON is {"topic": {"0": 4711}}.',
 )
 @click.option(
+    "--until",
+    metavar="latest|JSON|TIME",
+    help="Where to end (default: at what is visible now). The next import goes on from there.",
+)
+@click.option(
+    "--backfill",
+    is_flag=True,
+    help="Load what DIR lacks between --from and --until, before the position of its daily import, which stays.",
+)
+@click.option(
     "--on-data-loss",
     type=click.Choice(["fail", "warn"]),
     default="fail",
@@ -97,19 +116,7 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     help="What to do when messages were lost before they were loaded (by retention, a lost log or a recreated topic): "
     "end with status 5, or skip them, report the loss and record it in DIR.",
 )
-@click.option(
-    "--registry",
-    metavar="URL",
-    help="Decode values by the schemas of this schema registry and write typed Parquet: a column value with the fields "
-    "of the topic's reader schema. Messages that cannot be decoded go to DIR/run=N/_quarantine, with the reason.",
-)
-@click.option(
-    "--reader-schema",
-    default="latest",
-    show_default=True,
-    metavar="latest|version:N|id:N|FILE",
-    help="With --registry: the schema by which all messages of a topic are read. FILE is an Avro schema.",
-)
+@typed_options
 @click.option("--dry-run", is_flag=True, help="Print what would be loaded, and load nothing.")
 @click.option(
     "--verify",
@@ -142,6 +149,7 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     metavar="BYTES",
     help="Bytes of log in one task.",
 )
+@audit_options
 @decompression_options
 @tls_options
 @click.option(
@@ -221,7 +229,7 @@ def _import(
     ):
         done = Importer(settings, loader, patient(bar)).run()
     notices = [*done.notices]
-    if group is not None and not settings.dry_run:
+    if group is not None and not (settings.dry_run or settings.backfill):
         notices += _told(zookeeper, group, done.plan.reached)
     for notice in notices:
         complain(notice)
@@ -291,6 +299,8 @@ def _settings(
     partition_by: str,
     codec: str | None,
     start: str,
+    until: str | None,
+    backfill: bool,
     on_data_loss: str,
     dry_run: bool,
     master: str | None,
@@ -303,10 +313,12 @@ def _settings(
     tls_ca: str | None,
     registry: str | None,
     reader_schema: str,
+    audit: bool,
+    audit_window: float,
+    server: str,
 ) -> Any:
     from logd.spark.blocking.cluster import ClusterSettings
     from logd.spark.blocking.offsets import parse_offsets
-    from logd.spark.blocking.registry import RegistryAddress
     from logd.spark.blocking.subscription import parse_subscription
     from logd.spark.importer.settings import ImportSettings
 
@@ -314,6 +326,10 @@ def _settings(
         starting = parse_offsets(start, "earliest")
     except ValueError as error:
         raise ConfigurationError(f"--from {start!r} is not allowed: {error}") from None
+    try:
+        ending = parse_offsets(until, "latest") if until is not None else None
+    except ValueError as error:
+        raise ConfigurationError(f"--until {until!r} is not allowed: {error}") from None
     settings = ImportSettings(
         subscription=parse_subscription({"subscribe": topics, "subscribePattern": topics_pattern}),
         to=to,
@@ -321,6 +337,8 @@ def _settings(
             brokers=broker, retry_timeout=timeout, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca)
         ),
         starting=starting,
+        until=ending,
+        backfill=backfill,
         format=file_format,
         codec=codec,
         partition_by=tuple(part.strip() for part in partition_by.split(",")) if partition_by != "none" else (),
@@ -331,25 +349,14 @@ def _settings(
         task_bytes=task_bytes,
         max_decompressed=max_decompressed,
         max_decompressed_messages=max_decompressed_messages,
-        registry=None if registry is None else RegistryAddress(registry, timeout),
-        reader_schema=_reader_schema(reader_schema),
+        schemas=schema_settings(registry, reader_schema, timeout),
+        audit=audit,
+        audit_window=audit_window,
+        server=server,
     )
     settings.cluster.addresses()
     _check_place(to, master)
     return settings
-
-
-def _reader_schema(text: str) -> Any:
-    from logd.spark.blocking.schema_lookup import parse_reader_schema
-
-    try:
-        if Path(text).is_file():
-            text = Path(text).read_text(encoding="utf-8")
-        return parse_reader_schema(text)
-    except (ValueError, OSError) as error:
-        raise ConfigurationError(
-            f"--reader-schema {text[:200]!r} is not allowed, and is no file with a schema: {error}"
-        ) from None
 
 
 def _conf(conf: tuple[str, ...]) -> dict[str, str]:

@@ -87,6 +87,7 @@ class PipelineProcesses:
             (
                 *("--from", source, "--to", target, "--topics", "[^_].*"),
                 *("--schemas", f"{self.live.registry},{self.offline.registry}"),
+                *("--audit", "--audit-window", str(self.window), "--server", "mirror"),
             ),
             str(self.folder / "mirror.log"),
         )

@@ -84,14 +84,15 @@ def _load_topic(
 def _decoded(
     session: SparkSession, settings: ImportSettings, ranges: Sequence[PlannedRange], reader: ReaderSchema
 ) -> DataFrame:
-    assert settings.registry is not None
+    assert settings.schemas is not None
+    address = settings.schemas.address
     return source(
         session,
         settings,
         ranges,
         {
-            "registry": settings.registry.url,
-            "registryTimeoutMs": str(max(1, round(settings.registry.timeout * 1000))),
+            "registry": address.url,
+            "registryTimeoutMs": str(max(1, round(address.timeout * 1000))),
             "readerSchema": reader.text if reader.kind == TEXT else str(reader),
             "mode": PERMISSIVE,
             "columnNameOfCorruptRecord": PAYLOAD,

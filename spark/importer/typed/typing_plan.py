@@ -49,7 +49,7 @@ def typed_values(
     a schema that is missing or that no column can hold; RegistryUnavailable.
     """
     held: Mapping[str, Shape] | None = last.data.get(VALUES) if last is not None else None
-    if settings.registry is None:
+    if settings.schemas is None:
         if held is not None:
             raise TargetError(
                 f"{location} holds values with types, from a schema registry: name the registry by --registry, or "
@@ -65,11 +65,11 @@ def typed_values(
     from logd.spark.importer.typed.shapes import IncompatibleShape, merged, shape_of
     from logd.spark.worker.registered import reader_type
 
-    lookup = SchemaLookup(connect(settings.registry))
+    lookup = SchemaLookup(connect(settings.schemas.address))
     readers = {}
     shapes = dict(held or {})
     for topic in sorted(set(topics)):
-        readers[topic] = lookup.pinned(settings.reader_schema, topic)
+        readers[topic] = lookup.pinned(settings.schemas.reader, topic)
         shape = shape_of(reader_type(lookup.reader(readers[topic], topic)).column.arrow)
         try:
             shapes[topic] = merged(shapes[topic], shape) if topic in shapes else shape

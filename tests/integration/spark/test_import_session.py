@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import evolve
 
+from logd.audit.event import AUDIT_TOPIC, decode_event
 from logd.errors import BrokerUnavailable, LogdError
 from logd.protocol.message import Message
 from logd.testing.processes.broker import BrokerProcess, free_port
@@ -124,6 +125,18 @@ class FilesTests(ImportTestCase):
         self.assertEqual((last["timestamp"], last["headers"][0]["key"]), ("2011-11-11T06:30:00.000Z", "h"))
         self.assertNotIn("value", last)
         self.assertEqual(lines[0]["topic"], self.topic)
+
+    def test_the_audit_counts_what_is_in_the_files(self) -> None:
+        """By window and server, in both formats; messages without a time are in no window."""
+        headers = [("x", b"y"), ("server", b"web1")]
+        times = (A_TIME, A_TIME + 59_999, A_TIME + 60_000)
+        self.fill(self.topic, [Message(b"a", timestamp=time, headers=headers) for time in times], 0)
+        for form in ("parquet", "json"):
+            report = self.importing(format=form, to=f"{self.to}-{form}", audit=True)
+            source = self.spark.read.format("logd").option("brokers", self.broker.address)
+            events = [decode_event(row.value) for row in source.option("subscribe", AUDIT_TOPIC).load().collect()]
+            counts = {(e.window, e.origin): e.count for e in events if e.reporter.instance == report.uuid}
+            self.assertEqual(counts, {(A_TIME, ""): 100, (A_TIME, "web1"): 2, (A_TIME + 60_000, "web1"): 1})
 
     def test_a_start_counts_only_for_new_partitions(self) -> None:
         """A job may always give one: partitions in the target go on where its last run ended."""

@@ -22,6 +22,7 @@ from logd.spark.importer.errors import TargetError
 from logd.spark.importer.import_plan import PlannedRange
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.run import Importer
+from logd.spark.importer.settings import SchemaSettings
 from logd.spark.importer.targets.layout import OFFSETS, QUARANTINE
 from logd.spark.importer.targets.offsets import Loaded, PlaceColumns, RunOffsets
 from logd.spark.importer.targets.verifying import verify
@@ -66,9 +67,8 @@ class TypedTests(ImportTestCase):
         self.registry = FakeRegistry()
         self.registry.add("a-value", record("x"))
         self.loader = self.typed = TypedLoader()
-        self.settings = evolve(
-            self.settings, format="parquet", registry=RegistryAddress("http://me:secret@registry:8081", 5)
-        )
+        address = RegistryAddress("http://me:secret@registry:8081", 5)
+        self.settings = evolve(self.settings, format="parquet", schemas=SchemaSettings(address))
 
     def run_import(self, **changes: Any) -> ImportReport:
         """Import with the registry."""
@@ -81,6 +81,11 @@ class TypedTests(ImportTestCase):
             registry=lambda address: self.registry.client(address.timeout),
         )
         return importer.run()
+
+    def reading(self, reader: str) -> SchemaSettings:
+        """Return settings with another reader's schema."""
+        assert self.settings.schemas is not None
+        return SchemaSettings(self.settings.schemas.address, parse_reader_schema(reader))
 
     def more(self) -> None:
         """Append messages."""
@@ -126,13 +131,13 @@ class TypedTests(ImportTestCase):
         for dry_run in (False, True):
             self.fails(TargetError, words, dry_run=dry_run)
         self.assertEqual(self.loader.loads, 2)
-        self.assertEqual(self.run_import(reader_schema=parse_reader_schema("version:1")).run, 3)
+        self.assertEqual(self.run_import(schemas=self.reading("version:1")).run, 3)
 
     def test_a_target_is_typed_from_its_first_run_or_never(self) -> None:
         """A column of bytes in one file and of a struct in another cannot be read."""
         self.run_import()
         self.more()
-        self.fails(TargetError, "name the registry by --registry", registry=None)
+        self.fails(TargetError, "name the registry by --registry", schemas=None)
         for _ in range(2):
             self.run_import()
             self.more()
@@ -141,7 +146,7 @@ class TypedTests(ImportTestCase):
         self.assertIn("such runs are not merged", str(self.assertRaises(TargetError, compactor.run)))
         self.to = Path(str(self.to) + "-untyped")
         self.loader = FakeLoader()
-        self.run_import(to=str(self.to), registry=None)
+        self.run_import(to=str(self.to), schemas=None)
         self.more()
         self.fails(TargetError, "holds values as bytes.*another directory", to=str(self.to))
 
@@ -163,8 +168,7 @@ class TypedTests(ImportTestCase):
             ("begins with topic", {"partition_by": ("date",)}),
             ("begins with topic", {"partition_by": ()}),
             ("a table holds values as bytes", {"to": "iceberg://c/n.t"}),
-            ("import that topic alone", {"reader_schema": parse_reader_schema("version:2"), "subscription": pattern}),
-            ("name it by --registry", {"reader_schema": parse_reader_schema("id:2"), "registry": None}),
+            ("import that topic alone", {"schemas": self.reading("version:2"), "subscription": pattern}),
         )
         for words, changes in refused:
             self.assertIn(words, str(self.assertRaises(ConfigurationError, evolve, self.settings, **changes)))

@@ -17,7 +17,7 @@ from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.run import Importer
-from logd.spark.importer.settings import ImportSettings
+from logd.spark.importer.settings import ImportSettings, SchemaSettings
 from logd.spark.importer.spark_loader import SparkLoader
 from logd.spark.importer.targets.layout import OFFSETS
 from logd.spark.importer.targets.verifying import verify
@@ -42,7 +42,7 @@ class TypedImportTests(SparkTestCase):
             subscription=SourceSubscription(topics=(self.clicks, self.users)),
             to=self.to,
             cluster=ClusterSettings(brokers=self.broker.address),
-            registry=RegistryAddress(self.schemas.url, 2),
+            schemas=SchemaSettings(RegistryAddress(self.schemas.url, 2)),
         )
 
     def register(self, topic: str, schema: str) -> int:
