@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from attrs import define, evolve
 
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
-from logd.spark.importer.import_plan import Plan, PlannedRange, plan
+from logd.spark.blocking.offsets import OffsetLimits
+from logd.spark.importer.backfill_plan import plan_backfill
+from logd.spark.importer.import_plan import LogState, Plan, PlannedRange, plan
 from logd.spark.importer.load_audit import RowTally, publish_run
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.survey import check_still_there, survey
+from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.local import LocalTarget
-from logd.spark.importer.targets.offsets import FORMAT, PLACE_COLUMNS, Loaded, PlaceColumns, RunOffsets
+from logd.spark.importer.targets.offsets import FORMAT, PLACE_COLUMNS, Lineage, Loaded, PlaceColumns, RunOffsets
 from logd.spark.importer.targets.swapping import finish
-from logd.spark.importer.targets.target import Target, last_run, publish
+from logd.spark.importer.targets.target import Target, check_not_compacting, last_run, publish, read_run
 
 
 class Loader(Protocol):
@@ -79,7 +82,7 @@ class Importer:
                 if any(each.visible_end < positions.get(each.lineage, 0) for each in states):
                     # Another import has ended since the brokers were asked, or a log has lost messages.
                     states = survey(cluster, settings.subscription, settings.starting)
-                planned = plan(states, positions, settings.accept_loss)
+                planned = self._plan(cluster, target, states, positions)
                 if not states:
                     nothing = f"no topic at {settings.cluster.brokers} matches {settings.subscription.pattern!r}"
                     planned = evolve(planned, notices=(nothing,))
@@ -89,6 +92,26 @@ class Importer:
                 return self._load(cluster, target, last, planned, began)
             finally:
                 target.close()
+
+    def _plan(
+        self,
+        cluster: BlockingCluster,
+        target: Target,
+        states: Sequence[LogState],
+        positions: Mapping[Lineage, int],
+    ) -> Plan:
+        settings = self.settings
+        if settings.until is None and not settings.backfill:
+            return plan(states, positions, settings.accept_loss)
+        ends = survey(cluster, settings.subscription, settings.until or OffsetLimits.of("latest"))
+        if settings.backfill:
+            check_not_compacting(target)
+            runs = [read_run(target, number) for number in target.runs()]
+            check_chain(runs)
+            return plan_backfill(states, ends, runs, target.location)
+        until = {each.lineage: each.first for each in ends}
+        bounded = [_bounded(each, until, positions.get(each.lineage, each.first)) for each in states]
+        return plan(bounded, positions, settings.accept_loss)
 
     def target(self) -> Target:
         """Return the target of the settings."""
@@ -123,7 +146,8 @@ class Importer:
                     "codec": self.settings.compression,
                     "partition_by": list(self.settings.partition_by),
                 },
-                loaded=tuple(loaded),
+                loaded=() if self.settings.backfill else tuple(loaded),
+                backfilled=tuple(loaded) if self.settings.backfill else (),
                 lost=planned.lost,
                 positions=planned.positions,
                 format=form,
@@ -149,6 +173,11 @@ class Importer:
             load_seconds=load_seconds,
             notices=tuple(notices),
         )
+
+
+def _bounded(state: LogState, until: Mapping[Lineage, int], position: int) -> LogState:
+    """Return the state of a log that ends at the limit, but not before ``position``: that would look like a loss."""
+    return evolve(state, visible_end=min(state.visible_end, max(until.get(state.lineage, position), position)))
 
 
 def _gaps(loaded: Sequence[Loaded]) -> list[str]:

@@ -39,6 +39,10 @@ class ImportSettings:
     cluster: ClusterSettings = field(factory=ClusterSettings)
     #: The start of partitions that are new to the target.
     starting: OffsetLimits = field(factory=lambda: OffsetLimits.of("earliest"))
+    #: The end of what is loaded; None for the visible end of each log.
+    until: OffsetLimits | None = None
+    #: Load what the target lacks between ``starting`` and ``until``, below its positions, which stay.
+    backfill: bool = False
     format: str = "parquet"
     #: None for the format's default.
     codec: str | None = None
@@ -75,6 +79,11 @@ class ImportSettings:
             )
         if self.to_table:
             parse_table(self.to)
+            if self.backfill:
+                raise ConfigurationError(
+                    f"{self.to} is a table, whose former runs may have expired, so it is not known what they had: "
+                    "backfill into another table, by --from and --until"
+                )
             if self.format != "parquet":
                 raise ConfigurationError(
                     f"format = {self.format!r} is not allowed for a table, whose files are Parquet"

@@ -119,6 +119,8 @@ class RunOffsets:
     format: int = FORMAT
     #: The runs that a compaction merged into this one, in their order; the last of them had this one's number.
     merged: tuple[MergedRun, ...] = ()
+    #: Ranges of the past that a backfill loaded: below the positions, and in no other run.
+    backfilled: tuple[Loaded, ...] = ()
 
     @property
     def first_run(self) -> int:
@@ -128,12 +130,12 @@ class RunOffsets:
     @property
     def messages(self) -> int:
         """The number of messages that the run loaded."""
-        return sum(each.messages for each in self.loaded)
+        return sum(each.messages for each in (*self.loaded, *self.backfilled))
 
     @property
     def size(self) -> int:
         """The bytes of log of these messages."""
-        return sum(each.bytes for each in self.loaded)
+        return sum(each.bytes for each in (*self.loaded, *self.backfilled))
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
@@ -147,6 +149,7 @@ class RunOffsets:
             "messages": self.messages,
             "bytes": self.size,
             "partitions": [_flat(each) for each in self.loaded],
+            **({"backfilled": [_flat(each) for each in self.backfilled]} if self.backfilled else {}),
             "lost": [_flat(each) for each in self.lost],
             "positions": [
                 {**lineage._asdict(), "position": position} for lineage, position in sorted(self.positions.items())
@@ -171,10 +174,7 @@ class RunOffsets:
                 previous_uuid=str(value["previous_uuid"]),
                 began_ms=int(value["began_ms"]),
                 data=dict(value["data"]),
-                loaded=tuple(
-                    Loaded(_lineage(each), *(int(each[name]) for name in ("start", "end", "messages", "bytes")))
-                    for each in value["partitions"]
-                ),
+                loaded=tuple(_loaded(each) for each in value["partitions"]),
                 lost=tuple(
                     Lost(_lineage(each), int(each["start"]), int(each["end"]), str(each["reason"]))
                     for each in value["lost"]
@@ -182,6 +182,7 @@ class RunOffsets:
                 positions={_lineage(each): int(each["position"]) for each in value["positions"]},
                 format=int(value["format"]),
                 merged=tuple(MergedRun.from_json(each) for each in value.get("merged", ())),
+                backfilled=tuple(_loaded(each) for each in value.get("backfilled", ())),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TargetError(f"{where} is damaged, or is not of logd import: {error!r}") from None
@@ -194,6 +195,10 @@ def _flat(each: Loaded | Lost) -> dict[str, Any]:
     fields = asdict(each, recurse=False)
     lineage: Lineage = fields.pop("lineage")
     return {**lineage._asdict(), **fields}
+
+
+def _loaded(value: Mapping[str, Any]) -> Loaded:
+    return Loaded(_lineage(value), *(int(value[name]) for name in ("start", "end", "messages", "bytes")))
 
 
 def _lineage(value: Mapping[str, Any]) -> Lineage:

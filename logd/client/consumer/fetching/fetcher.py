@@ -136,13 +136,15 @@ class Fetcher:
         if fetch not in self._entries:
             return None
         self._memory.count(entry)
-        if entry.plan is not None:  # queued already; the memory that it has freed may be what the queue waits for
-            return next((link for link, plan in self._plans.items() if plan is entry.plan), None)
-        if entry.armed is not None and entry.armed.generation == fetch.generation:
-            return None  # the answer to come brings it here again
-        if entry.held_up or fetch.state is FetchState.FAILED:
+        state = fetch.state
+        if state is FetchState.FETCHING and not fetch.identity.doubted:
+            if entry.plan is not None:  # queued already; the memory that it has freed may be what the queue waits for
+                return next((link for link, plan in self._plans.items() if plan is entry.plan), None)
+            if entry.armed is not None and entry.armed.generation == fetch.generation:
+                return None  # the answer to come brings it here again
+        if entry.held_up or state is FetchState.FAILED:
             return None
-        if fetch.state in (FetchState.LOCATING, FetchState.SEARCHING) and not self._assume_start(fetch):
+        if state in (FetchState.LOCATING, FetchState.SEARCHING) and not self._assume_start(fetch):
             self._recovery.locate(entry)
             return None
         if fetch.wanted(self._settings.prefetch_bytes) is None or not self._recovery.is_of_its_topic(entry):
