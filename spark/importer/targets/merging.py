@@ -63,6 +63,7 @@ def merge(runs: Sequence[RunOffsets]) -> RunOffsets:
         previous_uuid=first.previous_uuid,
         loaded=tuple(loaded[lineage] for lineage in sorted(loaded)),
         lost=first.lost,
+        backfilled=tuple(each for run in runs for each in run.backfilled),
         merged=tuple(each for run in runs for each in run.merged or (MergedRun.of(run),)),
     )
 
