@@ -24,6 +24,7 @@ from logd.cli.options import (
 from logd.cli.spark.compacting import compact
 from logd.cli.spark.outcome_files import OutcomeFiles
 from logd.cli.spark.requirements import needs, needs_spark
+from logd.cli.spark.typed_options import schema_settings, typed_options
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
@@ -42,6 +43,7 @@ Examples:
   logd import --topics-pattern 'web-.*' --to /data/web --dry-run
   logd import --topics clicks --to /data/clicks --format json --partition-by date
   logd import --topics clicks --to hdfs:///logs/clicks --master yarn
+  logd import --topics clicks --to /data/typed --registry http://127.0.0.1:8081
   logd import --topics clicks --to /data/again --from 2011-11-11T00:00:00Z
   logd import --topics clicks --to /data/logs --backfill --from 2011-11-01 --until 2011-11-04
   logd import --to /data/logs --compact
@@ -114,6 +116,7 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     help="What to do when messages were lost before they were loaded (by retention, a lost log or a recreated topic): "
     "end with status 5, or skip them, report the loss and record it in DIR.",
 )
+@typed_options
 @click.option("--dry-run", is_flag=True, help="Print what would be loaded, and load nothing.")
 @click.option(
     "--verify",
@@ -308,6 +311,8 @@ def _settings(
     timeout: float,
     tls: bool,
     tls_ca: str | None,
+    registry: str | None,
+    reader_schema: str,
     audit: bool,
     audit_window: float,
     server: str,
@@ -344,6 +349,7 @@ def _settings(
         task_bytes=task_bytes,
         max_decompressed=max_decompressed,
         max_decompressed_messages=max_decompressed_messages,
+        schemas=schema_settings(registry, reader_schema, timeout),
         audit=audit,
         audit_window=audit_window,
         server=server,

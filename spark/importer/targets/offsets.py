@@ -15,8 +15,9 @@ from attrs import asdict, frozen
 
 from logd.spark.importer.errors import TargetError
 
-#: The format that new targets have.
+#: The format that new targets have, and that of new targets whose values have types.
 FORMAT = 2
+TYPED_FORMAT = 3
 
 
 @frozen
@@ -29,6 +30,9 @@ class PlaceColumns:
 
 #: The columns of each format. A target keeps the columns of its first run: in format 1 ``offset`` was the id.
 PLACE_COLUMNS = {1: PlaceColumns("offset", "next_offset"), 2: PlaceColumns("id", "next_position")}
+PLACE_COLUMNS[TYPED_FORMAT] = PLACE_COLUMNS[FORMAT]
+
+_COUNTS = ("start", "end", "messages", "bytes", "quarantined")
 
 
 class Lineage(NamedTuple):
@@ -55,6 +59,8 @@ class Loaded:
     end: int
     messages: int
     bytes: int
+    #: Those of the messages that cannot be decoded, and are in the run's quarantine.
+    quarantined: int = 0
 
     @property
     def gap_bytes(self) -> int:
@@ -133,6 +139,11 @@ class RunOffsets:
         return sum(each.messages for each in (*self.loaded, *self.backfilled))
 
     @property
+    def quarantined(self) -> int:
+        """The number of those that cannot be decoded."""
+        return sum(each.quarantined for each in (*self.loaded, *self.backfilled))
+
+    @property
     def size(self) -> int:
         """The bytes of log of these messages."""
         return sum(each.bytes for each in (*self.loaded, *self.backfilled))
@@ -165,8 +176,8 @@ class RunOffsets:
             value = json.loads(content)
             if value["format"] not in PLACE_COLUMNS:
                 raise TargetError(
-                    f"{where} has format {value['format']!r}, and this release knows formats up to {FORMAT}: "
-                    "use a later release"
+                    f"{where} has format {value['format']!r}, and this release knows formats up to "
+                    f"{max(PLACE_COLUMNS)}: use a later release"
                 )
             offsets = cls(
                 run=int(value["run"]),
@@ -194,11 +205,15 @@ class RunOffsets:
 def _flat(each: Loaded | Lost) -> dict[str, Any]:
     fields = asdict(each, recurse=False)
     lineage: Lineage = fields.pop("lineage")
+    if not fields.get("quarantined", True):
+        del fields["quarantined"]  # as in the files of earlier releases
     return {**lineage._asdict(), **fields}
 
 
 def _loaded(value: Mapping[str, Any]) -> Loaded:
-    return Loaded(_lineage(value), *(int(value[name]) for name in ("start", "end", "messages", "bytes")))
+    return Loaded(
+        _lineage(value), *(int(value.get(name, 0) if name == "quarantined" else value[name]) for name in _COUNTS)
+    )
 
 
 def _lineage(value: Mapping[str, Any]) -> Lineage:
