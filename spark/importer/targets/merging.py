@@ -69,4 +69,10 @@ def merge(runs: Sequence[RunOffsets]) -> RunOffsets:
 
 
 def _joined(before: Loaded, after: Loaded) -> Loaded:
-    return Loaded(before.lineage, before.start, after.end, before.messages + after.messages, before.bytes + after.bytes)
+    return evolve(
+        before,
+        end=after.end,
+        messages=before.messages + after.messages,
+        bytes=before.bytes + after.bytes,
+        quarantined=before.quarantined + after.quarantined,
+    )
