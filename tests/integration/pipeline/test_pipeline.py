@@ -40,6 +40,9 @@ class PipelineTests(SynchronousTestCase):
         pipeline.feed(first, SOME)
         pipeline.kill(processes.live.brokers[1])
         second = pipeline.produce("web2", "second")
+        pipeline.feed(second, SOME, agent="demo")
+        # Its schema is registered then: a producer needs the registry, which a broker serves, to begin.
+        report.wait_for(range(pipeline.events))
         random = Random(0)
         victims: list[ServerProcess] = [processes.offline.brokers[0], processes.live.brokers[0]]
         victims += [random.choice([processes.mirror, *processes.servers]) for _ in range(ROUNDS - 1)]
