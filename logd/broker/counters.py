@@ -7,7 +7,7 @@ from attrs import define, field
 
 @define
 class Counters:
-    """The broker's counters. All but ``connections`` only grow."""
+    """The broker's counters. All but ``connections`` and ``session_parts`` only grow."""
 
     connections: int = 0
     connections_total: int = 0
@@ -15,6 +15,8 @@ class Counters:
     requests: int = 0
     produce_requests: int = 0
     fetch_requests: int = 0
+    #: Partitions that fetch sessions watch now.
+    session_parts: int = 0
     messages_in: int = 0
     bytes_in: int = 0
     bytes_out: int = 0

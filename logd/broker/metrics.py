@@ -51,6 +51,11 @@ class BrokerMetrics(Collector):
             refused.add_metric([name], count)
         yield refused
         yield GaugeMetricFamily("logd_connections", "Open connections.", len(broker.sessions))
+        yield GaugeMetricFamily(
+            "logd_fetch_session_partitions",
+            "Partitions that consumers watch in fetch sessions.",
+            broker.counters.session_parts,
+        )
         yield GaugeMetricFamily("logd_unflushed_bytes", "Bytes that wait for the disk.", broker.store.unflushed_bytes)
         yield GaugeMetricFamily("logd_producers_paused", "1 while producers are paused.", int(broker.gate.shut))
         labels = ["topic", "partition"]

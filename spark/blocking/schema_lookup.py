@@ -89,6 +89,20 @@ class SchemaLookup:
                 f"{subject_of(topic)!r}): {error}; register one, or name the reader's schema"
             ) from None
 
+    def pinned(self, wanted: ReaderSchema, topic: str) -> ReaderSchema:
+        """Return a name for the reader's schema that does not change: the version that is the latest one now.
+
+        Raises the errors of ``reader``.
+        """
+        if wanted.kind != LATEST:
+            return wanted
+        self.reader(wanted, topic)  # which words the refusal of a topic without schemas
+        answer = self.registry.get("subjects", subject_of(topic), "versions", LATEST)
+        version = answer.get("version") if isinstance(answer, dict) else None
+        if type(version) is not int or not 0 < version <= INT32_MAX:
+            raise RegistryUnavailable(f"{self.registry.settings.shown} gave no version but {excerpt(version)}")
+        return ReaderSchema(VERSION, version)
+
     def written(self, topic: str) -> dict[int, SchemaText]:
         """Return the latest versions of a topic's subject by their ids, without those that are not Avro."""
         subject = subject_of(topic)

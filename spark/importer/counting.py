@@ -17,19 +17,29 @@ _COLUMNS = "topic STRING, partition INT, `{}` BIGINT, `{}` BIGINT"
 
 
 def count(
-    session: SparkSession, file_format: str, folder: str, ranges: Sequence[PlannedRange], columns: PlaceColumns
+    session: SparkSession,
+    file_format: str,
+    folder: str,
+    ranges: Sequence[PlannedRange],
+    columns: PlaceColumns,
+    quarantine: str | None = None,
 ) -> list[Loaded]:
-    """Return the counts of each range in the files of a staged folder.
+    """Return the counts of each range in the files of a staged folder, and of its folder ``quarantine`` if given.
 
     Raises ImportFailed if the files hold messages outside the plan, or more than fit into a range.
     """
     planned = {(each.lineage.topic, each.lineage.partition): each for each in ranges}
-    files = session.read.schema(_COLUMNS.format(columns.id, columns.next_position)).format(file_format).load(folder)
+    reader = session.read.schema(_COLUMNS.format(columns.id, columns.next_position)).format(file_format)
+    names = ("topic", "partition", columns.id, columns.next_position)
+    files = reader.load(folder).select(*names, f.lit(0).alias("wrong"))  # without the folders for dates
+    if quarantine is not None:
+        files = files.unionByName(reader.load(quarantine).select(*names, f.lit(1).alias("wrong")))
     groups = files.groupBy("topic", "partition").agg(
         f.count(f.lit(1)).alias("messages"),
         f.sum(f.col(columns.next_position) - f.col(columns.id)).alias("bytes"),
         f.min(columns.id).alias("first"),
         f.max(columns.next_position).alias("last"),
+        f.sum("wrong").alias("quarantined"),
     )
     found = {}
     for row in groups.collect():
@@ -48,16 +58,21 @@ def count(
         found[where] = row
     loaded = []
     for where, each in planned.items():
-        messages, size = (int(found[where][name]) for name in ("messages", "bytes")) if where in found else (0, 0)
-        loaded.append(Loaded(each.lineage, each.start, each.end, messages, size))
+        counted = ("messages", "bytes", "quarantined")
+        counts = (int(found[where][name]) for name in counted) if where in found else (0, 0, 0)
+        loaded.append(Loaded(each.lineage, each.start, each.end, *counts))
     return loaded
 
 
 def check(loaded: Sequence[Loaded], read: Read) -> None:
     """Raise ImportFailed unless the files hold as many messages and bytes as the tasks read."""
-    written = Read(sum(each.messages for each in loaded), sum(each.bytes for each in loaded))
+    written = Read(
+        sum(each.messages for each in loaded),
+        sum(each.bytes for each in loaded),
+        sum(each.quarantined for each in loaded),
+    )
     if written != read:
         raise ImportFailed(
-            f"{read.messages} messages ({read.bytes} bytes) were read, but the files hold {written.messages} "
-            f"({written.bytes} bytes)"
+            f"{read.messages} messages ({read.bytes} bytes, {read.quarantined} not decoded) were read, but the files "
+            f"hold {written.messages} ({written.bytes} bytes, {written.quarantined} not decoded)"
         )

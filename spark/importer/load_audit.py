@@ -36,14 +36,22 @@ class RowTally(NamedTuple):
     messages: int
 
 
-def tally_files(session: SparkSession, file_format: str, folder: str, width: int) -> list[RowTally]:
+def tally_files(
+    session: SparkSession, file_format: str, folder: str, width: int, quarantine: str | None = None
+) -> list[RowTally]:
     """Return the tallies of the messages in a staged folder, in order. ``width``: of the windows, in ms.
+
+    Messages in its folder ``quarantine`` count, if that is given: they are stored, although they cannot be decoded.
 
     Messages without a time are in no window. Raises the errors of Spark.
     """
     from pyspark.sql import functions as f
 
-    files = session.read.schema(_COLUMNS).format(file_format).load(folder)
+    reader = session.read.schema(_COLUMNS).format(file_format)
+    names = ("topic", "partition", "timestamp", "headers")
+    files = reader.load(folder).select(*names)
+    if quarantine is not None:
+        files = files.unionByName(reader.load(quarantine).select(*names))
     rows = files.where("timestamp IS NOT NULL").select(
         "topic",
         "partition",

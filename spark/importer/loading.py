@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from attrs import frozen
@@ -29,6 +29,8 @@ class Read:
 
     messages: int
     bytes: int
+    #: Those of the messages that cannot be decoded.
+    quarantined: int = 0
 
 
 def load(
@@ -40,12 +42,12 @@ def load(
     columns: PlaceColumns,
 ) -> Read:
     """Write the messages of ``ranges`` into ``folder``, which must not exist. Raises the errors of Spark."""
-    messages = _source(session, settings, ranges)
+    messages = source(session, settings, ranges)
     folders: Sequence[str] = settings.partition_by
     if settings.to_table:
         messages, folders = _with_table_folders(messages, folders)
     else:
-        messages = _with_folders(messages, folders, began_ms)
+        messages = with_folders(messages, folders, began_ms)
     observation = Observation("read")
     messages = messages.observe(
         observation,
@@ -66,7 +68,13 @@ def load(
     return Read(int(seen["messages"]), int(seen["bytes"] or 0))
 
 
-def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[PlannedRange]) -> DataFrame:
+def source(
+    session: SparkSession,
+    settings: ImportSettings,
+    ranges: Sequence[PlannedRange],
+    more: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return the messages of ranges as a data frame; ``more`` are further options of the source."""
     assigned: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
@@ -87,11 +95,12 @@ def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[Pl
         "maxDecompressedBytes": str(settings.max_decompressed),
         "maxDecompressedMessages": str(settings.max_decompressed_messages),
         "minPartitions": str(session.sparkContext.defaultParallelism),
+        **(more or {}),
     }
     return session.read.format("logd").options(**options).load().drop("timestampType")
 
 
-def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) -> DataFrame:
+def with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) -> DataFrame:
     """Add the columns that become folders: UTC date and hour of the message, or of the import if it has no time."""
     began = f.lit(datetime.fromtimestamp(began_ms / 1000, UTC))
     time: Column = f.coalesce(f.col("timestamp"), began)

@@ -29,13 +29,16 @@ class ImportReport:
     seconds: float = 0.0
     load_seconds: float = 0.0
     notices: Sequence[str] = field(default=())
-    #: Messages that could not be decoded, and are kept apart.
-    quarantined: int = 0
 
     @property
     def messages(self) -> int:
         """The number of messages loaded."""
         return sum(each.messages for each in self.loaded)
+
+    @property
+    def quarantined(self) -> int:
+        """The number of those that cannot be decoded, and are in the run's quarantine."""
+        return sum(each.quarantined for each in self.loaded)
 
     @property
     def bytes(self) -> int:
@@ -93,10 +96,14 @@ class ImportReport:
                     **each.lineage._asdict(),
                     "start": each.start,
                     "end": each.end,
-                    **({"messages": each.messages, "gap_bytes": each.gap_bytes} if isinstance(each, Loaded) else {}),
+                    **(_counts(each) if isinstance(each, Loaded) else {}),
                 }
                 for each in (self.loaded if self.run is not None else self.plan.ranges)
             ],
             "lost": [each.to_json() for each in self.plan.lost],
             "notices": list(self.notices),
         }
+
+
+def _counts(each: Loaded) -> dict[str, int]:
+    return {"messages": each.messages, "gap_bytes": each.gap_bytes, "quarantined": each.quarantined}

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from attrs import define, evolve
 
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
-from logd.spark.importer.import_plan import Plan, PlannedRange, plan
+from logd.spark.blocking.offsets import OffsetLimits
+from logd.spark.blocking.registry import BlockingRegistry
+from logd.spark.blocking.schema_lookup import ReaderSchema
+from logd.spark.importer.backfill_plan import plan_backfill
+from logd.spark.importer.import_plan import LogState, Plan, PlannedRange, plan
 from logd.spark.importer.load_audit import RowTally, publish_run
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.survey import check_still_there, survey
+from logd.spark.importer.targets.chain import check_chain
+from logd.spark.importer.targets.layout import run_name
 from logd.spark.importer.targets.local import LocalTarget
-from logd.spark.importer.targets.offsets import FORMAT, PLACE_COLUMNS, Loaded, PlaceColumns, RunOffsets
+from logd.spark.importer.targets.offsets import PLACE_COLUMNS, Lineage, Loaded, PlaceColumns, RunOffsets
 from logd.spark.importer.targets.swapping import finish
-from logd.spark.importer.targets.target import Target, last_run, publish
+from logd.spark.importer.targets.target import Target, check_not_compacting, last_run, publish, read_run
+from logd.spark.importer.typed.quarantine import notices as quarantine_notices
+from logd.spark.importer.typed.typing_plan import Connect, TypedValues, typed_values
 
 
 class Loader(Protocol):
@@ -29,8 +37,17 @@ class Loader(Protocol):
         """Prepare for a load of this many bytes of log; the seconds that it takes do not count as loading."""
         ...
 
-    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
+    def load(
+        self,
+        ranges: Sequence[PlannedRange],
+        folder: str,
+        began_ms: int,
+        columns: PlaceColumns,
+        readers: Mapping[str, ReaderSchema],
+    ) -> list[Loaded]:
         """Write the messages of ``ranges`` into ``folder``, which does not exist yet, and count what is in its files.
+
+        With a schema registry ``readers`` has the reader's schema of each topic, else nothing.
 
         Raises ImportFailed, or another LogdError that failed a task; the folder may then hold anything.
         """
@@ -56,13 +73,15 @@ class Importer:
     loader: Loader
     connect: Callable[[ClusterSettings], BlockingCluster] = BlockingCluster
     clock: Callable[[], float] = time.time
+    registry: Connect = BlockingRegistry
 
     def run(self) -> ImportReport:
         """Import the new messages, or with ``dry_run`` report them.
 
         Raises RunLost if another import was faster or is running; DataLost if messages are lost that were not
         loaded; TargetError for a target that no import has written; BrokerUnavailable, UnknownTopic and
-        other WireErrors; ImportFailed if loading failed. Then nothing of the run is visible.
+        other WireErrors; ImportFailed if loading failed; with a schema registry the errors of ``typed_values``. Then
+        nothing of the run is visible.
         """
         settings = self.settings
         began = self.clock()
@@ -79,16 +98,38 @@ class Importer:
                 if any(each.visible_end < positions.get(each.lineage, 0) for each in states):
                     # Another import has ended since the brokers were asked, or a log has lost messages.
                     states = survey(cluster, settings.subscription, settings.starting)
-                planned = plan(states, positions, settings.accept_loss)
+                planned = self._plan(cluster, target, states, positions)
                 if not states:
                     nothing = f"no topic at {settings.cluster.brokers} matches {settings.subscription.pattern!r}"
                     planned = evolve(planned, notices=(nothing,))
+                topics = [each.lineage.topic for each in planned.ranges]
+                values = typed_values(settings, target.location, last, topics, self.registry)
                 # An accepted loss makes a run, even an empty one: otherwise the log might grow over the loss unnoticed.
                 if settings.dry_run or not (planned.ranges or planned.lost):
                     return ImportReport(target.location, planned, dry_run=settings.dry_run, notices=planned.notices)
-                return self._load(cluster, target, last, planned, began)
+                return self._load(cluster, target, last, planned, values, began)
             finally:
                 target.close()
+
+    def _plan(
+        self,
+        cluster: BlockingCluster,
+        target: Target,
+        states: Sequence[LogState],
+        positions: Mapping[Lineage, int],
+    ) -> Plan:
+        settings = self.settings
+        if settings.until is None and not settings.backfill:
+            return plan(states, positions, settings.accept_loss)
+        ends = survey(cluster, settings.subscription, settings.until or OffsetLimits.of("latest"))
+        if settings.backfill:
+            check_not_compacting(target)
+            runs = [read_run(target, number) for number in target.runs()]
+            check_chain(runs)
+            return plan_backfill(states, ends, runs, target.location)
+        until = {each.lineage: each.first for each in ends}
+        bounded = [_bounded(each, until, positions.get(each.lineage, each.first)) for each in states]
+        return plan(bounded, positions, settings.accept_loss)
 
     def target(self) -> Target:
         """Return the target of the settings."""
@@ -96,7 +137,13 @@ class Importer:
         return self.loader.target(self.settings.to) if path is None else LocalTarget(path)
 
     def _load(
-        self, cluster: BlockingCluster, target: Target, last: RunOffsets | None, planned: Plan, began: float
+        self,
+        cluster: BlockingCluster,
+        target: Target,
+        last: RunOffsets | None,
+        planned: Plan,
+        values: TypedValues,
+        began: float,
     ) -> ImportReport:
         run_uuid = str(uuid.uuid4())
         began_ms = round(began * 1000)
@@ -104,13 +151,14 @@ class Importer:
             loaded: Sequence[Loaded] = ()
             tallies: Sequence[RowTally] = ()
             load_seconds = 0.0
-            form = last.format if last is not None else FORMAT
+            form = last.format if last is not None else values.format
             if planned.ranges:
                 self.loader.start(planned.bytes)
                 loading = self.clock()
-                loaded = self.loader.load(planned.ranges, target.staging(run_uuid), began_ms, PLACE_COLUMNS[form])
+                staged = target.staging(run_uuid)
+                loaded = self.loader.load(planned.ranges, staged, began_ms, PLACE_COLUMNS[form], values.readers)
                 if self.settings.audit:
-                    tallies = self.loader.tally(target.staging(run_uuid), self.settings.audit_width)
+                    tallies = self.loader.tally(staged, self.settings.audit_width)
                 load_seconds = self.clock() - loading
                 check_still_there(cluster, planned.ranges)
             offsets = RunOffsets(
@@ -122,8 +170,10 @@ class Importer:
                     "format": self.settings.format,
                     "codec": self.settings.compression,
                     "partition_by": list(self.settings.partition_by),
+                    **values.to_json(),
                 },
-                loaded=tuple(loaded),
+                loaded=() if self.settings.backfill else tuple(loaded),
+                backfilled=tuple(loaded) if self.settings.backfill else (),
                 lost=planned.lost,
                 positions=planned.positions,
                 format=form,
@@ -134,7 +184,8 @@ class Importer:
             with suppress(Exception):
                 target.discard(run_uuid)
             raise
-        notices = [*planned.notices, *_gaps(loaded)]
+        where = f"{target.location}/{run_name(offsets.run)}"
+        notices = [*planned.notices, *_gaps(loaded), *quarantine_notices(loaded, where)]
         if self.settings.audit and tallies:
             width, server = self.settings.audit_width, self.settings.server
             notice = publish_run(cluster, tallies, planned.ranges, width, server, run_uuid, self.clock)
@@ -149,6 +200,11 @@ class Importer:
             load_seconds=load_seconds,
             notices=tuple(notices),
         )
+
+
+def _bounded(state: LogState, until: Mapping[Lineage, int], position: int) -> LogState:
+    """Return the state of a log that ends at the limit, but not before ``position``: that would look like a loss."""
+    return evolve(state, visible_end=min(state.visible_end, max(until.get(state.lineage, position), position)))
 
 
 def _gaps(loaded: Sequence[Loaded]) -> list[str]:

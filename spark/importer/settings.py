@@ -14,6 +14,8 @@ from logd.errors import ConfigurationError
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.blocking.cluster import ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits
+from logd.spark.blocking.registry import RegistryAddress
+from logd.spark.blocking.schema_lookup import VERSION, ReaderSchema
 from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.table_location import is_table, parse_table
 
@@ -29,6 +31,14 @@ CODECS = {
 DEFAULT_TASK_BYTES = 64 << 20
 
 
+@frozen
+class SchemaSettings:
+    """The schema registry, and the schema by which all values of a topic are read."""
+
+    address: RegistryAddress
+    reader: ReaderSchema = field(factory=ReaderSchema)
+
+
 @frozen(kw_only=True)
 class ImportSettings:
     """Settings of an import. Raises ConfigurationError for a value that is not allowed."""
@@ -39,6 +49,10 @@ class ImportSettings:
     cluster: ClusterSettings = field(factory=ClusterSettings)
     #: The start of partitions that are new to the target.
     starting: OffsetLimits = field(factory=lambda: OffsetLimits.of("earliest"))
+    #: The end of what is loaded; None for the visible end of each log.
+    until: OffsetLimits | None = None
+    #: Load what the target lacks between ``starting`` and ``until``, below its positions, which stay.
+    backfill: bool = False
     format: str = "parquet"
     #: None for the format's default.
     codec: str | None = None
@@ -50,6 +64,8 @@ class ImportSettings:
     #: The largest size of one compressed set after decompression, in bytes.
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
+    #: The schemas that give values their types; None: values are bytes.
+    schemas: SchemaSettings | None = None
     #: Spark's master; None for that of spark-submit, or this machine.
     master: str | None = None
     #: Publish counts of the loaded messages to ``_audit``, by windows of this many seconds, in the name of this server,
@@ -75,10 +91,16 @@ class ImportSettings:
             )
         if self.to_table:
             parse_table(self.to)
+            if self.backfill:
+                raise ConfigurationError(
+                    f"{self.to} is a table, whose former runs may have expired, so it is not known what they had: "
+                    "backfill into another table, by --from and --until"
+                )
             if self.format != "parquet":
                 raise ConfigurationError(
                     f"format = {self.format!r} is not allowed for a table, whose files are Parquet"
                 )
+        self._check_registry()
         try:
             check_width(self.audit_width)
         except ValueError as error:
@@ -89,6 +111,24 @@ class ImportSettings:
             raise ConfigurationError("the target is empty: name a directory")
         if self.local_path is None and not urlsplit(self.to).path.strip("/"):
             raise ConfigurationError(f"the target {self.to!r} names no directory on that file system")
+
+    def _check_registry(self) -> None:
+        if self.schemas is None:
+            return
+        if self.to_table:
+            raise ConfigurationError("a table holds values as bytes: --registry writes into a directory of Parquet")
+        if self.format != "parquet":
+            raise ConfigurationError(f"--registry writes Parquet, and not {self.format}, whose values have no types")
+        if self.partition_by[:1] != ("topic",):
+            raise ConfigurationError(
+                "--registry gives each topic a folder, as topics have schemas of their own: --partition-by begins with "
+                "topic"
+            )
+        reader = self.schemas.reader
+        if reader.kind == VERSION and len(self.subscription.names or ()) != 1:
+            raise ConfigurationError(
+                f"the reader's schema {reader} is a version of one topic's subject: import that topic alone"
+            )
 
     @property
     def audit_width(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,14 @@ from attrs import define, field
 
 from logd.errors import LogdError
 from logd.spark.blocking.reading import DataLost
+from logd.spark.blocking.schema_lookup import ReaderSchema
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.importer.import_plan import PlannedRange
 from logd.spark.importer.load_audit import RowTally
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.table_location import is_table
+from logd.spark.importer.targets.layout import QUARANTINE
 from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
 from logd.spark.importer.targets.target import Target
 
@@ -40,12 +42,21 @@ class SparkLoader:
     progress: Progress = lambda done, total: None
     session: SparkSession | None = None
     _ours: SparkSession | None = field(default=None, init=False)
+    #: The quarantine of the folder that was loaded last, if it has one.
+    _quarantine: str | None = field(default=None, init=False)
 
     def start(self, size: int) -> None:
         """See Loader."""
         self._opened(size)
 
-    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
+    def load(
+        self,
+        ranges: Sequence[PlannedRange],
+        folder: str,
+        began_ms: int,
+        columns: PlaceColumns,
+        readers: Mapping[str, ReaderSchema],
+    ) -> list[Loaded]:
         """See Loader."""
         # pyspark takes a second to import, and most errors are found before it is needed.
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -54,6 +65,7 @@ class SparkLoader:
         from logd.spark.importer.counting import check, count
         from logd.spark.importer.loading import load
         from logd.spark.importer.progress import JobProgress
+        from logd.spark.importer.typed.typed_loading import load_typed
         from logd.spark.session import ending
 
         session = self._opened()
@@ -61,9 +73,14 @@ class SparkLoader:
         try:
             with ending(session, _GROUP, "logd import", stop=False):
                 with JobProgress(session, total, lambda done: self.progress(done, total), _GROUP):
-                    read = load(session, self.settings, ranges, folder, began_ms, columns)
+                    if readers:
+                        reach = lambda done: self.progress(done, total)  # noqa: E731
+                        read = load_typed(session, self.settings, ranges, folder, began_ms, readers, reach)
+                    else:
+                        read = load(session, self.settings, ranges, folder, began_ms, columns)
                 self.progress(total, total)
-                loaded = count(session, self.settings.format, folder, ranges, columns)
+                self._quarantine = f"{folder}/{QUARANTINE}" if read.quarantined else None
+                loaded = count(session, self.settings.format, folder, ranges, columns, self._quarantine)
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise remedied(explained(error, "loading failed")) from error
         except BaseException as error:
@@ -81,7 +98,7 @@ class SparkLoader:
         from logd.spark.importer.load_audit import tally_files
 
         try:
-            return tally_files(self._opened(), self.settings.format, folder, width)
+            return tally_files(self._opened(), self.settings.format, folder, width, self._quarantine)
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise explained(error, "counting for the audit failed") from error
 

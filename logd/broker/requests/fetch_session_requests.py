@@ -16,6 +16,8 @@ from logd.protocol.requests.responses import ErrorResponse
 MOST_SESSIONS = 10
 #: Partitions that one session may watch.
 MOST_PARTS = MAX_ITEMS
+#: Partitions that all sessions of the broker may watch; each takes some 500 bytes.
+MOST_PARTS_IN_ALL = 200_000
 
 
 class FetchSessionRequests:
@@ -61,6 +63,7 @@ class FetchSessionRequests:
         """End the sessions of a lost connection."""
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
+            self._broker.counters.session_parts -= len(session)
             session.cancel()
 
     def _begun(self, number: int) -> FetchSession:
@@ -85,10 +88,20 @@ class FetchSessionRequests:
         return session
 
     def _change(self, session: FetchSession, request: FetchWaitV1) -> None:
-        for number in request.forgotten:
-            session.forget(number)
-        if len(session) + len(request.new) > MOST_PARTS:
-            raise NoFetchSession(f"a fetch session may watch {MOST_PARTS} partitions")
+        counters = self._broker.counters
+        before = len(session)
+        try:
+            for number in request.forgotten:
+                session.forget(number)
+            if len(session) + len(request.new) > MOST_PARTS:
+                raise NoFetchSession(f"a fetch session may watch {MOST_PARTS} partitions")
+            if counters.session_parts + len(request.new) > MOST_PARTS_IN_ALL:
+                raise NoFetchSession(f"all fetch sessions of a broker may watch {MOST_PARTS_IN_ALL} partitions")
+            self._watch(session, request)
+        finally:
+            counters.session_parts += len(session) - before
+
+    def _watch(self, session: FetchSession, request: FetchWaitV1) -> None:
         for topic, number, partition, leader_epoch, offset, max_bytes, flags in request.new:
             session.watch(number, topic, partition, leader_epoch)
             session.arm(number, offset, max_bytes, exact=bool(flags & EXACT), at_once=bool(flags & AT_ONCE))
@@ -102,6 +115,7 @@ class FetchSessionRequests:
         session = self._sessions.pop(number, None)
         if session is not None:
             session.finish()
+            self._broker.counters.session_parts -= len(session)
             session.cancel()
             del self._epochs[number]
 

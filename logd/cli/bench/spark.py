@@ -10,7 +10,8 @@ import click
 from rich.console import Console
 
 from logd.bench.rates.rounds import middle
-from logd.bench.spark import SparkBench
+from logd.bench.spark import SparkBench, SparkResult
+from logd.bench.spark_import import SparkImportBench, SparkImportResult
 from logd.cli.options import json_option
 from logd.cli.terminal.tables import show_fields
 from logd.errors import LogdError
@@ -30,24 +31,37 @@ _WHOLE = click.IntRange(min=1)
     show_default=True,
     help="A folder for the broker's data and the Parquet files; they are removed.",
 )
+@click.option(
+    "--typed-import",
+    is_flag=True,
+    help="Measure instead logd import with a schema registry, beside an import of the same messages as bytes.",
+)
 @json_option
-def spark(messages: int, size: int, cores: int, rounds: int, folder: str, as_json: bool) -> None:
+def spark(messages: int, size: int, cores: int, rounds: int, folder: str, typed_import: bool, as_json: bool) -> None:
     """Measure Spark reading one partition of a topic, beside the same rows from Parquet files.
 
     Both are written to Spark's noop sink, in turn, in one local session. Needs Java and pip install 'logd[spark]'.
+    With --typed-import whole imports are measured, with reading, decoding, writing and counting; it needs
+    'logd[spark,avro]'.
     """
     console = Console(stderr=True)
     try:
         with console.status("") as status:
             tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
-            results = SparkBench(folder, messages, size, cores, rounds, tell).run()
+            arguments = folder, messages, size, cores, rounds, tell
+            results: list[SparkResult | SparkImportResult] = []
+            results += SparkImportBench(*arguments).run() if typed_import else SparkBench(*arguments).run()
     except (LogdError, ImportError) as error:
         remedy = ": pip install 'logd[spark]'" if isinstance(error, ImportError) else ""
         console.print(f"logd: {error}{remedy}", style="red", markup=False)
         sys.exit(1)
-    result = middle(results, lambda each: each.ratio_to_parquet).to_json()
-    result["rounds"] = [each.ratio_to_parquet for each in results]
+    result = middle(results, _ratio).to_json()
+    result["rounds"] = [_ratio(each) for each in results]
     if as_json:
         print(json.dumps(result))
     else:
         show_fields(result)
+
+
+def _ratio(result: SparkResult | SparkImportResult) -> float:
+    return result.ratio_to_parquet if isinstance(result, SparkResult) else result.ratio_to_untyped

@@ -24,6 +24,7 @@ from logd.cli.options import (
 from logd.cli.spark.compacting import compact
 from logd.cli.spark.outcome_files import OutcomeFiles
 from logd.cli.spark.requirements import needs, needs_spark
+from logd.cli.spark.typed_options import schema_settings, typed_options
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
@@ -42,7 +43,9 @@ Examples:
   logd import --topics-pattern 'web-.*' --to /data/web --dry-run
   logd import --topics clicks --to /data/clicks --format json --partition-by date
   logd import --topics clicks --to hdfs:///logs/clicks --master yarn
+  logd import --topics clicks --to /data/typed --registry http://127.0.0.1:8081
   logd import --topics clicks --to /data/again --from 2011-11-11T00:00:00Z
+  logd import --topics clicks --to /data/logs --backfill --from 2011-11-01 --until 2011-11-04
   logd import --to /data/logs --compact
   logd import --topics clicks --to iceberg:///data/warehouse/logs.clicks
   logd import --topics clicks --to iceberg://production/logs.clicks
@@ -96,6 +99,16 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     help='Where to begin in partitions that are new to DIR: JSON is {"topic": {"0": 4711}}.',
 )
 @click.option(
+    "--until",
+    metavar="latest|JSON|TIME",
+    help="Where to end (default: at what is visible now). The next import goes on from there.",
+)
+@click.option(
+    "--backfill",
+    is_flag=True,
+    help="Load what DIR lacks between --from and --until, before the position of its daily import, which stays.",
+)
+@click.option(
     "--on-data-loss",
     type=click.Choice(["fail", "warn"]),
     default="fail",
@@ -103,6 +116,7 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
     help="What to do when messages were lost before they were loaded (by retention, a lost log or a recreated topic): "
     "end with status 5, or skip them, report the loss and record it in DIR.",
 )
+@typed_options
 @click.option("--dry-run", is_flag=True, help="Print what would be loaded, and load nothing.")
 @click.option(
     "--verify",
@@ -215,7 +229,7 @@ def _import(
     ):
         done = Importer(settings, loader, patient(bar)).run()
     notices = [*done.notices]
-    if group is not None and not settings.dry_run:
+    if group is not None and not (settings.dry_run or settings.backfill):
         notices += _told(zookeeper, group, done.plan.reached)
     for notice in notices:
         complain(notice)
@@ -285,6 +299,8 @@ def _settings(
     partition_by: str,
     codec: str | None,
     start: str,
+    until: str | None,
+    backfill: bool,
     on_data_loss: str,
     dry_run: bool,
     master: str | None,
@@ -295,6 +311,8 @@ def _settings(
     timeout: float,
     tls: bool,
     tls_ca: str | None,
+    registry: str | None,
+    reader_schema: str,
     audit: bool,
     audit_window: float,
     server: str,
@@ -308,6 +326,10 @@ def _settings(
         starting = parse_offsets(start, "earliest")
     except ValueError as error:
         raise ConfigurationError(f"--from {start!r} is not allowed: {error}") from None
+    try:
+        ending = parse_offsets(until, "latest") if until is not None else None
+    except ValueError as error:
+        raise ConfigurationError(f"--until {until!r} is not allowed: {error}") from None
     settings = ImportSettings(
         subscription=parse_subscription({"subscribe": topics, "subscribePattern": topics_pattern}),
         to=to,
@@ -315,6 +337,8 @@ def _settings(
             brokers=broker, retry_timeout=timeout, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca)
         ),
         starting=starting,
+        until=ending,
+        backfill=backfill,
         format=file_format,
         codec=codec,
         partition_by=tuple(part.strip() for part in partition_by.split(",")) if partition_by != "none" else (),
@@ -325,6 +349,7 @@ def _settings(
         task_bytes=task_bytes,
         max_decompressed=max_decompressed,
         max_decompressed_messages=max_decompressed_messages,
+        schemas=schema_settings(registry, reader_schema, timeout),
         audit=audit,
         audit_window=audit_window,
         server=server,

@@ -111,7 +111,7 @@ def _check_recorded(location: str, runs: Sequence[RunOffsets], found: Mapping[tu
     """Raise TargetError unless the old files hold what the offsets of their runs record."""
     recorded: dict[tuple[str, int], tuple[int, int]] = {}
     for run in runs:
-        for each in run.loaded:
+        for each in (*run.loaded, *run.backfilled):
             where = each.lineage.topic, each.lineage.partition
             messages, size = recorded.get(where, (0, 0))
             recorded[where] = messages + each.messages, size + each.bytes

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from logd.spark.importer.errors import TargetError
 from logd.spark.importer.targets.layout import OFFSETS, run_name
-from logd.spark.importer.targets.offsets import Lineage, RunOffsets
+from logd.spark.importer.targets.offsets import Lineage, Loaded, RunOffsets
 
 
 def check_run(offsets: RunOffsets) -> None:
@@ -24,6 +24,10 @@ def check_run(offsets: RunOffsets) -> None:
                 f"{_name(offsets)} loaded {loaded.lineage} up to {loaded.end}, "
                 f"but its position is {offsets.positions.get(loaded.lineage)}"
             )
+
+    for each in offsets.backfilled:
+        if not 0 <= each.start <= each.end <= offsets.positions.get(each.lineage, -1):
+            raise TargetError(f"{_name(offsets)} has an impossible range for {each.lineage}")
 
 
 def check_successor(before: RunOffsets, after: RunOffsets) -> None:
@@ -67,6 +71,24 @@ def check_chain(runs: Iterable[RunOffsets]) -> None:
             missing = before.run + 1 if after.first_run > before.run else after.first_run - 1
             raise TargetError(f"{run_name(missing)} is missing, although {run_name(after.run)} exists")
         check_successor(before, after)
+    _check_backfilled(ordered)
+
+
+def _check_backfilled(runs: list[RunOffsets]) -> None:
+    """Raise TargetError if a backfill loaded ids that another run has, or has itself twice."""
+    for run in runs:
+        for each in run.backfilled:
+            for other in runs:
+                for there in (*other.loaded, *other.backfilled):
+                    if there is not each and there.lineage == each.lineage and _overlap(each, there):
+                        raise TargetError(
+                            f"{_name(run)} has ids {each.start} to {each.end} of {each.lineage}, and {_name(other)} "
+                            f"has {there.start} to {there.end}: the messages of both are there twice"
+                        )
+
+
+def _overlap(one: Loaded, other: Loaded) -> bool:
+    return max(one.start, other.start) < min(one.end, other.end)
 
 
 def _name(offsets: RunOffsets) -> str:

@@ -4,6 +4,7 @@
 
     DIR/run=1/_offsets.json                         the loaded ranges, and the positions that DIR has reached
     DIR/run=1/topic=T/date=2011-11-11/hour=06/*     the data
+    DIR/run=1/_quarantine/*                         messages that cannot be decoded, of an import with a schema registry
     DIR/run=2/...
     DIR/_staging/<uuid>/                            an unfinished run, which becomes run=N by one rename
     DIR/_compacted/, DIR/_merged/, DIR/run=0/       a compaction that exchanges runs (swapping.py)
@@ -19,6 +20,7 @@ import re
 STAGING = "_staging"
 LOCK = "_lock"
 OFFSETS = "_offsets.json"
+QUARANTINE = "_quarantine"
 #: The merged run of a compaction that was decided upon, and has not taken its place yet.
 COMPACTED = "_compacted"
 #: The folder, in the form of a run's, that makes readers fail while a compaction exchanges runs.

@@ -63,9 +63,16 @@ def merge(runs: Sequence[RunOffsets]) -> RunOffsets:
         previous_uuid=first.previous_uuid,
         loaded=tuple(loaded[lineage] for lineage in sorted(loaded)),
         lost=first.lost,
+        backfilled=tuple(each for run in runs for each in run.backfilled),
         merged=tuple(each for run in runs for each in run.merged or (MergedRun.of(run),)),
     )
 
 
 def _joined(before: Loaded, after: Loaded) -> Loaded:
-    return Loaded(before.lineage, before.start, after.end, before.messages + after.messages, before.bytes + after.bytes)
+    return evolve(
+        before,
+        end=after.end,
+        messages=before.messages + after.messages,
+        bytes=before.bytes + after.bytes,
+        quarantined=before.quarantined + after.quarantined,
+    )

@@ -15,8 +15,9 @@ from attrs import asdict, frozen
 
 from logd.spark.importer.errors import TargetError
 
-#: The format that new targets have.
+#: The format that new targets have, and that of new targets whose values have types.
 FORMAT = 2
+TYPED_FORMAT = 3
 
 
 @frozen
@@ -29,6 +30,9 @@ class PlaceColumns:
 
 #: The columns of each format. A target keeps the columns of its first run: in format 1 ``offset`` was the id.
 PLACE_COLUMNS = {1: PlaceColumns("offset", "next_offset"), 2: PlaceColumns("id", "next_position")}
+PLACE_COLUMNS[TYPED_FORMAT] = PLACE_COLUMNS[FORMAT]
+
+_COUNTS = ("start", "end", "messages", "bytes", "quarantined")
 
 
 class Lineage(NamedTuple):
@@ -55,6 +59,8 @@ class Loaded:
     end: int
     messages: int
     bytes: int
+    #: Those of the messages that cannot be decoded, and are in the run's quarantine.
+    quarantined: int = 0
 
     @property
     def gap_bytes(self) -> int:
@@ -119,6 +125,8 @@ class RunOffsets:
     format: int = FORMAT
     #: The runs that a compaction merged into this one, in their order; the last of them had this one's number.
     merged: tuple[MergedRun, ...] = ()
+    #: Ranges of the past that a backfill loaded: below the positions, and in no other run.
+    backfilled: tuple[Loaded, ...] = ()
 
     @property
     def first_run(self) -> int:
@@ -128,12 +136,17 @@ class RunOffsets:
     @property
     def messages(self) -> int:
         """The number of messages that the run loaded."""
-        return sum(each.messages for each in self.loaded)
+        return sum(each.messages for each in (*self.loaded, *self.backfilled))
+
+    @property
+    def quarantined(self) -> int:
+        """The number of those that cannot be decoded."""
+        return sum(each.quarantined for each in (*self.loaded, *self.backfilled))
 
     @property
     def size(self) -> int:
         """The bytes of log of these messages."""
-        return sum(each.bytes for each in self.loaded)
+        return sum(each.bytes for each in (*self.loaded, *self.backfilled))
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
@@ -147,6 +160,7 @@ class RunOffsets:
             "messages": self.messages,
             "bytes": self.size,
             "partitions": [_flat(each) for each in self.loaded],
+            **({"backfilled": [_flat(each) for each in self.backfilled]} if self.backfilled else {}),
             "lost": [_flat(each) for each in self.lost],
             "positions": [
                 {**lineage._asdict(), "position": position} for lineage, position in sorted(self.positions.items())
@@ -162,8 +176,8 @@ class RunOffsets:
             value = json.loads(content)
             if value["format"] not in PLACE_COLUMNS:
                 raise TargetError(
-                    f"{where} has format {value['format']!r}, and this release knows formats up to {FORMAT}: "
-                    "use a later release"
+                    f"{where} has format {value['format']!r}, and this release knows formats up to "
+                    f"{max(PLACE_COLUMNS)}: use a later release"
                 )
             offsets = cls(
                 run=int(value["run"]),
@@ -171,10 +185,7 @@ class RunOffsets:
                 previous_uuid=str(value["previous_uuid"]),
                 began_ms=int(value["began_ms"]),
                 data=dict(value["data"]),
-                loaded=tuple(
-                    Loaded(_lineage(each), *(int(each[name]) for name in ("start", "end", "messages", "bytes")))
-                    for each in value["partitions"]
-                ),
+                loaded=tuple(_loaded(each) for each in value["partitions"]),
                 lost=tuple(
                     Lost(_lineage(each), int(each["start"]), int(each["end"]), str(each["reason"]))
                     for each in value["lost"]
@@ -182,6 +193,7 @@ class RunOffsets:
                 positions={_lineage(each): int(each["position"]) for each in value["positions"]},
                 format=int(value["format"]),
                 merged=tuple(MergedRun.from_json(each) for each in value.get("merged", ())),
+                backfilled=tuple(_loaded(each) for each in value.get("backfilled", ())),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TargetError(f"{where} is damaged, or is not of logd import: {error!r}") from None
@@ -193,7 +205,15 @@ class RunOffsets:
 def _flat(each: Loaded | Lost) -> dict[str, Any]:
     fields = asdict(each, recurse=False)
     lineage: Lineage = fields.pop("lineage")
+    if not fields.get("quarantined", True):
+        del fields["quarantined"]  # as in the files of earlier releases
     return {**lineage._asdict(), **fields}
+
+
+def _loaded(value: Mapping[str, Any]) -> Loaded:
+    return Loaded(
+        _lineage(value), *(int(value.get(name, 0) if name == "quarantined" else value[name]) for name in _COUNTS)
+    )
 
 
 def _lineage(value: Mapping[str, Any]) -> Lineage:

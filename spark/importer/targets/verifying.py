@@ -13,7 +13,7 @@ from logd.spark.importer.errors import TargetError
 from logd.spark.importer.settings import local_path
 from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.chain import check_chain
-from logd.spark.importer.targets.layout import OFFSETS, run_name
+from logd.spark.importer.targets.layout import OFFSETS, QUARANTINE, run_name
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.offsets import Lost, RunOffsets
 from logd.spark.importer.targets.target import check_not_compacting, read_run
@@ -98,14 +98,15 @@ def _verify_table(to: str) -> Verified:
 def _check_count(folder: Path, run: RunOffsets) -> None:
     import pyarrow.parquet
 
-    rows = 0
-    for path in _files(folder):
-        try:
-            rows += pyarrow.parquet.read_metadata(path).num_rows
-        except (OSError, ValueError) as error:
-            raise TargetError(f"{path} cannot be read: {error}") from None
-    if rows != run.messages:
-        raise TargetError(f"the files of {folder} have {rows} messages, but its {OFFSETS} says {run.messages}")
+    for place, recorded in ((folder, run.messages - run.quarantined), (folder / QUARANTINE, run.quarantined)):
+        rows = 0
+        for path in _files(place):
+            try:
+                rows += pyarrow.parquet.read_metadata(path).num_rows
+            except (OSError, ValueError) as error:
+                raise TargetError(f"{path} cannot be read: {error}") from None
+        if rows != recorded:
+            raise TargetError(f"the files of {place} have {rows} messages, but its {OFFSETS} says {recorded}")
 
 
 def _files(folder: Path) -> Iterator[Path]:

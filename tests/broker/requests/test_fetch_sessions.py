@@ -236,6 +236,21 @@ class SessionBoundTests(FetchSessionTestCase):
         self.assertIn("2 fetch sessions", self.refused(begin(new(0))._replace(session=3)))
         log = self.log_of("t")
         self.assertEqual(len(log._waiters), 2)
+        self.assertEqual(self.broker.counters.session_parts, 2)
+
+    def test_the_parts_of_all_sessions_are_bounded(self) -> None:
+        """Those of lost connections and of ended sessions count no more."""
+        self.patch(fetch_session_requests, "MOST_PARTS_IN_ALL", 3)
+        other = self.connect()
+        self.ask(other, begin(new(0), new(1), wait_ms=0))
+        self.assertIn("3 partitions", self.refused(begin(new(0), new(1))))
+        other.lose()
+        self.settle()
+        self.ask(self.peer, begin(new(0), new(1), new(2), wait_ms=0))
+        self.ask(self.peer, FetchWaitV1(1, 1, 0, 1, 0, (), (), (101, 102)))
+        self.assertEqual(self.broker.counters.session_parts, 1)
+        self.refused(after(1))
+        self.assertEqual(self.broker.counters.session_parts, 0)
 
     def test_a_lost_connection_ends_its_sessions(self) -> None:
         """No log keeps a listener, and nothing is scheduled for them."""

@@ -37,7 +37,7 @@ class OffsetsFileTests(SynchronousTestCase):
         values: tuple[Any, ...] = (
             [],
             {},
-            {**good, "format": 3},
+            {**good, "format": 4},
             {**good, "messages": 11},
             {**good, "bytes": 99},
             {**good, "positions": [{"topic": "a"}]},

@@ -24,8 +24,7 @@ DONE = ImportReport(
     Plan((PlannedRange(A0, 0, 100),), (Lost(A0, 0, 5, "why"),), {A0: 100}, {}),
     run=7,
     uuid="u",
-    loaded=(Loaded(A0, 0, 100, 9, 90),),
-    quarantined=2,
+    loaded=(Loaded(A0, 0, 100, 9, 90, 2),),
 )
 NOTHING = ImportReport("/data", Plan((), (), {A0: 100}, {}))
 

@@ -49,7 +49,9 @@ class FakeLoader:
     def start(self, size: int) -> None:
         """Do nothing, in place of starting Spark."""
 
-    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
+    def load(
+        self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns, readers: Any
+    ) -> list[Loaded]:
         """Write a file for each range, and return the counts of a log of ten-byte entries."""
         self.loads += 1
         self.columns = columns
@@ -155,7 +157,16 @@ class RunTests(ImportTestCase):
         self.assertEqual((value["run"], value["messages"], value["gap_bytes"]), (1, 30, 0))
         self.assertEqual(
             value["partitions"][0],
-            {"topic": "a", "uuid": "uuid-a", "partition": 0, "start": 0, "end": 100, "messages": 10, "gap_bytes": 0},
+            {
+                "topic": "a",
+                "uuid": "uuid-a",
+                "partition": 0,
+                "start": 0,
+                "end": 100,
+                "messages": 10,
+                "gap_bytes": 0,
+                "quarantined": 0,
+            },
         )
         json.dumps(value)
 

@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.requests import fetch_session_requests
 from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.fetching.partition_fetch import DamagedEntry, FetchState
 from logd.errors import LogdError
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_session import FetchWaitV1
@@ -105,6 +106,13 @@ class SessionTests(SynchronousTestCase):
             assert isinstance(fetch, FetchWaitV1)
             self.assertEqual((fetch.new, fetch.moved, fetch.forgotten), ((), (), ()))
 
+    def test_a_consumer_that_does_not_wait_asks_at_a_bounded_rate(self) -> None:
+        """With a ``max_wait`` of 0, empty answers are not followed by the next request at once."""
+        rig = SessionRig(self, max_wait=0.0)
+        rig.fetches.clear()
+        rig.cluster.advance(1.0)
+        self.assertLessEqual(len(rig.fetches), 11)
+
     def test_few_partitions_are_fetched_without(self) -> None:
         """The setting says how many are few."""
         rig = SessionRig(self, session_partitions=PARTITIONS)
@@ -143,6 +151,18 @@ class SessionTests(SynchronousTestCase):
         rig.stream.resume(5)
         rig.put(6)
         self.assertEqual(rig.taken(), [5, 6])
+
+    def test_damage_is_passed_while_the_log_is_idle(self) -> None:
+        """The fetch that waits at the broker does not keep the consumer from searching for the entry behind."""
+        rig = SessionRig(self)
+        rig.put(2, 2)
+        self.assertEqual(rig.taken(), [2, 2])
+        fetch = rig.stream.state._fetches["t", 2]
+        fetch._damage = DamagedEntry(0, "a length of a million")
+        rig.consumer._state.fetcher.wake(fetch)
+        rig.cluster.advance(1.0)
+        self.assertIs(fetch.state, FetchState.FETCHING)
+        self.assertEqual(fetch.losses.skipped, 1)
 
     def test_removed_partitions_are_forgotten(self) -> None:
         """The broker is told, and nothing waits there any more."""
@@ -200,6 +220,20 @@ class SessionLossTests(SynchronousTestCase):
         rig.put(1, 2)
         self.assertEqual(rig.taken(), [1, 2])
         self.assertEqual(sum(isinstance(fetch, FetchWaitV1) for fetch in rig.fetches), 1)
+
+    def test_partitions_that_idle_follow_the_metadata(self) -> None:
+        """No answer brings them up: metadata that names another leader takes them out of the session."""
+        rig = SessionRig(self, brokers=2, metadata_age=5.0)
+        cluster = rig.consumer._state.cluster
+        leader = cluster.leader
+        moved = [number for number in range(PARTITIONS) if leader("t", number) is leader("t", 0)]
+        other = next(leader("t", number) for number in range(PARTITIONS) if number not in moved)
+        self.patch(cluster, "leader", lambda topic, number: other if number == 0 else leader(topic, number))
+        rig.fetches.clear()
+        rig.cluster.advance(12.0)
+        sessions = [fetch for fetch in rig.fetches if isinstance(fetch, FetchWaitV1)]
+        self.assertIn((0,), [tuple(part.partition for part in fetch.new) for fetch in sessions])
+        self.assertEqual(sum(len(fetch.forgotten) > 0 for fetch in sessions), 1)
 
     def test_a_topic_made_again(self) -> None:
         """The positions were those of another log: reading begins at the new one's start."""
