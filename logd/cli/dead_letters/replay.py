@@ -159,7 +159,7 @@ async def _replay(
             await admin.close()
 
 
-class Ends(NamedTuple):
+class ReplayEnds(NamedTuple):
     """The end of each partition that is not replayed, the uuid of the topic, and the bytes before these ends."""
 
     uuid: str
@@ -167,7 +167,7 @@ class Ends(NamedTuple):
     left: int
 
 
-async def _ends(admin: Admin, tree: ICoordination, group: str, topic: str) -> Ends:
+async def _ends(admin: Admin, tree: ICoordination, group: str, topic: str) -> ReplayEnds:
     """Return the ends that a replay has to reach."""
     described = await admin.describe(topic)
     logs = await admin.describe_logs(topic, [each.partition for each in described.partitions])
@@ -179,7 +179,7 @@ async def _ends(admin: Admin, tree: ICoordination, group: str, topic: str) -> En
         if begin < log.visible_end:
             ends[number] = log.visible_end
             left += log.visible_end - begin
-    return Ends(described.uuid, ends, left)
+    return ReplayEnds(described.uuid, ends, left)
 
 
 async def _run(
@@ -191,7 +191,7 @@ async def _run(
     topic: str,
     to: str | None,
     only: Selection,
-    ends: Ends,
+    ends: ReplayEnds,
 ) -> dict[str, int]:
     producer = Producer(brokers, reactor=reactor, create_topics=False, delivery_timeout=DELIVERY_SECONDS)
     consumer = Consumer(
@@ -232,7 +232,7 @@ async def _run(
         await producer.close()
 
 
-async def until_there(clock: Clock, admin: Admin, offsets: OffsetRegistry, topic: str, ends: Ends) -> None:
+async def until_there(clock: Clock, admin: Admin, offsets: OffsetRegistry, topic: str, ends: ReplayEnds) -> None:
     """Return once the group's stored positions have reached the ends, whichever member stored them.
 
     Raises UnknownTopic if the topic is deleted, or made again, before: its positions would never come so far.

@@ -191,8 +191,8 @@ class IcebergTarget:
         if last != run - 1:
             now = f"its last run is {last}" if last else "it has no run"
             raise TargetError(
-                f"{self.location}: {now}, but {run - 1} was the last one when this import began: the table was rolled back, made anew "
-                "or loaded meanwhile; nothing of this run is visible; import again"
+                f"{self.location}: {now}, but {run - 1} was the last one when this import began: the table was rolled "
+                "back, made anew or loaded meanwhile; nothing of this run is visible; import again"
             )
 
     def _check_partitions(self, table: Table) -> None:

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.cli.dead_letters.replay import LOOK_SECONDS, Ends, until_there
+from logd.cli.dead_letters.replay import LOOK_SECONDS, ReplayEnds, until_there
 from logd.client.admin.admin import Admin
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.errors import BrokerUnavailable, UnknownTopic
@@ -49,7 +49,7 @@ class UntilThereTests(SynchronousTestCase):
                 cast(Admin, self.admin),
                 cast(OffsetRegistry, NoOffsets()),
                 "orders.dead",
-                Ends("uuid", {0: 100}, 100),
+                ReplayEnds("uuid", {0: 100}, 100),
             )
         )
         self.assertNoResult(self.waiting)
