@@ -9,6 +9,7 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from demo.load import why_not
 from demo.pipeline import TOPIC, Pipeline
 from logd.testing.processes.server import ServerProcess
 
@@ -50,9 +51,13 @@ class PipelineTests(SynchronousTestCase):
         report.wait_for(range(pipeline.events))
         report.stop()
         self.assertEqual((set(report.numbers), report.schemas), (set(range(pipeline.events)), {1, 2}))
-        verdicts, complaints = pipeline.audit()
+        tiers = ["produced", "mirrored", "consumed"]
+        if why_not() is None:
+            tiers.append("loaded")
+            self.assertGreaterEqual(pipeline.load(pipeline.folder / "imported"), pipeline.events)
+        verdicts, complaints = pipeline.audit(*tiers)
         self.assertEqual([each for each in verdicts if each["missing"] or each["unaccounted"]], [], complaints)
-        for tier in ("produced", "mirrored", "consumed"):
+        for tier in tiers:
             seen = sum(each["seen"] for each in verdicts if each["tier"] == tier)
             self.assertGreaterEqual(seen, pipeline.events, tier)
         self._remove_one(sum(each["expected"] for each in verdicts if each["tier"] == "consumed"))
@@ -71,7 +76,7 @@ class PipelineTests(SynchronousTestCase):
         report = pipeline.report()
         report.wait_for([begin, begin + 2])
         report.stop()
-        verdicts, complaints = pipeline.audit()
+        verdicts, complaints = pipeline.audit("produced", "mirrored", "consumed")
         missing = [each for each in verdicts if each["missing"]]
         self.assertEqual({each["topic"] for each in missing}, {TOPIC})
         self.assertEqual({(each["missing"], each["window"]) for each in missing}, {(1, missing[0]["window"])})
