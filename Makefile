@@ -66,6 +66,7 @@ smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it al
 	$(BIN)/logd bench produce --messages 200000 --rounds 1
 	$(BIN)/logd bench consume --messages 200000 --rounds 1
 	$(BIN)/logd bench latency --messages 200 --rounds 1
+	$(BIN)/logd bench mirror --messages 200000 --latency-messages 100 --rounds 1
 	$(BIN)/logd bench spark --messages 100000 --rounds 1
 	$(BIN)/logd bench groups --simulate --consumers 10 --partitions 200
 	$(BIN)/logd bench groups --consumers 3 --partitions 12 --rounds 1

@@ -22,8 +22,9 @@ from logd.testing.processes.server import ServerProcess
 TOPIC = "views"
 PARTITIONS = 4
 GROUP = "report"
-#: Seconds that any one wait may take.
+#: Seconds that any one wait may take, and how often the audit is asked at most.
 PATIENCE = 120.0
+MOST_AUDITS = 40
 
 _NUMBER = {"name": "number", "type": "long"}
 _PAGE = {"name": "page", "type": "string"}
@@ -155,16 +156,34 @@ class Pipeline:
         for each in servers:
             each.start()
 
-    def audit(self) -> tuple[list[dict[str, Any]], str]:
-        """Ask the audit on the offline cluster until all is accounted for; return its verdicts and complaints."""
-        for _ in range(30):
+    def load(self, target: Path) -> int:
+        """Import the events from the offline cluster as typed columns with Spark; return the number of messages."""
+        done = self.processes.offline.run(
+            *("import", "--topics", TOPIC, "--to", str(target), "--server", "import", "--json", "--quiet"),
+            *("--registry", self.processes.offline.registry),
+            *self.audit_options,
+        )
+        if done.returncode:
+            raise PipelineFailure(f"logd import ended with status {done.returncode}: {done.stderr.decode()}")
+        return int(json.loads(done.stdout)["messages"])
+
+    def audit(self, *tiers: str) -> tuple[list[dict[str, Any]], str]:
+        """Ask the audit on the offline cluster; return its verdicts on these tiers and its complaints.
+
+        Asks again until each of them has messages and nothing is unaccounted, as counts are on their way for a while.
+        """
+        verdicts, complaints = [], ""
+        for _ in range(MOST_AUDITS):
             done = self.processes.offline.run(
                 "audit", "--topic", TOPIC, "--window", str(self.processes.window), "--grace", "0", "--json"
             )
-            verdicts = [json.loads(line) for line in done.stdout.splitlines()]
-            if verdicts and not any(each["unaccounted"] for each in verdicts):
+            found = (json.loads(line) for line in done.stdout.splitlines())
+            verdicts = [each for each in found if each["tier"] in tiers]
+            complaints = done.stderr.decode()
+            unaccounted = any(each["unaccounted"] for each in verdicts)
+            if {each["tier"] for each in verdicts} == set(tiers) and not unaccounted:
                 break
-        return verdicts, done.stderr.decode()
+        return verdicts, complaints
 
     def remove_one(self, number: int) -> str:
         """Remove the message of an event from a segment of the live cluster by hand; return the partition's name."""

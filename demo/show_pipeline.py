@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from demo.load import why_not
 from demo.pipeline import Pipeline, PipelineFailure
 from logd.plurals import counted
 
@@ -56,7 +57,13 @@ def show_pipeline(console: Console, folder: Path) -> bool:
             f"acknowledged {acknowledged:,} events; the report has read {len(report.numbers):,} different ones, of "
             f"{counted(len(report.schemas), 'schema')}, and {again:,} of them again, since servers were killed"
         )
-        complete = _print_audit(console, pipeline)
+        tiers = ["produced", "mirrored", "consumed"]
+        reason = why_not()
+        if reason is None:
+            loaded = pipeline.load(folder / "imported")
+            console.print(f"imported {loaded:,} messages from the offline cluster with Spark, as typed columns")
+            tiers.append("loaded")
+        complete = _print_audit(console, pipeline, tiers)
         return (
             _remove_one(console, pipeline)
             and complete
@@ -70,9 +77,9 @@ def show_pipeline(console: Console, folder: Path) -> bool:
         pipeline.end()
 
 
-def _print_audit(console: Console, pipeline: Pipeline) -> bool:
+def _print_audit(console: Console, pipeline: Pipeline, tiers: list[str]) -> bool:
     """Print a line for each window and tier; return True when nothing is missing or unaccounted."""
-    verdicts, complaints = pipeline.audit()
+    verdicts, complaints = pipeline.audit(*tiers)
     table = Table(title="logd audit, on the offline cluster")
     for heading in ("window", "tier", "expected", "seen", "missing", "again"):
         table.add_column(heading, justify="left" if heading in ("window", "tier") else "right")
@@ -101,7 +108,7 @@ def _remove_one(console: Console, pipeline: Pipeline) -> bool:
     report = pipeline.report()
     report.wait_for([begin, begin + 2])
     report.stop()
-    verdicts, complaints = pipeline.audit()
+    verdicts, complaints = pipeline.audit("produced", "mirrored", "consumed")
     missing = [each for each in verdicts if each["missing"]]
     console.print(f"the audit: {' '.join(complaints.replace('logd: ', '').split())}")
     return not stopped and bool(missing) and all(each["missing"] == 1 for each in missing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from attrs import define, field
@@ -142,6 +142,10 @@ class Reconciliation:
     stages: dict[Stage, dict[int, WindowCount]] = field(factory=dict, init=False)
     #: By stage, the positions that each of its reporters has read.
     extents: dict[Stage, dict[Reporter, Extent]] = field(factory=dict, init=False)
+    #: The first window of each stage.
+    earliest: dict[Stage, int] = field(factory=dict, init=False)
+    #: The reporters of which events are missing, if that is known otherwise than by the events that were added.
+    incomplete: Collection[Reporter] | None = field(default=None, init=False)
     #: Events that came again, and that have a width which does not divide this one.
     repeated: int = field(default=0, init=False)
     unfit: int = field(default=0, init=False)
@@ -165,6 +169,7 @@ class Reconciliation:
         stage = Stage(event.topic, event.cluster, event.tier, event.group, event.source, event.copy)
         windows = self.stages.setdefault(stage, {})
         start = window_of(event.window, self.width)
+        self.earliest[stage] = min(start, self.earliest.get(stage, start))
         window = windows.get(start)
         if window is None:
             window = windows[start] = WindowCount()

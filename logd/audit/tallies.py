@@ -15,13 +15,14 @@ from logd.audit.event import ALL_ORIGINS, NO_ORIGIN, SERVER_HEADER, is_name
 from logd.audit.windows import window_of
 from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH, batch_head
-from logd.protocol.entry import LAYOUTS, MAGIC_AT, codec_at
+from logd.protocol.entry import KEYED, LAYOUTS, MAGIC_AT, codec_at
 from logd.protocol.headers import Headers
 from logd.protocol.message import Message
 
 Buffer = bytes | memoryview
 
 _payload_of, _key_of, _time_of, _headers_of = map(itemgetter, range(4))
+_time_of_head = itemgetter(2)
 _end_of = attrgetter("next_position")
 
 
@@ -102,7 +103,13 @@ def tally_heads(data: Buffer, width: int) -> list[WindowTally]:
     Only wrappers are opened, since the times are in their messages.
     """
     found: dict[int, list[int]] = {}
-    for at, size, time in loops.heads_of_set(data):
+    heads = loops.heads_of_set(data)
+    times = list(map(_time_of_head, heads))
+    low, high = min(times, default=-1), max(times, default=-1)
+    in_one = low >= 0 and window_of(low, width) == window_of(high, width)
+    if in_one and {data[at + MAGIC_AT] for at, _, _ in heads} == {KEYED}:  # a common case, in a third of the time
+        return [WindowTally(low, ALL_ORIGINS, len(heads), None)]
+    for at, size, time in heads:
         magic = data[at + MAGIC_AT]
         if magic == BATCH:
             counts = [(time, batch_head(data, at).messages)]

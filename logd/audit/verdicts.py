@@ -74,7 +74,7 @@ def judge(
 
     A window is judged once ``grace`` ms have passed after its end.
     """
-    passage = Passage(sums.stages, sums.lost_events.keys())
+    passage = Passage(sums.stages, sums.lost_events.keys() if sums.incomplete is None else sums.incomplete)
     topics: dict[str, list[Stage]] = {}
     for stage in sums.stages:
         topics.setdefault(stage.topic, []).append(stage)
@@ -97,15 +97,14 @@ class _StageReader:
 
     def __init__(self, stage: Stage, sums: Reconciliation, passage: Passage) -> None:
         self._stage = stage
-        self._windows = windows = sums.stages[stage]
+        self._windows = sums.stages[stage]
         self._passage = passage
         self._log = passage.log_of(stage)
         self._produced = passage.produced_for(stage)
         extents = sums.extents.get(stage, {})
         # A reporter of which events are missing has read what no event counts.
         self._covered = covered(extent for reporter, extent in extents.items() if reporter not in passage.incomplete)
-        self._earliest = min(windows)
-        self._latest = max(windows)
+        self._earliest = sums.earliest[stage]
 
     def judge(self, start: int, width: int, pending: bool) -> Verdict | None:
         """Return the verdict on the window at ``start``; None if this stage has nothing to do with it."""

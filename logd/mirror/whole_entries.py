@@ -20,6 +20,9 @@ from logd.protocol.entry import GAP, LENGTH_BYTES, MAGIC_AT, gap_length, head_at
 
 #: The largest entry that is waited for: a greater length counts as damage, as in consumers.
 MOST_ENTRY_BYTES = 16 << 20
+#: Bytes at the end of a piece whose entries are looked at one by one; those before are passed without a list of them,
+#: which takes half of the time.
+TAIL_BYTES = 64 << 10
 
 
 @frozen
@@ -64,10 +67,7 @@ class WholeEntries:
             return MovingSet(b"", 0, -1, start, self.end)
         data = self._rest + data[passed:]
         begin = start + passed
-        ends = loops.ends_of_set(data)
-        if ends and ends[-1] > len(data):
-            ends.pop()
-        whole = ends[-1] if ends else 0
+        whole = _end_of_whole(data)
         self._rest = data[whole:]
         self._look_at_rest(begin + whole)
         behind = begin + whole if self._rest else self.end
@@ -84,6 +84,18 @@ class WholeEntries:
             may_be_gap = len(rest) <= MAGIC_AT or rest[MAGIC_AT] == GAP
             if not size or (size > MOST_ENTRY_BYTES and not (may_be_gap and len(rest) < 9)):
                 raise CorruptMessage("an entry with an invalid length", position)
+
+
+def _end_of_whole(data: bytes) -> int:
+    """Return the index behind the last entry that is complete."""
+    near = max(0, len(data) - TAIL_BYTES)
+    begin = loops.slice_end(data, 0, sys.maxsize, near) if near else 0
+    if begin >= len(data):  # the last entry is a large one, or a length is invalid
+        begin = 0
+    ends = loops.ends_of_set(data, begin)
+    if ends and ends[-1] > len(data):
+        ends.pop()
+    return ends[-1] if ends else begin
 
 
 def _ready(data: bytes, position: int, start: int, end: int) -> MovingSet:
@@ -113,6 +125,8 @@ def _mended(data: bytes, position: int, start: int, end: int) -> MovingSet:
             newest = max(newest, checked.newest)
             pieces.append(entry)
         at = stop
+    if at != len(data):
+        raise CorruptMessage("an entry with an invalid length", position + at)
     return MovingSet(b"".join(pieces), messages, newest, start, end, gaps)
 
 

@@ -169,6 +169,15 @@ class TallyTests(SynchronousTestCase):
             tally_heads(data, 10), [WindowTally(100, ALL_ORIGINS, 2, None), WindowTally(112, ALL_ORIGINS, 2, None)]
         )
 
+    def test_the_heads_of_messages_outside_batches_are_counted(self) -> None:
+        """In one window or several, and without a time in none."""
+        data = loops.encode_set([message(101), message(109), message(100)])
+        self.assertEqual([(window_of(each.time, 10), each.messages) for each in tally_heads(data, 10)], [(100, 3)])
+        data += loops.encode_set([message(110), message(None)])
+        self.assertEqual([each.messages for each in tally_heads(data, 10)], [3, 1])
+        self.assertEqual(tally_heads(loops.encode_set([message(None)]), 10), [])
+        self.assertEqual(tally_heads(b"", 10), [])
+
     def test_a_header_that_no_event_can_have_is_no_origin(self) -> None:
         """A message may have any headers."""
         for value in (None, b"x" * 300, b"a\nb", b"*"):

@@ -267,6 +267,15 @@ class VerdictTests(SynchronousTestCase):
         self.assertEqual(self.found("D"), {(Tier.MIRRORED, "east.t", 0): (4, 4, 0, 0)})
         self.assertEqual(self.found("B")[Tier.CONSUMED, "east.t", 0], (4, 4, 0, 0))
 
+    def test_a_wrong_clock_raises_no_alarm(self) -> None:
+        """Windows of a far future are never judged, those of a far past like all others; the rest is not disturbed."""
+        for time in (1, 1 << 60, 21):
+            self.pipe.produce(self.producer, time, 3)
+        self.pipe.consume(self.group, [*self.pipe.log[:3], *self.pipe.log[6:]])
+        found = {v.window: (v.pending, v.missing, v.unaccounted) for v in self.pipe.verdicts()}
+        future = (1 << 60) - (1 << 60) % WIDTH
+        self.assertEqual(found, {0: (False, 0, 0), 20: (False, 0, 0), future: (True, 0, 3)})
+
     def test_what_was_read_without_an_audit_is_not_missing(self) -> None:
         """A reader was audited, then not, then again: positions between the two are of unknown state."""
         for time in (1, 11, 21):

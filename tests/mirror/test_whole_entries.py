@@ -7,6 +7,7 @@ from struct import pack_into
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import CorruptMessage
+from logd.mirror import whole_entries
 from logd.mirror.whole_entries import WholeEntries
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
@@ -75,6 +76,19 @@ class WholeEntriesTests(SynchronousTestCase):
             self.assertGreaterEqual(error.position, 1000)
         self.assertRaises(CorruptMessage, WholeEntries().take, 0, b"\x7f\xff\xff\xff\x00aaaaaaaa")
         self.assertRaises(CorruptMessage, WholeEntries().take, 0, bytes(20))
+
+    def test_long_pieces_are_cut_at_the_same_places(self) -> None:
+        """The entries far before a piece's end are passed at once; an invalid length among them is damage."""
+        data = loops.encode_set(MESSAGES * 20) + encode_batch(MESSAGES)
+        for tail in (1, 7, 40, 200):
+            self.patch(whole_entries, "TAIL_BYTES", tail)
+            for size in range(1, len(data) + 1, 3):
+                entries = WholeEntries()
+                pieces = [entries.take(begin, data[begin : begin + size]) for begin in range(0, len(data), size)]
+                self.assertEqual(b"".join(piece.data for piece in pieces), data)
+            for invalid in (bytes(4), b"\0\0\0\1", b"\xff\xff\xff\xff"):
+                damaged = data[: len(loops.encode_set(MESSAGES))] + invalid + data
+                self.assertRaises(CorruptMessage, WholeEntries().take, 0, damaged)
 
     def test_a_jump_begins_anew(self) -> None:
         """The beginning of an entry whose end is gone is forgotten."""

@@ -14,9 +14,10 @@ from twisted.python.failure import Failure
 
 from logd.audit.event import AUDIT_TOPIC, decode_event
 from logd.audit.reconciliation import Reconciliation
+from logd.audit.verdict_fields import as_json_line
 from logd.audit.verdicts import DEFAULT_GRACE, Verdict, judge
 from logd.audit.windows import DEFAULT_WIDTH, MOST_WIDTH
-from logd.cli.audit.report import COLUMNS, as_json_line, as_row, findings, write_metrics, write_parquet
+from logd.cli.audit.report import COLUMNS, as_row, findings, write_metrics, write_parquet
 from logd.cli.messages.start_option import parse_start
 from logd.cli.options import TopicParameter, broker_option, json_option
 from logd.cli.reactor_command import run

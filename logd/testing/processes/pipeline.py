@@ -72,7 +72,8 @@ class PipelineProcesses:
     mirror: MirrorProcess = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.tree = CoordinationProcess(str(self.folder / "live-tree"))
+        # Short sessions, so that a killed mirror's partitions go to its successor soon.
+        self.tree = CoordinationProcess(str(self.folder / "live-tree"), ("--session-max", "4000"))
         pages = [free_port(), free_port()]
         self.live = PipelineCluster(
             [

@@ -22,7 +22,6 @@ from logd.spark.importer.targets.merging import UNITS, finished_spans, merge
 from logd.spark.importer.targets.offsets import RunOffsets
 from logd.spark.importer.targets.swapping import commit, finish
 from logd.spark.importer.targets.target import Target, check_not_compacting, read_run
-from logd.spark.importer.typed.typing_plan import VALUES
 
 #: Bytes of log for which one task writes. Each task writes at least one file to each of its folders.
 DEFAULT_FILE_BYTES = 512 << 20
@@ -102,7 +101,6 @@ class Compactor:
             groups = []
             for span in finished_spans(runs, self.settings.unit, round(began * 1000)):
                 _check_parquet(target, span)
-                _check_untyped(target, span)
                 groups.append(self._merge(target, span))
             return CompactionReport(
                 target.location, tuple(groups), self.settings.dry_run, finished, seconds=self.clock() - began
@@ -133,16 +131,6 @@ class Compactor:
                 target.discard(staged)
             raise
         return evolve(group, files_before=done.files_before, files_after=done.files_after)
-
-
-def _check_untyped(target: Target, runs: Sequence[RunOffsets]) -> None:
-    """Refuse runs with typed values: topics of several types have no common column, and a quarantine is no data."""
-    for run in runs:
-        if VALUES in run.data:
-            raise TargetError(
-                f"{target.location}/{run_name(run.run)} holds values with types, from an import with --registry: "
-                "such runs are not merged; nothing was changed"
-            )
 
 
 def _check_parquet(target: Target, span: Sequence[RunOffsets]) -> None:

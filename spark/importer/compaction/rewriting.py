@@ -40,39 +40,58 @@ class Sums:
 
 
 def rewrite(
-    session: SparkSession, location: str, runs: Sequence[RunOffsets], folder: str, tasks: int
+    session: SparkSession,
+    location: str,
+    runs: Sequence[RunOffsets],
+    folder: str,
+    tasks: int,
+    parts: Mapping[str, Sequence[str]],
 ) -> tuple[int, int]:
     """Write the messages of ``runs`` below ``location`` into ``folder``, and return the numbers of files before and
     after.
 
-    Columns that only some runs have are kept, with null in the others' messages. Raises TargetError if the old files
-    do not hold what their offsets record, ImportFailed if the new ones differ from them, and the errors of Spark.
+    Each part of ``parts`` is written by itself: it is the name of a topic's folder, with the runs' folders that have
+    it; or empty, for all topics together. Columns that only some runs have are kept, with null in the others' messages.
+
+    Raises TargetError if the old files do not hold what their offsets record, ImportFailed if the new ones differ from
+    them, and the errors of Spark.
     """
     last = runs[-1]
     place = PLACE_COLUMNS[last.format]
     folders = list(last.data.get("partition_by", ()))
     with _configured(session, _SETTINGS):
         reader = session.read.option("mergeSchema", "true").option("basePath", location)
-        paths = [f"{location}/{run_name(run.run)}" for run in runs if run.messages]
-        messages = reader.parquet(*paths).drop("run")
-        before = _sums(messages, place.id, place.next_position)
-        _check_recorded(location, runs, before)
-        order = [f.col(f"`{name}`") for name in dict.fromkeys((*folders, "topic", "partition", place.id))]
-        spread = messages.repartitionByRange(tasks, *order) if tasks > 1 else messages.coalesce(1)
-        writer = spread.sortWithinPartitions(*order).write.format("parquet").mode("errorifexists").options(**COMMIT)
-        writer = writer.option("compression", last.data.get("codec", "zstd"))
-        if folders:
-            writer = writer.partitionBy(*folders)
-        writer.save(folder)
-        written = session.read.option("basePath", folder).parquet(folder)
-        after = _sums(written.select(*(f"`{name}`" for name in messages.columns)), place.id, place.next_position)
-        if after != before:
-            where = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))[0]
-            raise ImportFailed(
-                f"the merged files differ from the runs in topic {where[0]!r}, partition {where[1]}: "
-                f"{before.get(where)} before, {after.get(where)} after; the runs are unchanged"
-            )
-        return len(messages.inputFiles()), len(written.inputFiles())
+        old = {
+            part: reader.parquet(*(f"{location}/{run}/{part}".rstrip("/") for run in names)).drop("run")
+            for part, names in parts.items()
+        }
+        before = {part: _sums(messages, place.id, place.next_position) for part, messages in old.items()}
+        _check_recorded(location, runs, {key: each for sums in before.values() for key, each in sums.items()})
+        files = 0
+        for part, messages in old.items():
+            order = [f.col(f"`{name}`") for name in dict.fromkeys((*folders, "topic", "partition", place.id))]
+            spread = messages.repartitionByRange(tasks, *order) if tasks > 1 else messages.coalesce(1)
+            rows = spread.sortWithinPartitions(*order)
+            inner = [name for name in folders if not (part and name == "topic")]
+            writer = (rows.drop("topic") if part else rows).write.format("parquet").mode("errorifexists")
+            writer = writer.options(**COMMIT).option("compression", last.data.get("codec", "zstd"))
+            if inner:
+                writer = writer.partitionBy(*inner)
+            writer.save(f"{folder}/{part}".rstrip("/"))
+            written = session.read.option("basePath", folder).parquet(f"{folder}/{part}".rstrip("/"))
+            files += len(written.inputFiles())
+            written = written.select(*(f"`{name}`" for name in messages.columns))
+            _check_same(before[part], _sums(written, place.id, place.next_position))
+        return sum(len(messages.inputFiles()) for messages in old.values()), files
+
+
+def _check_same(before: Mapping[tuple[str, int], Sums], after: Mapping[tuple[str, int], Sums]) -> None:
+    if after != before:
+        where = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))[0]
+        raise ImportFailed(
+            f"the merged files differ from the runs in topic {where[0]!r}, partition {where[1]}: "
+            f"{before.get(where)} before, {after.get(where)} after; the runs are unchanged"
+        )
 
 
 def _sums(messages: DataFrame, id_column: str, next_column: str) -> dict[tuple[str, int], Sums]:

@@ -10,8 +10,10 @@ from attrs import define, field
 
 from logd.spark.importer.compaction.compactor import Rewritten
 from logd.spark.importer.explaining import explained
+from logd.spark.importer.targets.layout import STAGING, run_name
 from logd.spark.importer.targets.offsets import RunOffsets
 from logd.spark.importer.targets.target import Target
+from logd.spark.importer.typed.typing_plan import VALUES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,11 +42,9 @@ class SparkRewriter:
         session = self._opened(sum(each.size for each in runs))
         try:
             with ending(session, _GROUP, "logd import --compact", stop=False):
-                return Rewritten(
-                    *rewrite(
-                        session, target.staging(staged).rpartition("/_staging/")[0], runs, target.staging(staged), tasks
-                    )
-                )
+                staging = target.staging(staged)
+                location = staging.removesuffix(f"/{STAGING}/{staged}")
+                return Rewritten(*rewrite(session, location, runs, staging, tasks, _parts(target, runs)))
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise explained(error, "merging failed") from error
         except BaseException as error:
@@ -79,3 +79,16 @@ class SparkRewriter:
             except (PySparkException, Py4JError) as error:
                 raise explained(error, "a Spark session could not be started") from error
         return self._ours
+
+
+def _parts(target: Target, runs: Sequence[RunOffsets]) -> dict[str, list[str]]:
+    """Return what is written by itself, with the runs that have it: each topic, if values have types of their own."""
+    names = [run_name(run.run) for run in runs if run.messages]
+    if VALUES not in runs[-1].data or target.folders is None:
+        return {"": names}
+    parts: dict[str, list[str]] = {}
+    for run in names:
+        for part in target.folders.names(run):
+            if part.startswith("topic="):
+                parts.setdefault(part, []).append(run)
+    return parts

@@ -91,8 +91,9 @@ class LocalTarget:
 
     def staging(self, uuid: str) -> str:
         """See Target."""
-        # A URI, so that it is on the local disk even if Spark's default is another file system.
-        return self._staged(uuid).as_uri()
+        # With a scheme, so that it is on the local disk even if Spark's default is another file system. Not as_uri:
+        # Hadoop takes %20 for three characters of a name, and would write beside the target.
+        return f"file://{self._staged(uuid)}"
 
     def write_offsets(self, uuid: str, content: bytes) -> None:
         """See Target."""

@@ -179,6 +179,12 @@ class ChoosingTests(SynchronousTestCase):
         runs[5] = evolve(runs[5], data={"format": "parquet", "partition_by": []})
         self.assertEqual(self.spans(runs), [[1, 2], [3, 4], [5, 6]])
 
+    def test_a_run_with_a_quarantine_stays(self) -> None:
+        """Its messages that cannot be decoded are counted in its own folder."""
+        runs = runs_at(1, 2, 3, 4, 5, 24)
+        runs[2] = evolve(runs[2], loaded=(evolve(runs[2].loaded[0], quarantined=1),))
+        self.assertEqual(self.spans(runs), [[1, 2], [4, 5]])
+
 
 class MergingTests(SynchronousTestCase):
     """The offsets of a merged run."""

@@ -149,6 +149,11 @@ class PublishTests(TargetTestCase):
             publish(self.another(RenamesBadly(done=False)), one)
         self.assertEqual(self.names(), [])
 
+    def test_a_staged_folder_is_named_as_hadoop_reads_it(self) -> None:
+        """Hadoop decodes nothing: an encoded space would be another folder, beside the target, which stays empty."""
+        target = LocalTarget(f"{self.root}/my logs%20#1")
+        self.assertEqual(target.staging("u"), f"file://{self.root}/my logs%20#1/_staging/u")
+
     def test_a_run_is_synced_before_its_rename(self) -> None:
         """The folder of the runs is synced after it, so that a loss of power leaves a whole run or none."""
         self.target.acquire()

@@ -142,8 +142,8 @@ class TypedTests(ImportTestCase):
             self.run_import()
             self.more()
         rewriter: Any = None
-        compactor = Compactor(CompactionSettings(to=str(self.to)), rewriter, lambda: 2e9)
-        self.assertIn("such runs are not merged", str(self.assertRaises(TargetError, compactor.run)))
+        groups = Compactor(CompactionSettings(to=str(self.to), dry_run=True), rewriter, lambda: 2e9).run().groups
+        self.assertEqual(list(groups), [])  # each run has a message in quarantine
         self.to = Path(str(self.to) + "-untyped")
         self.loader = FakeLoader()
         self.run_import(to=str(self.to), schemas=None)

@@ -20,9 +20,11 @@ from attrs import define, field
 from logd.backoff import Backoff
 from logd.client.consumer.fetching.fetch_window import Wanted
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from logd.clientcore.metadata import TopicView
 from logd.protocol.requests.requests import MAX_ITEMS
 
 if TYPE_CHECKING:
+    from logd.client.cluster.link import BrokerLink
     from logd.client.consumer.fetching.client_session import ClientFetchSession
 
 #: Partitions that one request may hold in any case: up to this number, idle and moving ones are fetched together.
@@ -61,6 +63,9 @@ class FetchEntry:
     claimed: int = field(default=0)
     #: The plan that the entry is queued in, if any.
     plan: FetchPlan | None = field(default=None, repr=False)
+    #: The broker to fetch from, and the metadata by which the partition is this topic's and led there.
+    link: BrokerLink | None = field(default=None, repr=False)
+    view: TopicView | None = field(default=None, repr=False)
     #: The fetch session that knows the partition, and its number there.
     session: ClientFetchSession | None = field(default=None, repr=False)
     number: int = field(default=-1)

@@ -19,6 +19,7 @@ from logd.client.consumer.fetching.partition_fetch import FetchState, PartitionF
 from logd.client.consumer.fetching.session_fetching import SessionFetching
 from logd.client.dead_letters.writer import DeadLetters
 from logd.client.settings import ConsumerSettings
+from logd.clientcore.metadata import TopicView
 from logd.errors import ClientClosed, OffsetOutOfRange, WireError, error_for_code
 from logd.interfaces import Timer
 from logd.protocol.requests.fetch_session import SessionPart
@@ -147,18 +148,28 @@ class Fetcher:
         if state in (FetchState.LOCATING, FetchState.SEARCHING) and not self._assume_start(fetch):
             self._recovery.locate(entry)
             return None
-        if fetch.wanted(self._settings.prefetch_bytes) is None or not self._recovery.is_of_its_topic(entry):
+        if fetch.wanted(self._settings.prefetch_bytes) is None:
             return None
-        try:
-            link = self._cluster.leader(fetch.topic, fetch.partition)
-        except WireError as error:
-            self._recovery.failed(entry, error)
-            return None
+        view = self._cluster.known(fetch.topic)
+        link = entry.link if view is entry.view and view is not None and self._is_fresh(view) else None
+        if link is None or fetch.identity.doubted:
+            if not self._recovery.is_of_its_topic(entry):
+                return None
+            try:
+                link = self._cluster.leader(fetch.topic, fetch.partition)
+            except WireError as error:
+                self._recovery.failed(entry, error)
+                return None
+            entry.view, entry.link = view, link
         plan = self._plans.get(link)
         if plan is None:
             plan = self._plans[link] = FetchPlan()
         plan.add(entry)
         return link
+
+    def _is_fresh(self, view: TopicView) -> bool:
+        """Return whether metadata need not be read again for its age."""
+        return self._clock.seconds() - view.read_at <= self._cluster.settings.metadata_age
 
     def _assume_start(self, fetch: PartitionFetch) -> bool:
         """Begin a log that is to be read from its start by fetching, without a request for its ends, if that is enough.

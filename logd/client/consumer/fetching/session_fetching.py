@@ -30,6 +30,9 @@ ANSWER_BYTES = 1 << 20
 #: Bytes of an answer's frame that are left for everything but the sets: its head, and a head for each part.
 _FRAME_MARGIN = 64 << 10
 _PART_BYTES = 34
+#: Seconds that a broker may hold a request back at least. What arrives is answered at once, and with a shorter wait
+#: empty requests and answers would follow each other without an end.
+LEAST_WAIT = 0.1
 #: Sessions on one connection that the broker may end before it is asked for no further one.
 MOST_REFUSALS = 3
 
@@ -115,13 +118,14 @@ class SessionFetching:
             total += want.max_bytes
             if fetch.topic not in session.views:
                 session.views[fetch.topic] = cluster.known(fetch.topic)
-        request = session.request(wants, self._settings.max_wait, 0)
+        wait = max(self._settings.max_wait, LEAST_WAIT)
+        request = session.request(wants, wait, 0)
         for entry, want in wants:
             entry.fetch.asked(want)
             self._memory.count(entry)
         most = cluster.settings.frame_bytes - _FRAME_MARGIN - _PART_BYTES * session.armed
         request = request._replace(max_bytes=max(1, min(max(total, ANSWER_BYTES), most)))
-        answer = link.ask(session.connection, request, self._settings.max_wait + cluster.settings.request_timeout)
+        answer = link.ask(session.connection, request, wait + cluster.settings.request_timeout)
         answer.addCallbacks(
             self._answered, self._failed, callbackArgs=(link, plan, session), errbackArgs=(link, plan, session)
         ).addErrback(self._bug)

@@ -106,6 +106,13 @@ class SessionTests(SynchronousTestCase):
             assert isinstance(fetch, FetchWaitV1)
             self.assertEqual((fetch.new, fetch.moved, fetch.forgotten), ((), (), ()))
 
+    def test_a_consumer_that_does_not_wait_asks_at_a_bounded_rate(self) -> None:
+        """With a ``max_wait`` of 0, empty answers are not followed by the next request at once."""
+        rig = SessionRig(self, max_wait=0.0)
+        rig.fetches.clear()
+        rig.cluster.advance(1.0)
+        self.assertLessEqual(len(rig.fetches), 11)
+
     def test_few_partitions_are_fetched_without(self) -> None:
         """The setting says how many are few."""
         rig = SessionRig(self, session_partitions=PARTITIONS)

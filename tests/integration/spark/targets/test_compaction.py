@@ -9,7 +9,7 @@ from typing import Any
 from attrs import evolve
 
 from logd.protocol.message import Message
-from tests.integration.spark.rig import numbered, why_not
+from tests.integration.spark.rig import SparkTestCase, numbered, shared_folder, why_not
 from tests.integration.spark.test_import_session import A_TIME, ImportTestCase
 
 if why_not() is None:
@@ -22,9 +22,11 @@ if why_not() is None:
     from logd.spark.importer.compaction.spark_rewriter import SparkRewriter
     from logd.spark.importer.errors import TargetError
     from logd.spark.importer.targets.local import LocalTarget
+    from logd.spark.importer.targets.offsets import TYPED_FORMAT, Lineage, RunOffsets
     from logd.spark.importer.targets.swapping import put_notice
-    from logd.spark.importer.targets.target import read_run
+    from logd.spark.importer.targets.target import publish, read_run
     from logd.spark.importer.targets.verifying import verify
+    from tests.spark.importer.runs import run_of
 
 DAY = 24 * 3600
 
@@ -111,3 +113,40 @@ class CompactionTests(ImportTestCase):
         for expression in (None, pa.dataset.field("date") == "2011-11-11"):
             with self.assertRaisesRegex((OSError, ValueError), "compaction=under-way"):
                 pa.dataset.dataset(self.to, partitioning="hive").to_table(filter=expression)
+
+
+class TypedTests(SparkTestCase):
+    """Runs whose values have types, as imports with a schema registry write them."""
+
+    def test_each_topic_is_merged_with_its_own_types(self) -> None:
+        """Two topics have no type in common; a field that came later is null in the older messages."""
+        to = f"{shared_folder()}/{self.name()}"
+        target = LocalTarget(to)
+        target.acquire()
+        runs: list[RunOffsets] = []
+        for number, fields in enumerate(("x", "x, 'new' AS y", "x"), 1):
+            ranges = {Lineage(topic, "u", 0): ((number - 1) * 100, number * 100) for topic in ("a", "1")}
+            run = run_of(number, ranges, runs[-1] if runs else None)
+            data = {"format": "parquet", "codec": "zstd", "partition_by": ["topic"], "values": {}}
+            runs.append(evolve(run, data=data, format=TYPED_FORMAT))
+            rows = self.spark.range(10).selectExpr(
+                "0 AS partition",
+                f"{number * 100 - 100} + id * 10 AS id",
+                f"{number * 100 - 90} + id * 10 AS next_position",
+                "cast(id AS int) AS x",
+            )
+            for topic, value in (("a", f"struct({fields}) AS value"), ("1", "cast(x AS string) AS value")):
+                columns = ("partition", "id", "next_position", value)
+                rows.selectExpr(*columns).write.parquet(f"{target.staging(run.uuid)}/topic={topic}")
+            publish(target, runs[-1])
+        target.close()
+        done = Compactor(
+            CompactionSettings(to=to), SparkRewriter(session=self.spark), lambda: runs[0].began_ms / 1000 + DAY
+        ).run()
+        self.assertEqual([(each.first_run, each.run, each.messages) for each in done.groups], [(1, 2, 40)])
+        read = self.spark.read.option("basePath", to)
+        values = read.parquet(f"{to}/run=2/topic=a").orderBy("id").collect()
+        self.assertEqual([tuple(row["value"]) for row in values[8:12]], [(8, None), (9, None), (0, "new"), (1, "new")])
+        others = read.parquet(f"{to}/run=2/topic=1").orderBy("id").collect()
+        self.assertEqual([row["value"] for row in others[:2]], ["0", "1"])
+        self.assertEqual((verify(to).messages, verify(to).runs), (60, 2))
