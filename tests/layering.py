@@ -54,7 +54,7 @@ COMPONENTS = (
         0,
         (
             *("logd.backoff", "logd.checkedjson", "logd.config", "logd.errors"),
-            *("logd.interfaces", "logd.leadership", "logd.plurals", "logd.topic"),
+            *("logd.interfaces", "logd.leadership", "logd.plurals", "logd.topic", "logd.unprinted"),
         ),
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),

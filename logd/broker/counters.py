@@ -7,7 +7,7 @@ from attrs import define, field
 
 @define
 class Counters:
-    """The broker's counters. All but ``connections`` and ``session_parts`` only grow."""
+    """The broker's counters. All but ``connections``, ``session_parts`` and ``waiting_parts`` only grow."""
 
     connections: int = 0
     connections_total: int = 0
@@ -17,6 +17,10 @@ class Counters:
     fetch_requests: int = 0
     #: Partitions that fetch sessions watch now.
     session_parts: int = 0
+    #: Partitions of fetches that wait now, those in sessions not counted.
+    waiting_parts: int = 0
+    #: Fetches that were answered without a wait, or before its end, because too many partitions were waiting.
+    fetches_cut_short: int = 0
     messages_in: int = 0
     bytes_in: int = 0
     bytes_out: int = 0

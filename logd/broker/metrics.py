@@ -19,6 +19,7 @@ _COUNTS = {
     "connections_refused": "Connections refused because there were too many.",
     "requests": "Requests of all kinds.",
     "fetch_requests": "Fetches, each of a MultiFetch counted.",
+    "fetches_cut_short": "Fetches that could not wait because too many partitions were waiting.",
     "messages_in": "Messages appended; a compressed wrapper counts as one.",
     "bytes_in": "Bytes appended.",
     "bytes_out": "Bytes of message sets given to consumers.",
@@ -55,6 +56,11 @@ class BrokerMetrics(Collector):
             "logd_fetch_session_partitions",
             "Partitions that consumers watch in fetch sessions.",
             broker.counters.session_parts,
+        )
+        yield GaugeMetricFamily(
+            "logd_fetch_waiting_partitions",
+            "Partitions of fetches that wait, those in fetch sessions not counted.",
+            broker.counters.waiting_parts,
         )
         yield GaugeMetricFamily("logd_unflushed_bytes", "Bytes that wait for the disk.", broker.store.unflushed_bytes)
         yield GaugeMetricFamily("logd_producers_paused", "1 while producers are paused.", int(broker.gate.shut))

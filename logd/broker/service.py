@@ -33,6 +33,7 @@ from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
 from logd.plurals import counted
 from logd.protocol.implementation import UNUSABLE
+from logd.unprinted import leave_unprinted
 
 #: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
 BACKLOG = 1024
@@ -90,8 +91,7 @@ class BrokerService(Service):
         except LogdError as error:
             self.log.critical("cannot start: {error}", error=str(error))
             if self._foreground:
-                sys.tracebacklimit = 0
-                raise error from None
+                leave_unprinted(error)
             raise
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         # By default Twisted exits with the signal's status after SIGTERM; a clean stop exits with 0.

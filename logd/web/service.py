@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -14,6 +13,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.errors import ConfigurationError
+from logd.unprinted import leave_unprinted
 from logd.web.site import Health, OpenRegistry, QuietSite, pages
 
 
@@ -57,10 +57,11 @@ class PagesService(Service):
                 f"{outcome[0].getErrorMessage().rstrip('.')}; "
                 f"is something else running there? Give another --{self._option}"
             )
-            if self._foreground:
-                sys.tracebacklimit = 0
+            error = ConfigurationError(text)
             self._log.critical("cannot start: {error}", error=text)
-            raise ConfigurationError(text)
+            if self._foreground:
+                leave_unprinted(error)
+            raise error
         self.port = outcome[0] if outcome else None
 
     def startService(self) -> None:  # noqa: N802  # Twisted calls it

@@ -12,6 +12,7 @@ from logd.broker.reading import find_log, read_range
 from logd.broker.requests.boundary_search import Start, must_search, search_boundary
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.waiting_fetch import WaitingFetch, failed_answer
+from logd.broker.requests.waiting_limits import MOST_OF_CONNECTION, may_wait
 from logd.errors import UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
@@ -28,6 +29,8 @@ class FetchRequests:
     def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
         self._waiting: dict[WaitingFetch, None] = {}  # in the order of their arrival
+        self._waiting_parts = 0
+        self._cut_short = 0
         self._lost = False
 
     def fetch(self, request: Fetch) -> FetchResponse:
@@ -90,6 +93,8 @@ class FetchRequests:
     def lost(self) -> None:
         """Cancel the waiting fetches of a lost connection."""
         self._lost = True
+        self._broker.counters.waiting_parts -= self._waiting_parts
+        self._waiting_parts = 0
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
             each.cancel()
@@ -130,8 +135,29 @@ class FetchRequests:
         )
         if broker.stopping or not waiting.must_wait():
             return self._counted(waiting.read())
+        counters, parts = broker.counters, len(request.parts)
+        if not may_wait(counters, self._waiting_parts, parts):
+            self._note_cut_short("all clients of this broker", counters.session_parts + counters.waiting_parts)
+            return self._counted(waiting.read())
         self._waiting[waiting] = None
-        return waiting.wait().addCallback(self._waited, waiting)
+        self._waiting_parts += parts
+        counters.waiting_parts += parts
+        response = waiting.wait().addCallback(self._waited, waiting, parts)
+        while self._waiting_parts > MOST_OF_CONNECTION:
+            self._note_cut_short("the fetches of this connection", self._waiting_parts)
+            next(iter(self._waiting)).finish()
+        return response
+
+    def _note_cut_short(self, whose: str, parts: int) -> None:
+        """Count a fetch that may not wait; log the first, second, fourth, eighth ... of a connection."""
+        self._broker.counters.fetches_cut_short += 1
+        self._cut_short += 1
+        if self._cut_short & (self._cut_short - 1) == 0:
+            _log.warn(
+                "a fetch is answered without a wait: {whose} have {parts} partitions waiting, and each costs memory; "
+                "clients of this release use fetch sessions, which need less ({count} such fetches of this connection)",
+                whose=whose, parts=parts, count=self._cut_short,
+            )  # fmt: skip
 
     def _begin_or_fail(
         self, request: FetchWait, starts: list[Start]
@@ -142,8 +168,10 @@ class FetchRequests:
         except Exception:
             return failed_answer(request)
 
-    def _waited(self, response: FetchWaitResponse, waiting: WaitingFetch) -> FetchWaitResponse:
+    def _waited(self, response: FetchWaitResponse, waiting: WaitingFetch, parts: int) -> FetchWaitResponse:
         del self._waiting[waiting]
+        self._waiting_parts -= parts
+        self._broker.counters.waiting_parts -= parts
         return self._counted(response)
 
     def _counted(self, response: FetchWaitResponse) -> FetchWaitResponse:

@@ -6,6 +6,7 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch_session import FetchSession
+from logd.broker.requests.waiting_limits import may_wait
 from logd.errors import NoFetchSession, WireError
 from logd.protocol.requests.fetch_session import AT_ONCE, EXACT, FetchWaitResponseV1, FetchWaitV1, SessionPart
 from logd.protocol.requests.fields import size_of
@@ -16,8 +17,6 @@ from logd.protocol.requests.responses import ErrorResponse
 MOST_SESSIONS = 10
 #: Partitions that one session may watch.
 MOST_PARTS = MAX_ITEMS
-#: Partitions that all sessions of the broker may watch; each takes some 500 bytes.
-MOST_PARTS_IN_ALL = 200_000
 
 
 class FetchSessionRequests:
@@ -95,8 +94,8 @@ class FetchSessionRequests:
                 session.forget(number)
             if len(session) + len(request.new) > MOST_PARTS:
                 raise NoFetchSession(f"a fetch session may watch {MOST_PARTS} partitions")
-            if counters.session_parts + len(request.new) > MOST_PARTS_IN_ALL:
-                raise NoFetchSession(f"all fetch sessions of a broker may watch {MOST_PARTS_IN_ALL} partitions")
+            if not may_wait(counters, sum(map(len, self._sessions.values())), len(request.new)):
+                raise NoFetchSession("the fetches of all clients of this broker watch too many partitions together")
             self._watch(session, request)
         finally:
             counters.session_parts += len(session) - before

@@ -28,14 +28,19 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.stored_ends import removal_of_ends
-from logd.errors import InvalidTopic, TopicExists, UnknownTopic
+from logd.errors import InvalidRequest, InvalidTopic, TopicExists, UnknownTopic
 from logd.interfaces import Clock
+from logd.plurals import counted
 from logd.topic import TopicEntry, check_topic_name
 
 #: Attempts when others change the node meanwhile, or the answer is lost.
 ATTEMPTS = 5
 #: Operations in one multi, which keeps it far below ZooKeeper's limit of 1 MiB.
 BATCH = 1000
+
+
+#: Bytes of a topic's entry: ZooKeeper refuses requests above 1 MiB, other brokers' included.
+MOST_ENTRY_BYTES = 1_000_000
 
 
 class ChangeUncertain(CoordinationError):
@@ -49,8 +54,16 @@ class ChangeUncertain(CoordinationError):
 
 
 def encode_entry(entry: TopicEntry) -> bytes:
-    """Return the value of a topic's node."""
-    return json.dumps(entry.to_json()).encode()
+    """Return the value of a topic's node. Raises InvalidRequest, which names the limit, if it has too many bytes."""
+    data = json.dumps(entry.to_json()).encode()
+    if len(data) > MOST_ENTRY_BYTES:
+        number = len(entry.partitions)
+        raise InvalidRequest(
+            f"{counted(number, 'partition')} of one topic take {counted(len(data), 'byte')} in its node of the "
+            f"coordination tree, and {MOST_ENTRY_BYTES:,} are allowed, which is enough for about "
+            f"{counted(number * MOST_ENTRY_BYTES // len(data) // 100 * 100, 'partition')}: use several topics"
+        )
+    return data
 
 
 def decode_entry(name: str, data: bytes) -> TopicEntry:

@@ -71,6 +71,10 @@ def lock_directory(files: IFileOperations, path: str) -> IFile:
             f"data directory {path} is in use by another process: "
             "stop that broker, or give this one a directory of its own"
         ) from error
+    except NotADirectoryError as error:
+        raise DataDirectoryError(
+            f"data directory {path} is a file: name a directory, or one that can be made"
+        ) from error
     except OSError as error:
         raise DataDirectoryError(f"data directory {path} cannot be used: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ from logd.coord.registries.topics import (
     read_topic,
     removed_by,
 )
-from logd.errors import TopicExists, UnknownTopic
+from logd.errors import InvalidRequest, TopicExists, UnknownTopic
 from logd.topic import TopicEntry
 from tests.coord.registries.rig import RegistryTestCase
 
@@ -49,6 +50,22 @@ class CreateTopicTests(RegistryTestCase):
         self.pass_time(3)
         self.assertIsNone(self.successResultOf(outcome))
         self.tree.link.delay = lambda: 0.0
+        self.assertEqual(self.outcome(read_topic(self.tree, "t")), ENTRY)
+
+    def test_a_topic_that_no_node_can_hold_is_refused(self) -> None:
+        """The error has the limit and the number of partitions that fits; nothing is made or changed."""
+        for brokers, most in (((1,), 71_000), ((1001, 1002, 1003), 34_000)):
+            large = TopicEntry("u", dict.fromkeys(range(100_000), brokers))
+            error = self.error(create_topic(self.tree, "large", large))
+            self.assertIsInstance(error, InvalidRequest)
+            found = re.search(r"100,000 partitions .* 1,000,000 are allowed, .* about ([0-9,]+) partitions", str(error))
+            assert found is not None, error
+            fits = int(found[1].replace(",", ""))
+            self.assertGreater(fits, most)
+            self.outcome(create_topic(self.tree, f"fits-{most}", TopicEntry("v", dict.fromkeys(range(fits), brokers))))
+        self.outcome(create_topic(self.tree, "t", ENTRY))
+        grown = change_topic(self.tree, "t", lambda entry: evolve(entry, partitions=large.partitions))
+        self.assertIsInstance(self.error(grown), InvalidRequest)
         self.assertEqual(self.outcome(read_topic(self.tree, "t")), ENTRY)
 
 

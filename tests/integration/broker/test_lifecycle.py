@@ -247,6 +247,9 @@ class InTheWayTests(BrokerTestCase):
             self.assertNotEqual(done.returncode, 0, (done, logged))
             for word in words:
                 self.assertIn(word, done.stdout + done.stderr + logged)
+            if not daemon:  # one line tells the person at the terminal, once
+                self.assertEqual((done.stdout + done.stderr).count(words[1]), 1)
+                self.assertNotIn("Traceback", done.stdout + done.stderr)
             # The command returns before the process in the background has taken its pidfile away.
             self.until(lambda pidfile=pidfile: not os.path.exists(pidfile), "the pidfile is taken away")  # type: ignore[misc]
         # The first broker is not harmed.
@@ -264,6 +267,13 @@ class InTheWayTests(BrokerTestCase):
         """Two brokers that write to the same segments would destroy them."""
         listen = f"tcp:{free_port()}:interface=127.0.0.1"
         self.refused(self.data, "in use by another process", "stop that broker", data=self.data, listen=listen)
+
+    def test_a_file_in_the_place_of_the_data_directory(self) -> None:
+        """It is named, and what to do."""
+        path = os.path.abspath(self.mktemp())
+        Path(path).write_text("not a directory", encoding="utf-8")
+        listen = f"tcp:{free_port()}:interface=127.0.0.1"
+        self.refused("is a file", "name a directory", data=path, listen=listen)
 
     def test_a_tree_port_in_use_is_named_with_both_remedies(self) -> None:
         """The second broker of a new user meets this first: it may join the tree, or have its own elsewhere."""

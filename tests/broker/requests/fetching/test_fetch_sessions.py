@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logd.broker.requests import fetch_session_requests
+from logd.broker.requests import fetch_session_requests, waiting_limits
 from logd.errors import NoFetchSession, OffsetOutOfRange, PartitionOffline, UnknownTopic, WrongPartition
 from logd.protocol.requests.fetch_session import (
     AT_ONCE,
@@ -240,10 +240,11 @@ class SessionBoundTests(FetchSessionTestCase):
 
     def test_the_parts_of_all_sessions_are_bounded(self) -> None:
         """Those of lost connections and of ended sessions count no more."""
-        self.patch(fetch_session_requests, "MOST_PARTS_IN_ALL", 3)
+        self.patch(waiting_limits, "MOST_IN_ALL", 3)
+        self.patch(waiting_limits, "ALWAYS", 1)
         other = self.connect()
         self.ask(other, begin(new(0), new(1), wait_ms=0))
-        self.assertIn("3 partitions", self.refused(begin(new(0), new(1))))
+        self.assertIn("too many partitions", self.refused(begin(new(0), new(1))))
         other.lose()
         self.settle()
         self.ask(self.peer, begin(new(0), new(1), new(2), wait_ms=0))

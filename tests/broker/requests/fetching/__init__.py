@@ -1,0 +1,1 @@
+"""Tests of fetch requests on the broker's side."""
