@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from attrs import define, field
@@ -29,6 +29,7 @@ from logd.coord.registries.offsets import OffsetRegistry
 from logd.deferreds.gathering import gather
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError, PartitionLost, UnknownTopic
+from logd.interfaces import Clock
 from logd.plurals import counted
 from logd.protocol.message import Message
 
@@ -145,22 +146,31 @@ async def _replay(
         try:
             if to is not None:
                 await admin.describe(to)  # a topic that is not there is told before anything begins
-            ends, left = await _ends(admin, tree, name, topic)
+            ends = await _ends(admin, tree, name, topic)
             counts: dict[str, int] = {}
-            if left:
+            if ends.left:
                 where = "the topics that they came from" if to is None else to
                 if not yes:
-                    agree(f"Publish the dead letters of {topic} not replayed yet ({counted(left, 'byte')}) to {where}?")
+                    size = counted(ends.left, "byte")
+                    agree(f"Publish the dead letters of {topic} not replayed yet ({size}) to {where}?")
                 counts = await _run(reactor, tree, admin, brokers, name, topic, to, only, ends)
             _report(counts, name, as_json)
         finally:
             await admin.close()
 
 
-async def _ends(admin: Admin, tree: ICoordination, group: str, topic: str) -> tuple[dict[int, int], int]:
-    """Return the end of each partition that is not replayed, and the bytes before these ends."""
-    partitions = [each.partition for each in (await admin.describe(topic)).partitions]
-    logs = await admin.describe_logs(topic, partitions)
+class ReplayEnds(NamedTuple):
+    """The end of each partition that is not replayed, the uuid of the topic, and the bytes before these ends."""
+
+    uuid: str
+    positions: dict[int, int]
+    left: int
+
+
+async def _ends(admin: Admin, tree: ICoordination, group: str, topic: str) -> ReplayEnds:
+    """Return the ends that a replay has to reach."""
+    described = await admin.describe(topic)
+    logs = await admin.describe_logs(topic, [each.partition for each in described.partitions])
     stored = await OffsetRegistry(tree, group).read_all(topic)
     ends, left = {}, 0
     for number, log in logs.items():
@@ -169,7 +179,7 @@ async def _ends(admin: Admin, tree: ICoordination, group: str, topic: str) -> tu
         if begin < log.visible_end:
             ends[number] = log.visible_end
             left += log.visible_end - begin
-    return ends, left
+    return ReplayEnds(described.uuid, ends, left)
 
 
 async def _run(
@@ -181,7 +191,7 @@ async def _run(
     topic: str,
     to: str | None,
     only: Selection,
-    ends: Mapping[int, int],
+    ends: ReplayEnds,
 ) -> dict[str, int]:
     producer = Producer(brokers, reactor=reactor, create_topics=False, delivery_timeout=DELIVERY_SECONDS)
     consumer = Consumer(
@@ -196,9 +206,9 @@ async def _run(
     try:
         (stream,) = consumer.create_message_streams(topic, 1)
         assert isinstance(stream, GroupStream)
-        running = ReplayRun(admin, producer, stream, consumer, to, only, ends)
+        running = ReplayRun(admin, producer, stream, consumer, to, only, ends.positions)
         reading = Deferred.fromCoroutine(running.read())
-        looking = Deferred.fromCoroutine(_until_there(reactor, OffsetRegistry(tree, group), topic, ends))
+        looking = Deferred.fromCoroutine(until_there(reactor, admin, OffsetRegistry(tree, group), topic, ends))
         failed: list[BaseException] = []
 
         def looked(result: object) -> None:
@@ -222,14 +232,27 @@ async def _run(
         await producer.close()
 
 
-async def _until_there(reactor: Any, offsets: OffsetRegistry, topic: str, ends: Mapping[int, int]) -> None:
-    """Return once the group's stored positions have reached the ends, whichever member stored them."""
+async def until_there(clock: Clock, admin: Admin, offsets: OffsetRegistry, topic: str, ends: ReplayEnds) -> None:
+    """Return once the group's stored positions have reached the ends, whichever member stored them.
+
+    Raises UnknownTopic if the topic is deleted, or made again, before: its positions would never come so far.
+    """
     while True:
         with suppress(CoordinationError):
             stored = await offsets.read_all(topic)
-            if all(number in stored and (stored[number].position or 0) >= end for number, end in ends.items()):
+            reached = {number: each.position or 0 for number, each in stored.items()}
+            if all(reached.get(number, 0) >= end for number, end in ends.positions.items()):
                 return
-        await sleep(reactor, LOOK_SECONDS)
+        try:
+            uuid = (await admin.describe(topic)).uuid
+        except UnknownTopic:
+            uuid = ""
+        except LogdError:  # the brokers are away; the consumer waits for them too
+            uuid = ends.uuid
+        if uuid != ends.uuid:
+            change = "made again" if uuid else "deleted"
+            raise UnknownTopic(f"topic {topic!r} was {change} during the replay: letters not replayed by then are gone")
+        await sleep(clock, LOOK_SECONDS)
 
 
 def _report(counts: dict[str, int], group: str, as_json: bool) -> None:

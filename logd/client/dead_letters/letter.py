@@ -24,7 +24,10 @@ from typing import NamedTuple
 
 from attrs import frozen
 
+from logd.checkedjson import INT64_MAX
+from logd.errors import InvalidTopic
 from logd.protocol.message import Message
+from logd.topic import check_topic_name
 
 PREFIX = "dead-letter."
 #: Characters of an error's text that are kept, and of its class.
@@ -117,16 +120,20 @@ def read_letter(message: Message) -> DeadLetter:
 
     def number(name: str) -> int:
         digits = text(name)
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 19:
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 19 or int(digits) > INT64_MAX:
             raise ValueError(f"its header {PREFIX + name!r} is {digits[:40]!r}, not a number")
         return int(digits)
 
     kind = text("kind")
     if kind not in (MESSAGE, RANGE):
         raise ValueError(f"its header {PREFIX + 'kind'!r} is {kind[:40]!r}")
+    try:
+        topic = check_topic_name(text("topic"))
+    except InvalidTopic as error:
+        raise ValueError(f"its header {_FIRST!r}: {error}") from None
     original = Message(message.payload, key=message.key, timestamp=message.timestamp, headers=message.headers[:begin])
     return DeadLetter(
-        origin=Origin(text("topic"), number("partition"), number("id"), number("end"), text("uuid"), text("group")),
+        origin=Origin(topic, number("partition"), number("id"), number("end"), text("uuid"), text("group")),
         kind=kind,
         error=text("error"),
         text=text("text"),

@@ -187,10 +187,12 @@ class IcebergTarget:
         runs = runs_of(table)
         if run in runs:
             raise FileExistsError(f"{self.location} has run {run}")
-        if runs and max(runs) != run - 1:
+        last = max(runs, default=0)
+        if last != run - 1:
+            now = f"its last run is {last}" if last else "it has no run"
             raise TargetError(
-                f"{self.location}: its last run is {max(runs)}, but was {run - 1} when this import began: the table "
-                "was rolled back or loaded meanwhile; nothing of this run is visible; import again"
+                f"{self.location}: {now}, but {run - 1} was the last one when this import began: the table was rolled "
+                "back, made anew or loaded meanwhile; nothing of this run is visible; import again"
             )
 
     def _check_partitions(self, table: Table) -> None:

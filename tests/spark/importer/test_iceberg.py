@@ -175,8 +175,19 @@ class HistoryTests(TableTestCase):
         self.stage(self.target, third)
         table = self.table()
         table.manage_snapshots().rollback_to_snapshot(table.snapshots()[0].snapshot_id).commit()
-        with self.assertRaisesRegex(TargetError, "its last run is 1, but was 2"):
+        with self.assertRaisesRegex(TargetError, "its last run is 1, but 2 was the last one"):
             publish(self.target, third)
+
+    def test_a_table_that_is_made_anew_during_an_import(self) -> None:
+        """The import fails: the new table lacks the runs before it."""
+        first = self.load(self.target, run_of(1, {A0: (0, 10)}))
+        second = run_of(2, {A0: (10, 20)}, first)
+        self.stage(self.target, second)
+        self.table().catalog.drop_table("logs.clicks")
+        self.opened().acquire()
+        with self.assertRaisesRegex(TargetError, "it has no run, but 1 was the last one when this import began"):
+            publish(self.target, second)
+        self.assertEqual(self.ids(), [])
 
     def test_a_table_of_somebody_else(self) -> None:
         """A table that exists is used if its partitions and columns fit."""
