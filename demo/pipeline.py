@@ -157,9 +157,10 @@ class Pipeline:
             each.start()
 
     def load(self, target: Path) -> int:
-        """Import the events from the offline cluster with Spark; return the number of messages."""
+        """Import the events from the offline cluster as typed columns with Spark; return the number of messages."""
         done = self.processes.offline.run(
             *("import", "--topics", TOPIC, "--to", str(target), "--server", "import", "--json", "--quiet"),
+            *("--registry", self.processes.offline.registry),
             *self.audit_options,
         )
         if done.returncode:

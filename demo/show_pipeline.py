@@ -61,7 +61,7 @@ def show_pipeline(console: Console, folder: Path) -> bool:
         reason = why_not()
         if reason is None:
             loaded = pipeline.load(folder / "imported")
-            console.print(f"imported {loaded:,} messages from the offline cluster with Spark")
+            console.print(f"imported {loaded:,} messages from the offline cluster with Spark, as typed columns")
             tiers.append("loaded")
         complete = _print_audit(console, pipeline, tiers)
         return (

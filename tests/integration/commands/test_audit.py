@@ -84,6 +84,23 @@ class AuditTests(CliTestCase):
             self.totals(self.audit()), {"expected": 50, "seen": 57, "missing": 0, "duplicated": 0, "unaccounted": 7}
         )
 
+    def test_follow_goes_on_with_each_tier_that_is_judged(self) -> None:
+        """A group's counts come after those of the producers, and are told once; a signal ends it."""
+        self.produce("web1", 10)
+        process = self.begin("audit", "--follow", "--json", "--window", WINDOW, "--grace", "0")
+        self.addCleanup(process.kill)
+        assert process.stdout is not None
+        produced = json.loads(process.stdout.readline())
+        self.assertEqual((produced["tier"], produced["state"]), ("produced", "complete"))
+        self.consume()
+        consumed = produced
+        while consumed["tier"] == "produced":
+            consumed = json.loads(process.stdout.readline())
+        self.assertEqual((consumed["tier"], consumed["missing"]), ("consumed", 0))
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 143)
+
     def test_a_broker_that_is_killed_loses_nothing(self) -> None:
         """The producer sends again what was not acknowledged, and claims each message once."""
         process = self.begin("produce", "t", *WINDOWS, "--server", "web1", "--json")

@@ -68,12 +68,18 @@ class TypedImportTests(SparkTestCase):
         first, of_user = self.register(self.clicks, old), self.register(self.users, user)
         sound = [Message(framed(first, old, {"x": n}), key=b"k", timestamp=1_320_969_600_000) for n in range(5)]
         self.fill(self.clicks, sound, 0)
-        cut = Message(framed(first, old, {"x": 7})[:-1], key=b"cut", headers=(("h", b"1"),))
+        short = framed(first, old, {"x": 7})[:-1]
+        cut = Message(short, key=b"cut", timestamp=1_320_969_600_000, headers=(("h", b"1"),))
         self.fill(self.clicks, [Message(b"plain"), cut, Message(None, key=b"k")], 1)
         self.fill(self.users, [Message(framed(of_user, user, {"name": "ada"}))])
-        report = self.load()
+        report = self.load(audit=True)
         self.assertEqual((report.run, report.messages, report.quarantined), (1, 9, 2))
-        self.assertIn("2 messages of 3 cannot be decoded", report.notices[0])
+        self.assertEqual(
+            [each.partition(": ")[2][:33] for each in report.notices], ["2 messages of 3 cannot be decoded"]
+        )
+        events = [json.loads(row.value) for row in self.read("_audit").collect()]
+        # The audit counts messages with a time, one of which is in the quarantine.
+        self.assertEqual(sum(each["count"] for each in events if each["topic"] == self.clicks), 6)
 
         new = record("x", "y=5")
         second = self.register(self.clicks, new)
