@@ -16,8 +16,8 @@ CATALOG_FILE = "catalog.db"
 
 _FORMS = f"{SCHEME}://CATALOG/NAMESPACE.TABLE, or {SCHEME}:///DIR/NAMESPACE.TABLE for a warehouse in a local folder"
 _NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+\Z")
-#: Characters that pyiceberg takes for parts of a URL in the paths of files.
-_NOT_IN_PATHS = frozenset("#?%")
+#: Characters that pyiceberg takes for parts of a URL in the paths of files, or leaves out of them.
+_NOT_IN_PATHS = frozenset("#?%\t\r\n")
 
 
 @frozen

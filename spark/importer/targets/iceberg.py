@@ -105,6 +105,15 @@ class IcebergTarget:
         summaries = [summary_of(each) for each in lineage(table)] if table is not None else []
         return {int(each[RUN]): int(each.get("added-records", 0)) for each in summaries if RUN in each}
 
+    def missing_files(self) -> list[str]:
+        """Return the data files of the current snapshot that are not there. Raises TargetError if there is no table."""
+        table = self._loaded()
+        if table is None:
+            raise TargetError(f"{self.location}: there is no such table: check its name, or import into it first")
+        with self._translated():
+            paths = sorted(task.file.file_path for task in table.scan().plan_files())
+            return [path for path in paths if not table.io.new_input(path).exists()]
+
     def acquire(self) -> None:
         """See Target. Creates the table if there is none; other imports are not kept out, and one of two fails."""
         table = self._loaded()

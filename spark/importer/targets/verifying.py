@@ -80,11 +80,17 @@ def _verify_table(to: str) -> Verified:
 
     target = IcebergTarget(to)
     try:
+        missing = target.missing_files()
         rows = target.rows()
         runs = [read_run(target, number) for number in sorted(rows)]
     finally:
         target.close()
     check_chain(runs)
+    if missing:
+        raise TargetError(
+            f"{target.location}: {counted(len(missing), 'data file')} of its current snapshot cannot be found, the "
+            f"first is {missing[0]}: put the file back, or roll the table back to before its run, and import again"
+        )
     for run in runs:
         if rows[run.run] != run.messages:
             raise TargetError(

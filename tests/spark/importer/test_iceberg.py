@@ -52,6 +52,8 @@ class LocationTests(SynchronousTestCase):
             "iceberg:///data/logs.",
             "iceberg:///data/.x",
             "iceberg:///da#ta/logs.clicks",
+            "iceberg:///da\tta/logs.clicks",
+            "iceberg:///da\nta/logs.clicks",
             "iceberg:///data/logs.cl icks",
         ):
             with self.assertRaisesRegex(ConfigurationError, "names no table: write iceberg://CATALOG"):
@@ -218,6 +220,22 @@ class HistoryTests(TableTestCase):
         publish(self.target, run)
         with self.assertRaisesRegex(TargetError, "run 1 added 2 messages, but its offsets say 3"):
             verify(self.to)
+
+    def test_a_missing_file(self) -> None:
+        """A run whose file is gone is found."""
+        self.load(self.target, run_of(1, {A0: (0, 30)}))
+        path = next(Path(self.folder).rglob("*.parquet"))
+        path.unlink()
+        with self.assertRaisesRegex(TargetError, f"1 data file of its current snapshot .* the first is file://{path}"):
+            verify(self.to)
+
+    def test_no_table(self) -> None:
+        """A table that is not there is not one in good order."""
+        with self.assertRaisesRegex(TargetError, "there is no such table"):
+            verify(self.to)
+        self.load(self.target, run_of(1, {A0: (0, 30)}))
+        with self.assertRaisesRegex(TargetError, "logs.klicks: there is no such table"):
+            verify(self.to.replace("clicks", "klicks"))
 
 
 class CatalogTests(TableTestCase):
