@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, FirstError, gatherResults
 from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
@@ -57,7 +57,10 @@ class SchemaGate:
         def ended(result: object) -> Failure | None:
             if self._waiting.get(where) is wanted:
                 del self._waiting[where]
-            return result if isinstance(result, Failure) else None
+            if not isinstance(result, Failure):
+                return None
+            # The reason itself, such as that the wait was cancelled, and not that one of several waits has failed.
+            return result.value.subFailure if isinstance(result.value, FirstError) else result
 
         return gatherResults([self._wanted(each) for each in sorted(wanted)], consumeErrors=True).addBoth(ended)
 

@@ -17,7 +17,7 @@ from logd.spark.importer.settings import local_path
 from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.layout import run_name
-from logd.spark.importer.targets.local import LocalTarget
+from logd.spark.importer.targets.local import LocalTarget, check_exists
 from logd.spark.importer.targets.merging import UNITS, finished_spans, merge
 from logd.spark.importer.targets.offsets import RunOffsets
 from logd.spark.importer.targets.swapping import commit, finish
@@ -109,9 +109,12 @@ class Compactor:
             target.close()
 
     def target(self) -> Target:
-        """Return the target of the settings."""
+        """Return the target of the settings. Raises TargetError for a directory that does not exist."""
         path = local_path(self.settings.to)
-        return self.rewriter.target(self.settings.to) if path is None else LocalTarget(path)
+        if path is None:
+            return self.rewriter.target(self.settings.to)
+        check_exists(path)
+        return LocalTarget(path)
 
     def _merge(self, target: Target, span: Sequence[RunOffsets]) -> MergedGroup:
         merged = merge(span)

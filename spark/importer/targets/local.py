@@ -27,6 +27,12 @@ _STALE_SECONDS = 24 * 60 * 60.0
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
+def check_exists(path: str) -> None:
+    """Raise TargetError unless there is a directory to check or to compact: a wrong path is not a target in order."""
+    if not os.path.exists(path):
+        raise TargetError(f"{path}: there is no such directory: check its name, or import into it first")
+
+
 class LocalTarget:
     """See Target."""
 

@@ -14,7 +14,7 @@ from logd.spark.importer.settings import local_path
 from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.layout import OFFSETS, QUARANTINE, run_name
-from logd.spark.importer.targets.local import LocalTarget
+from logd.spark.importer.targets.local import LocalTarget, check_exists
 from logd.spark.importer.targets.offsets import Lost, RunOffsets
 from logd.spark.importer.targets.target import check_not_compacting, read_run
 
@@ -62,6 +62,7 @@ def verify(to: str) -> Verified:
     path = local_path(to)
     if path is None:
         raise TargetError(f"{to} is not on the local file system: --verify cannot read it")
+    check_exists(path)
     target = LocalTarget(path)
     check_not_compacting(target)
     runs = [read_run(target, number) for number in target.runs()]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 
 from logd.avro.framing import head
 from logd.avro.registry_requests import RegistryRequests
@@ -181,8 +182,10 @@ class SchemaGateTests(SchemaCopyTestCase):
         self.assertIn("to another schema", str(self.gate.trouble(WHERE)))
         self.assertIsNone(self.gate.trouble(OTHER))
         self.assertFalse(held.called)
-        held.addErrback(lambda _: None)
+        failures: list[Failure] = []
+        held.addErrback(failures.append)
         held.cancel()
+        self.assertTrue(failures[0].check(CancelledError), failures)
         self.assertIsNone(self.gate.trouble(WHERE))
         self.clock.advance(10)
         self.assertEqual(self.clock.getDelayedCalls(), [])

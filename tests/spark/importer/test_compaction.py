@@ -24,6 +24,7 @@ from logd.spark.importer.targets.merging import finished_spans, merge
 from logd.spark.importer.targets.offsets import Lost, RunOffsets
 from logd.spark.importer.targets.swapping import finish
 from logd.spark.importer.targets.target import Target, last_run, publish
+from logd.spark.importer.targets.verifying import verify
 from tests.spark.importer.runs import A0, A1, run_of
 
 HOUR = 3_600_000
@@ -292,6 +293,15 @@ class CompactorTests(CompactionTestCase):
         (self.root / "_compacted" / OFFSETS).write_bytes(evolve(stale, merged=stale.merged[1:]).to_bytes())
         self.assertIsNone(finish(LocalTarget(str(self.root))))
         self.assertEqual((self.seen(), (self.root / "_compacted").exists()), (before, False))
+
+    def test_a_directory_that_does_not_exist(self) -> None:
+        """It is neither made nor called a target in order."""
+        missing = str(self.root / "misspelt")
+        with self.assertRaisesRegex(TargetError, "misspelt: there is no such directory"):
+            Compactor(CompactionSettings(to=missing), self.rewriter).run()
+        with self.assertRaisesRegex(TargetError, "misspelt: there is no such directory"):
+            verify(missing)
+        self.assertFalse(os.path.exists(missing))
 
 
 class KilledTests(CompactionTestCase):

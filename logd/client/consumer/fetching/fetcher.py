@@ -169,8 +169,7 @@ class Fetcher:
 
     def _is_fresh(self, view: TopicView) -> bool:
         """Return whether metadata need not be read again for its age."""
-        age = self._clock.seconds() - view.read_at
-        return bool(age <= self._cluster.settings.metadata_age)
+        return bool(self._clock.seconds() - view.read_at <= self._cluster.settings.metadata_age)
 
     def _assume_start(self, fetch: PartitionFetch) -> bool:
         """Begin a log that is to be read from its start by fetching, without a request for its ends, if that is enough.
