@@ -45,7 +45,7 @@ _NO_IO = (
 
 _COORDINATION_WORDS = ("logd.coord.errors", "logd.coord.interfaces", "logd.coord.paths", "logd.coord.records")
 
-_AVRO_WORDS = ("logd.avro.answers", "logd.avro.framing", "logd.avro.parsing")
+_AVRO_WORDS = ("logd.avro.answers", "logd.avro.framing", "logd.avro.parsing", "logd.avro.written_values")
 _SPARK_WORKERS = ("logd.spark.blocking", "logd.spark.worker")
 
 COMPONENTS = (

@@ -57,7 +57,10 @@ class AvroDeserializer:
             raise ValueError("on_corrupt = 'dead-letter' and dead_letters = consumer.dead_letters(topic) go together")
         with needing("fastavro", "reading Avro"):
             import fastavro
+            import fastavro._read_py
         self._read: Any = fastavro.schemaless_reader
+        # The reader in Python ends with a RecursionError where the compiled one would end the process.
+        self._read_recursive: Any = fastavro._read_py.schemaless_reader
         self._reader = None if schema is None else parse(schema, {}, "the reader's schema")
         self._schemas = ParsedSchemas(registry)
         self._skip = on_corrupt != "fail"
@@ -95,11 +98,12 @@ class AvroDeserializer:
             raise AvroError(f"{place} cannot be read: it has schema {schema_id}: {error}") from error
         stream = BytesIO(message.payload or b"")
         stream.seek(HEAD_BYTES)
+        read = self._read_recursive if written.recursive else self._read
         try:
-            value = self._read(stream, written, self._reader)
+            value = read(stream, written.schema, self._reader)
         except Exception as error:  # fastavro passes on any error of its reading
             raise AvroError(f"{place} cannot be read by schema {schema_id}: {error!r}") from error
         rest = len(message.payload or b"") - stream.tell()
         if rest:
             raise AvroError(f"{place} cannot be read by schema {schema_id}: {rest} bytes are left over")
-        return AvroValue(message, schema_id, value, written if self._reader is None else self._reader)
+        return AvroValue(message, schema_id, value, written.schema if self._reader is None else self._reader)

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import frozen
+
 from logd.avro.answers import MOST_LEVELS, RegisteredSchema
 from logd.avro.framing import AvroError
 from logd.avro.parsing import parse
 from logd.avro.registry_client import SchemaRegistryClient
+from logd.avro.written_values import recursive_type
 from logd.deferreds.gathering import gather
+
+
+@frozen
+class WrittenSchema:
+    """A schema as fastavro takes it. ``recursive``: values may nest deeper than fastavro's compiled reader stands."""
+
+    schema: Any
+    recursive: bool
 
 
 class ParsedSchemas:
@@ -16,17 +27,21 @@ class ParsedSchemas:
 
     def __init__(self, registry: SchemaRegistryClient) -> None:
         self._registry = registry
-        self._parsed: dict[int, Any] = {}
+        self._parsed: dict[int, WrittenSchema] = {}
 
-    async def get(self, schema_id: int) -> Any:
-        """Return the schema with an id, parsed. Raises AvroError, RegistryRefusal, RegistryUnavailable."""
+    async def get(self, schema_id: int) -> WrittenSchema:
+        """Return the schema with an id, parsed. Raises AvroError, RegistryRefusal, RegistryUnavailable.
+
+        AvroError also if few bytes of such a value may become endless ones.
+        """
         if schema_id not in self._parsed:
             schema = await self._registry.schema(schema_id)
             if schema.type != "AVRO":
                 raise AvroError(f"schema {schema_id} is of type {schema.type}, and not Avro")
             names: dict[str, Any] = {}
             await self._add_references(schema, names, set(), 0)
-            self._parsed[schema_id] = parse(schema.text, names, f"schema {schema_id} of {self._registry.url}")
+            found = parse(schema.text, names, f"schema {schema_id} of {self._registry.url}")
+            self._parsed[schema_id] = WrittenSchema(found, bool(recursive_type(found, names)))
         return self._parsed[schema_id]
 
     async def _add_references(

@@ -17,6 +17,7 @@ from attrs import define, field, frozen
 
 from logd.avro.framing import AvroError
 from logd.avro.parsing import parse
+from logd.avro.written_values import recursive_type
 from logd.errors import ConfigurationError
 
 #: Columns within columns of one value; a schema may name a type many times in many types.
@@ -324,54 +325,7 @@ def value_type(schema: NamedSchema, what: str) -> ValueType:
 
 
 def check_written(schema: NamedSchema) -> None:
-    """Raise AvroError for a schema by which few bytes can become endless values, or crash a worker.
-
-    fastavro recurses without a limit: some thousand bytes of a recursive schema end the process. An array whose items
-    take no bytes may have 2^60 of them.
-    """
-    _WrittenCheck(schema.names).cost(schema.schema)
-
-
-@define(eq=False)
-class _WrittenCheck:
-    names: Mapping[str, Any]
-    _open: list[str] = field(factory=list)
-    _known: dict[str, tuple[int, bool]] = field(factory=dict)
-
-    def cost(self, schema: Any) -> tuple[int, bool]:
-        """Return the number of values within a value, and whether it may take no bytes."""
-        if isinstance(schema, list):
-            return 1 + sum(self.cost(each)[0] for each in schema), False
-        if isinstance(schema, str):
-            if schema not in self.names:
-                return 1, schema == "null"
-            schema = self.names[schema]
-        name = _name_of(schema)
-        if name is None:
-            return self._size(schema)
-        if name in self._open:
-            raise AvroError(f"it is recursive ({name} contains itself), and is not decoded: few bytes may nest deeply")
-        if name not in self._known:
-            self._open.append(name)
-            self._known[name] = self._size(schema)
-            self._open.pop()
-        return self._known[name]
-
-    def _size(self, schema: Any) -> tuple[int, bool]:
-        kind = schema["type"]
-        if kind in ("record", "error"):
-            each = [self.cost(one["type"]) for one in schema["fields"]]
-            count, empty = 1 + sum(one for one, _ in each), all(nothing for _, nothing in each)
-            if count > MOST_COLUMNS:
-                raise AvroError(f"it has more than {MOST_COLUMNS} fields within fields")
-            return count, empty
-        if kind == "array":
-            count, empty = self.cost(schema["items"])
-            if empty:
-                raise AvroError("it has an array of items that take no bytes, and is not decoded")
-            return 1 + count, False
-        if kind == "map":
-            return 1 + self.cost(schema["values"])[0], False
-        if kind == "fixed":
-            return 1, schema["size"] == 0
-        return (1, kind == "null") if isinstance(kind, str) and kind not in self.names else self.cost(kind)
+    """Raise AvroError for a schema by which few bytes can become endless values, or crash a worker."""
+    recursive = recursive_type(schema.schema, schema.names)
+    if recursive:
+        raise AvroError(f"it is recursive ({recursive} contains itself), and is not decoded: few bytes may nest deeply")

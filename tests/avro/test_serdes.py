@@ -43,6 +43,27 @@ class SerdesTests(RestTestCase):
         self.addCleanup(lambda: Deferred.fromCoroutine(client.close()))
         return client
 
+    async def test_values_that_nest_deeply_are_read_up_to_a_limit(self) -> None:
+        """Some thousand bytes of a recursive schema would end the process in fastavro's compiled reader."""
+        text = '{"type":"record","name":"List","fields":[{"name":"next","type":["null","List"]}]}'
+        list_: Any = None
+        for _ in range(50):
+            list_ = {"next": list_}
+        (payload,) = await AvroSerializer(self.client, "lists-value", text).serialize([list_])
+        hostile = payload[:5] + b"\x02" * 100_000 + b"\0"
+        for schema in (None, text):
+            deserializer = AvroDeserializer(self.client, schema, on_corrupt="skip")
+            found = await deserializer.deserialize([read(payload), read(hostile), read(payload)])
+            self.assertEqual(([each.value for each in found], deserializer.skipped), ([list_] * 2, 1))
+
+    async def test_arrays_of_nothing_are_not_read(self) -> None:
+        """Seven bytes would be 2^40 values."""
+        text = '{"type":"record","name":"R","fields":[{"name":"a","type":{"type":"array","items":"null"}}]}'
+        (payload,) = await AvroSerializer(self.client, "nothing-value", text).serialize([{"a": []}])
+        hostile = payload[:5] + b"\x80\x80\x80\x80\x80\x40\0"
+        with self.assertRaisesRegex(AvroError, "items that take no bytes"):
+            await AvroDeserializer(self.client).deserialize([read(hostile)])
+
     async def test_values_are_written_and_read_by_an_older_and_a_newer_schema(self) -> None:
         """The framing is Confluent's; the schema is registered once."""
         serializer = AvroSerializer(self.client, "t-value", avro("x"))
