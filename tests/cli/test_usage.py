@@ -66,6 +66,8 @@ class UsageTests(SynchronousTestCase):
             (["consume", "t", "--on-corrupt", "dead-letter", "--dead-letters", "t"], "name another topic"),
             (["dead-letters", "list", "t", "--only", "colour=red"], "NAME of topic, partition, group, kind, error"),
             (["dead-letters", "replay", "t", "--to", "t"], "their replay would never end"),
+            (["import", "--to", "d", "--compact", "--topics", "t"], "--compact take all of DIR"),
+            (["import", "--to", "d"], "give one of --topics and --topics-pattern"),
             (["frobnicate"], "No such command"),
         ):
             status, output = invoke(*arguments)

@@ -181,9 +181,11 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
         raise click.UsageError("give one of --verify and --compact")
     if options["metrics"] and (options["verify"] or options["unit"]):
         raise click.UsageError("--metrics is for imports: give it without --verify and --compact")
-    if not (options["verify"] or options["unit"]) and (options["topics"] is None) == (
-        options["topics_pattern"] is None
-    ):
+    chosen = [name for name in ("topics", "topics_pattern") if options[name] is not None]
+    if options["verify"] or options["unit"]:
+        if chosen:
+            raise click.UsageError("--verify and --compact take all of DIR: give them without --topics")
+    elif len(chosen) != 1:
         raise click.UsageError("give one of --topics and --topics-pattern")
     ctx.exit(run_blocking(lambda: _import(**options), "; nothing is visible in part", _STATUSES))
 

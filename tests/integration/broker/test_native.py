@@ -73,8 +73,8 @@ class NativeRequestTests(BrokerTestCase):
 
     def test_an_unknown_version_is_answered_with_an_error(self) -> None:
         """A newer client can fall back to a version that this broker knows, on the same connection."""
-        self.peer.send(bytes.fromhex("0000000d 0012 0001 40000005 0102030405"))
-        text = b"version 1 of request type 18 is not known to this broker"
+        self.peer.send(bytes.fromhex("0000000d 0012 0002 40000005 0102030405"))
+        text = b"version 2 of request type 18 is not known to this broker"
         expected = (8 + len(text)).to_bytes(4, "big") + bytes.fromhex("40000005 0064 0038") + text
         self.assertEqual(self.peer.receive(len(expected)), expected)
         self.assertEqual(self.peer.ask(Offsets("t", 0, -2, 1)), OffsetsResponse(0, (0,)))
