@@ -20,7 +20,7 @@ from logd.testing.processes.broker import BrokerProcess
 
 #: Seconds that a broker may take to answer and to stop, with thousands of partitions to create and to close. It is the
 #: clients' time limit too: on a busy machine or disk, 10,000 logs are not deleted within the default.
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 600.0
 
 
 @frozen

@@ -65,8 +65,8 @@ from logd.errors import LogdError
 )
 @click.option(
     "--out",
-    type=click.Path(exists=True, file_okay=False, writable=True),
-    help="Write peers.json, peers.md and the figures (SVG, by matplotlib) into this folder.",
+    type=click.Path(file_okay=False, writable=True),
+    help="Write peers.json, peers.md and the figures (SVG, by matplotlib) into this folder, which is made if need be.",
 )
 @click.option(
     "--from",
@@ -107,6 +107,8 @@ def peers(
         raise click.UsageError("--fetch needs --systems-in, the folder to fetch into")
     if pages and not out:
         raise click.UsageError("--page needs --out, the folder of the figures that the page shows")
+    if out:
+        Path(out).mkdir(parents=True, exist_ok=True)  # before a measurement of many minutes
     console = Console(stderr=True)
     places = SystemPlaces(os.path.abspath(place) if place else "")
     if source is not None:
