@@ -130,6 +130,7 @@ class ProducerBatch:
             found = [(number, 1, self._size(number)) for number in numbers]
             for number in numbers:
                 del self.singles[number]
+            self.unfinished.sends_ended(len(numbers))
         for first, messages, size in reversed(found):
             del self.records[first : first + messages]
             self.bytes -= size
@@ -246,7 +247,7 @@ class ProducerBatch:
                     deferred.callback(sent)
         else:
             self.unfinished.left_out(self.topic, error)
-        self.unfinished.end(self)
+        self._end()
         return True
 
     def succeeded(self, partition: int, first_id: int, next_position: int) -> None:
@@ -275,7 +276,7 @@ class ProducerBatch:
                     lambda number: (first_id + ends[number - 1] if number else first_id, first_id + ends[number]),
                     lambda share: (base + share.start, base + share.start + share.size),
                 )
-        self.unfinished.end(self)
+        self._end()
 
     def _told(
         self, partition: int, of_single: Callable[[int], tuple[int, int]], of_share: Callable[[Share], tuple[int, int]]
@@ -320,6 +321,11 @@ class ProducerBatch:
             share.send.part_failed(error)
         if published > 0 and not self.encoded:
             self.unfinished.failed(self.topic, published, error)
+        self._end()
+
+    def _end(self) -> None:
+        if self.singles:
+            self.unfinished.sends_ended(len(self.singles))
         self.unfinished.end(self)
 
     def _not_stored(self, error: Exception | None) -> None:

@@ -112,7 +112,10 @@ class Producer:
 
     @property
     def has_room(self) -> bool:
-        """Return whether a send would not have to wait for room now."""
+        """Return whether there is room for another message: ``buffer_bytes``, and fewer sends than some thousands.
+
+        Then ``ready`` fires at once. A send without room is taken all the same, within ``max_waiting``.
+        """
         return not self._closed and self._singles.has_room
 
     @property
@@ -159,6 +162,7 @@ class Producer:
                         records = batch.records
                         number = len(records)
                         batch.singles[number] = deferred
+                        self._unfinished.sends += 1
                         records.append(messages)
                         batch.bytes = total
                         pool.used += size + SEND_MEMORY
@@ -278,7 +282,10 @@ class Producer:
             return fail(ClientClosed("the producer is closed"))
         full = None if self._fast_path is None else self._fast_path.full()
         if full is None:
+            full = self._unfinished.fewer_sends()
+        if full is None:
             return self._pool.ready()
+        self._router.flush()  # what lingers takes the room that the caller waits for
         return full.addBoth(lambda _: self._pool.ready())
 
     def flush(self) -> Deferred[None]:

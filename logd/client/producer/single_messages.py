@@ -12,7 +12,7 @@ from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
 from logd.client.producer.formats import ENTRY_HEAD_BYTES, Record, too_large
 from logd.client.producer.pending_send import HeldMessages, Published, Sent
 from logd.client.producer.router import Router
-from logd.client.producer.unfinished import Unfinished
+from logd.client.producer.unfinished import MOST_SENDS, Unfinished
 from logd.client.settings import ProducerSettings
 from logd.errors import InvalidMessage, ProducerBufferFull
 from logd.interfaces import Clock
@@ -52,7 +52,9 @@ class SingleMessages:
     def has_room(self) -> bool:
         """Return whether there is room for a message: then Producer.ready fires at once, and only then."""
         pool = self._pool
-        return pool.used < pool.limit and not pool.line and (self._fast_path is None or self._fast_path.writable)
+        if pool.used >= pool.limit or pool.line or self._unfinished.sends >= MOST_SENDS:
+            return False
+        return self._fast_path is None or self._fast_path.writable
 
     def send(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent] | None:
         """Send a message, whose partition ``key`` decides if none is given; return None if it has to wait."""
@@ -78,6 +80,7 @@ class SingleMessages:
         batch, queue = found
         deferred: Deferred[Sent] = Deferred(queue.canceller)
         batch.singles[len(batch.records)] = deferred
+        self._unfinished.sends += 1
         batch.records.append(record)
         batch.bytes += size
         pool.take(size + SEND_MEMORY)
