@@ -67,7 +67,7 @@ class TopicObserver:
         return threadable.isInIOThread()
 
     def _publish(self, data: bytes) -> None:
-        if not self._producer.has_room:
+        if not self._producer.buffer_has_room:
             self._under_way -= 1
             self._drop()
             if not self._waiting:

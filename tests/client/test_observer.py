@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
 
 from logd.client.observer import TopicObserver
+from logd.client.producer import single_messages, unfinished
 from logd.client.producer.producer import Producer
 from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker, run
@@ -89,6 +90,18 @@ class TopicObserverTests(SynchronousTestCase):
         self.assertEqual(observer.dropped, 7)
         run(self.clock, 0.1)
         self.assertEqual(self.events()[-1]["dropped"], 7)
+
+    def test_many_events_under_way_are_no_reason_to_drop(self) -> None:
+        """Only the limit and a full buffer are, while others wait once thousands of sends are under way."""
+        for module in (single_messages, unfinished):
+            self.patch(module, "MOST_SENDS", 4)
+        self.logger.info("the first")
+        run(self.clock, 0.1)
+        for number in range(8):
+            self.logger.info("event {number}", number=number)
+        self.assertFalse(self.producer.has_room)
+        run(self.clock, 0.3)
+        self.assertEqual((self.observer.dropped, len(self.events())), (0, 9))
 
     def test_an_undelivered_event_counts_as_dropped(self) -> None:
         """A count that left out what timed out would call the topic complete."""

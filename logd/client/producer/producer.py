@@ -119,6 +119,11 @@ class Producer:
         return not self._closed and self._singles.has_room
 
     @property
+    def buffer_has_room(self) -> bool:
+        """Return whether a send would not have to wait, for those who drop messages where they would wait."""
+        return not self._closed and self._singles.buffer_has_room
+
+    @property
     def buffered_bytes(self) -> int:
         """Return the bytes of messages that are held, waiting or in flight."""
         return self._pool.used

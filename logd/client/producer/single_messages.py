@@ -51,10 +51,13 @@ class SingleMessages:
     @property
     def has_room(self) -> bool:
         """Return whether there is room for a message: then Producer.ready fires at once, and only then."""
+        return self._unfinished.sends < MOST_SENDS and self.buffer_has_room
+
+    @property
+    def buffer_has_room(self) -> bool:
+        """Return whether a message would not wait in the producer, however many sends are under way."""
         pool = self._pool
-        if pool.used >= pool.limit or pool.line or self._unfinished.sends >= MOST_SENDS:
-            return False
-        return self._fast_path is None or self._fast_path.writable
+        return pool.used < pool.limit and not pool.line and (self._fast_path is None or self._fast_path.writable)
 
     def send(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent] | None:
         """Send a message, whose partition ``key`` decides if none is given; return None if it has to wait."""
