@@ -1,0 +1,56 @@
+"""The head of a request of Kafka, and that of a response.
+
+    request    int32 size | int16 api key | int16 version | int32 correlation id | nullable str client id | body
+    response   int32 size | int32 correlation id | body
+
+All versions served here have these forms, but for ApiVersions from 3 on, whose request has a tag buffer behind the
+client id; the head of its response is as above. A nullable str has length -1 for null.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from logd.errors import ProtocolViolation
+from logd.protocol.requests.fields import INT16, Reader
+
+_HEAD = Struct(">hhi")
+RESPONSE_HEAD = Struct(">ii")
+
+
+class RequestHeader(NamedTuple):
+    """The head of one request."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str
+
+
+def read_header(reader: Reader) -> RequestHeader:
+    """Read the head of a request, without the tag buffer. Raises ProtocolViolation."""
+    return RequestHeader(*reader.unpack(_HEAD), nullable_text(reader) or "")
+
+
+def nullable_text(reader: Reader) -> str | None:
+    """Read a str that may be null."""
+    (length,) = reader.unpack(INT16)
+    if length < 0:
+        if length != -1:
+            raise ProtocolViolation(f"a string of {length} bytes")
+        return None
+    try:
+        return reader.take(length).decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolViolation(f"a string is not UTF-8: {error}") from None
+
+
+def nullable_bytes(reader: Reader) -> bytes | memoryview | None:
+    """Return bytes that may be null, not copied where the data is a memoryview."""
+    length = reader.int32()
+    if length < 0:
+        if length != -1:
+            raise ProtocolViolation(f"a field of {length} bytes")
+        return None
+    return reader.view(length)
