@@ -30,7 +30,8 @@ class RequestHeader(NamedTuple):
 
 def read_header(reader: Reader) -> RequestHeader:
     """Read the head of a request, without the tag buffer. Raises ProtocolViolation."""
-    return RequestHeader(*reader.unpack(_HEAD), nullable_text(reader) or "")
+    api_key, version, correlation_id = reader.unpack(_HEAD)
+    return RequestHeader(api_key, version, correlation_id, nullable_text(reader) or "")
 
 
 def nullable_text(reader: Reader) -> str | None:
