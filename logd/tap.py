@@ -13,7 +13,7 @@ from twisted.python.usage import CompleteDirs, CompleteFiles, Completions, Usage
 
 from logd import __version__
 from logd.config import BrokerSettings, Source, broker_settings, parse_assignments, read_toml
-from logd.config.setting import Setting, settings_of
+from logd.config.setting import Setting
 from logd.config.sources import ROWS
 from logd.config.zookeeper import values_of_environment
 from logd.errors import ConfigurationError
@@ -28,7 +28,7 @@ ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
 _TREE_SETTINGS = ("zookeeper.hosts", "zookeeper.listen")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
-_ROWS = [row for row in settings_of(BrokerSettings) if row.option]
+_ROWS = [row for row in ROWS.values() if row.option]
 
 
 def _described(row: Setting) -> str:
@@ -114,6 +114,7 @@ def _check_endpoints(settings: BrokerSettings) -> None:
 
     for name, description in (
         ("listen", settings.listen),
+        ("kafka.listen", settings.kafka.kafka_listen),
         ("http", settings.http),
         ("zookeeper.listen", settings.zookeeper_listen),
     ):

@@ -61,8 +61,9 @@ class BrokerResources:
     flush_threads: IThreads
     read_threads: IThreads
     tree: TreeAccess
-    #: Listens before it returns. Raises ConfigurationError if the endpoint cannot be listened on.
-    listen: Callable[[ConnectionFactory], Listener]
+    #: Listens before it returns, for the wire protocol of that setting (``listen``, ``kafka.listen``).
+    #: Raises ConfigurationError if the endpoint cannot be listened on.
+    listen: Callable[[ConnectionFactory, str], Listener]
     #: Ends the threads once their work is done.
     end_threads: Callable[[], Deferred[None]]
     #: The numbers of files that may be open for reading and for appending.

@@ -139,19 +139,21 @@ class BrokerService(Service):
             port=broker.advertised[1],
         )
 
-    def _listen(self, factory: ConnectionFactory) -> Listener:
+    def _listen(self, factory: ConnectionFactory, setting: str) -> Listener:
         settings = self._settings
+        endpoint = settings.listen if setting == "listen" else settings.kafka.kafka_listen
+        assert endpoint is not None
         outcome: list[Any] = []
         # TCP and UNIX endpoints listen before they return, so a port in use makes the start fail here.
-        serverFromString(self._reactor, settings.listen).listen(factory).addBoth(outcome.append)
+        serverFromString(self._reactor, endpoint).listen(factory).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure):
             raise ConfigurationError(
-                f"cannot listen on {settings.listen!r}: {outcome[0].getErrorMessage().rstrip('.')}; "
-                "is another broker running there? Give another --listen"
+                f"cannot listen on {endpoint!r}: {outcome[0].getErrorMessage().rstrip('.')}; "
+                f"is another broker running there? Give another --{setting.replace('.', '-')}"
             )
         port: IListeningPort | None = outcome[0] if outcome else None
         listening = getattr(port, "socket", None)
-        if listening is not None and "backlog=" not in settings.listen:
+        if listening is not None and "backlog=" not in endpoint:
             listening.listen(BACKLOG)
         return Listener(self._advertised(port), lambda: None if port is None else port.stopListening())
 

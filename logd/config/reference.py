@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from logd.config.broker import BrokerSettings
+from logd.config.kafka import KafkaSettings
 from logd.config.log import LogSettings
 from logd.config.setting import Setting, settings_of
 from logd.config.zookeeper import ZooKeeperSecurity
@@ -19,7 +20,7 @@ A setting is read from three places; a later one overrides an earlier one:
 1. the file of `--config FILE.toml`;
 2. `--set key=value`, once for each setting;
 3. the options `--data`, `--listen`, `--advertise`, `--id` and `--http`, for the settings of these names, and
-   `--zookeeper` and `--zookeeper-listen`, for `zookeeper.hosts` and `zookeeper.listen`.
+   `--zookeeper`, `--zookeeper-listen` and `--kafka-listen`, for `zookeeper.hosts`, `zookeeper.listen` and `kafka.listen`.
 
 A broker joins the coordination tree of `zookeeper.hosts`, or serves its own at `zookeeper.listen`; setting both is an
 error. If none of the three places sets either, the environment variable `LOGD_ZOOKEEPER` is used as `zookeeper.hosts`.
@@ -51,6 +52,12 @@ _COORDINATION = """
 ## Coordination
 
 The security of connections to the coordination tree; brokers, commands and groups of consumers use the same settings.
+"""
+
+_KAFKA = """
+## Clients of today's Kafka
+
+The listener for them is off by default; it needs the extra `kafka`.
 """
 
 _LOGS = """
@@ -86,7 +93,7 @@ def _table(cls: type[attrs.AttrsInstance]) -> str:
 
 def page() -> str:
     """Return the whole page, as Markdown."""
-    own = f"{_table(BrokerSettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}"
+    own = f"{_table(BrokerSettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}{_KAFKA}{_table(KafkaSettings)}"
     return f"{_HEAD}\n## Broker\n{own}{_LOGS}{_table(LogSettings)}{_LIMITS}"
 
 

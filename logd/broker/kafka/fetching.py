@@ -79,7 +79,7 @@ class KafkaFetching:
 
             def read(data: bytes | None, error: BaseException | None) -> None:
                 if data is None:
-                    waiting.errback(error)  # type: ignore[arg-type]  # one of the two is there
+                    waiting.errback(error)
                 else:
                     waiting.callback(data)
 

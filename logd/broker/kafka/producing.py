@@ -47,7 +47,7 @@ class _Answering:
 
 
 @define(eq=False)
-class _Asked:
+class _ProduceUnderWay:
     """A Produce under way: the answers that are known, and for each part that is not, its first offset less its id."""
 
     token: Any
@@ -68,7 +68,7 @@ class KafkaProducing:
 
     def produce(self, request: KafkaProduce, token: Any) -> bool:
         """Take a request; return False if it has to wait."""
-        asked = _Asked(token, [])
+        asked = _ProduceUnderWay(token, [])
         parts = []
         for part in request.parts:
             try:
@@ -86,7 +86,7 @@ class KafkaProducing:
             return True
         return self.native.produce_ack(ProduceAck(request.acks, request.timeout_ms, tuple(parts)), asked)
 
-    def _answered(self, asked: _Asked, response: ProduceAckResponse) -> None:
+    def _answered(self, asked: _ProduceUnderWay, response: ProduceAckResponse) -> None:
         produced, shifts = iter(response.parts), iter(asked.shifts)
         answers = []
         for known in asked.answers:

@@ -7,11 +7,10 @@ All others are those of kafka-python (``kafka.protocol``), of the extra ``kafka`
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from struct import Struct
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from logd.protocol.kafka import fetch, produce
 from logd.protocol.requests.fields import INT16, INT32
@@ -24,15 +23,18 @@ _FLEXIBLE_FROM = 3
 _RANGE = Struct(">hhh")
 
 
+def _read_here() -> Any:
+    raise AssertionError("requests of this kind are read and written in this package")
+
+
 @frozen
 class KafkaApi:
-    """One request: its number, name, versions, and the module of kafka-python that has it ("" if it is read here)."""
+    """One request: its number, name, versions, and the module of kafka-python that has it, unless it is read here."""
 
     key: int
     name: str
     versions: range
-    module: str = ""
-    _classes: list[Any] = field(factory=list, init=False, eq=False)
+    module: Callable[[], Any] = _read_here
 
     def decode(self, body: bytes, version: int) -> Any:
         """Return the request of kafka-python. Raises what it raises: any error says that the bytes are no request."""
@@ -48,13 +50,23 @@ class KafkaApi:
         return self._class("Response")
 
     def _class(self, kind: str) -> Any:
-        if not self._classes:  # imported when the first client asks
-            module = import_module(self.module)
-            self._classes.extend((getattr(module, f"{self.name}Request"), getattr(module, f"{self.name}Response")))
-        return self._classes[kind == "Response"]
+        return getattr(self.module(), self.name + kind)
 
 
-_METADATA, _CONSUMER, _ADMIN = "kafka.protocol.metadata", "kafka.protocol.consumer", "kafka.protocol.admin"
+# Imported when the first client asks: only a broker with a listener for Kafka's clients needs the extra.
+
+
+def _metadata() -> Any:
+    from kafka.protocol import metadata
+
+    return metadata
+
+
+def _consumer() -> Any:
+    from kafka.protocol import consumer
+
+    return consumer
+
 
 #: All of them, by number.
 APIS = {
@@ -62,8 +74,8 @@ APIS = {
     for api in (
         KafkaApi(produce.API_KEY, "Produce", produce.VERSIONS),
         KafkaApi(fetch.API_KEY, "Fetch", fetch.VERSIONS),
-        KafkaApi(2, "ListOffsets", range(6), _CONSUMER),
-        KafkaApi(3, "Metadata", range(9), _METADATA),
+        KafkaApi(2, "ListOffsets", range(6), _consumer),
+        KafkaApi(3, "Metadata", range(9), _metadata),
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
     )
 }
