@@ -20,7 +20,8 @@ A setting is read from three places; a later one overrides an earlier one:
 1. the file of `--config FILE.toml`;
 2. `--set key=value`, once for each setting;
 3. the options `--data`, `--listen`, `--advertise`, `--id` and `--http`, for the settings of these names, and
-   `--zookeeper`, `--zookeeper-listen` and `--kafka-listen`, for `zookeeper.hosts`, `zookeeper.listen` and `kafka.listen`.
+   `--zookeeper`, `--zookeeper-listen` and `--kafka-listen`, for `zookeeper.hosts`, `zookeeper.listen` and
+   `kafka.listen`.
 
 A broker joins the coordination tree of `zookeeper.hosts`, or serves its own at `zookeeper.listen`; setting both is an
 error. If none of the three places sets either, the environment variable `LOGD_ZOOKEEPER` is used as `zookeeper.hosts`.
