@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.kafka.error_codes import UNKNOWN_TOPIC_OR_PARTITION, kafka_code, kafka_code_of
+from logd.broker.kafka.error_codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, kafka_code, kafka_code_of
+from logd.broker.listening.kafka_addresses import Address
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.describe import DescribeRequests
@@ -20,11 +22,11 @@ _EARLIEST, _LATEST = -2, -1
 
 
 class KafkaDescribing:
-    """These requests of one connection. ``address`` is where its client has reached this broker."""
+    """These requests of one connection. ``addresses()`` returns where its client reaches each broker."""
 
-    def __init__(self, broker: BrokerCore, address: tuple[str, int]) -> None:
+    def __init__(self, broker: BrokerCore, addresses: Callable[[], dict[int, Address]]) -> None:
         self._broker = broker
-        self._address = address
+        self._addresses = addresses
         self.native = DescribeRequests(broker)
 
     async def metadata(self, request: Any) -> Any:
@@ -37,22 +39,23 @@ class KafkaDescribing:
         response = self.native.metadata(MetadataV1(names, create))
         found: MetadataResponse = await response if isinstance(response, Deferred) else response
         types = METADATA.response_class
-        host, port = self._address
-        me = self._broker.store.broker_id
+        live = self._addresses()
+        kind = types.MetadataResponseBroker
         return METADATA.response(
             throttle_time_ms=0,
-            brokers=[types.MetadataResponseBroker(node_id=me, host=host, port=port, rack=None)],
+            brokers=[kind(node_id=number, host=host, port=port, rack=None) for number, (host, port) in live.items()],
             cluster_id=found.cluster or None,
-            controller_id=me,
-            topics=[self._topic(types.MetadataResponseTopic, each) for each in found.topics],
+            controller_id=self._broker.store.broker_id,
+            topics=[self._topic(types.MetadataResponseTopic, each, live) for each in found.topics],
         )
 
-    def _topic(self, kind: Any, topic: TopicMetadata) -> Any:
+    def _topic(self, kind: Any, topic: TopicMetadata, live: Container[int]) -> Any:
+        """Describe a topic. A partition whose leader has no address for this client has no leader for it."""
         partitions = [
             kind.MetadataResponsePartition(
-                error_code=kafka_code_of(each.error),
+                error_code=kafka_code_of(each.error) or (0 if each.leader in live else LEADER_NOT_AVAILABLE),
                 partition_index=each.partition,
-                leader_id=each.leader,
+                leader_id=each.leader if each.leader in live else -1,
                 leader_epoch=-1,
                 replica_nodes=list(each.replicas),
                 isr_nodes=list(each.in_sync),
