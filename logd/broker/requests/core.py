@@ -58,6 +58,8 @@ class BrokerCore:
     advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
     #: Returns the address of each registered broker, as last seen.
     live: Callable[[], Mapping[int, tuple[str, int]]] = field(default=dict, init=False)
+    #: Returns the address for clients of today's Kafka of each registered broker that has one, as last seen.
+    kafka_live: Callable[[], Mapping[int, tuple[str, int]]] = field(default=dict, init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -68,6 +70,13 @@ class BrokerCore:
     def brokers(self) -> dict[int, tuple[str, int]]:
         """Return the address of each live broker, always including this one."""
         return {**self.live(), self.store.broker_id: self.advertised}
+
+    def kafka_addresses(self) -> dict[int, tuple[str, int]]:
+        """Return the address for clients of today's Kafka of each live broker that listens for them, as last seen.
+
+        This broker's own may be missing: what a client is told of this broker depends on its connection.
+        """
+        return dict(self.kafka_live())
 
     def create_on_demand(self, topic: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Deferred[None]:
         """Create a topic that a client uses; connections that ask for it at the same time share the first creation.
