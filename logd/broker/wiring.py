@@ -62,7 +62,7 @@ def join_others(
         return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held)
 
     membership = BrokerRegistration(tree, clock, info, registry, reconciler, broker.begin)
-    broker.live = membership.live
+    broker.addresses.native = membership.live
     topics.uuid_of_cluster = lambda: membership.cluster
     broker.membership = membership.health
     return broker, membership

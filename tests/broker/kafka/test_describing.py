@@ -62,8 +62,8 @@ class MetadataTests(KafkaTestCase):
     def test_other_brokers(self) -> None:
         """A leader that does not listen for Kafka's clients is none to them."""
         peer = self.kafka()
-        self.broker.live = lambda: {1: ("one", 6667), 2: ("two", 6667)}
-        self.broker.kafka_live = lambda: {0: ("elsewhere", 1), 1: ("one", 9092)}
+        self.broker.addresses.native = lambda: {1: ("one", 6667), 2: ("two", 6667)}
+        self.broker.addresses.kafka = lambda: {0: ("elsewhere", 1), 1: ("one", 9092)}
         self.broker.topics.show("t", TopicEntry("u", {0: (1,), 1: (2,), 2: (3,)}))
         answer = self.ask(peer, asked(8, ["t"]))
         brokers = [(b.node_id, b.host, b.port) for b in answer.brokers]
