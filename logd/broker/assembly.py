@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from logd.broker.broker import Broker, KafkaSessions
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.listening.kafka_addresses import KafkaListener
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.registration import BrokerRegistration
 from logd.broker.resources import BrokerResources, Listener
 from logd.broker.shutdown import Shutdown, StopReport
@@ -101,7 +101,7 @@ class BrokerAssembly:
             store.close()
             raise
         broker.advertised = self._listeners[0].advertised
-        broker.kafka_brokers.own = tuple([listener.advertised for listener in self._listeners[1:]])
+        broker.addresses.own_kafka = tuple([listener.advertised for listener in self._listeners[1:]])
         self.broker, self.store, self.membership = broker, store, membership
         return broker
 

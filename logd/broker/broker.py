@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from logd.broker.kafka.session import KafkaSession
-from logd.broker.listening.kafka_addresses import KafkaListener
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
 from logd.net.pause_reasons import PauseReason
@@ -103,7 +103,7 @@ class KafkaSessions:
     """Opens the sessions of a listener for clients of today's Kafka."""
 
     _broker: Broker
-    _listener: KafkaListener
+    _listener: KafkaListener = field(factory=KafkaListener)
 
     def open_session(self, connection: Connection) -> KafkaSession | None:
         """See ``logd.net.server.SessionOpener``."""

@@ -10,10 +10,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.kafka.describing import LIST_OFFSETS, METADATA, KafkaDescribing
+from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetching import KafkaFetching
+from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
 from logd.broker.kafka.producing import KafkaProducing
-from logd.broker.listening.kafka_addresses import KafkaListener
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
@@ -48,7 +49,8 @@ class KafkaSession:
         self._has_produced = False
         self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             METADATA: self._describing.metadata,
-            LIST_OFFSETS: self._describing.list_offsets,
+            DESCRIBE_CLUSTER: self._describing.describe_cluster,
+            LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 

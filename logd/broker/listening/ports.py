@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.listening.kafka_addresses import Address
+from logd.broker.listening.addresses import Address
 from logd.broker.resources import Listener
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError

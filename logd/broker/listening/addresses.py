@@ -1,4 +1,7 @@
-"""The addresses by which clients of today's Kafka reach the brokers: each listener has those of its own place."""
+"""The addresses of the live brokers, for native clients and for those of today's Kafka.
+
+A broker may listen for Kafka's clients at several places; the clients of one are told the addresses of that place.
+"""
 
 from __future__ import annotations
 
@@ -35,19 +38,17 @@ class KafkaListener:
 
 
 @define(eq=False)
-class KafkaBrokers:
-    """The addresses of all brokers for clients of today's Kafka: of each broker those of its listeners, by place."""
+class BrokerAddresses:
+    """The addresses of all registered brokers by their ids, as last seen in the coordination tree."""
 
-    #: Those of this broker.
-    own: tuple[Address, ...] = ()
-    #: Returns those of each registered broker, by its id, as last seen.
-    registered: Callable[[], Mapping[int, Sequence[Address]]] = dict
+    #: Returns those for native clients.
+    native: Callable[[], Mapping[int, Address]] = dict
+    #: Returns those for clients of today's Kafka: of each broker that listens for them, by place.
+    kafka: Callable[[], Mapping[int, Sequence[Address]]] = dict
+    #: Those for clients of today's Kafka of this broker itself, by place.
+    own_kafka: tuple[Address, ...] = ()
 
-    def of_place(self, place: int, broker: int, reached: Address) -> dict[int, Address]:
-        """Return the address of each broker, by its id, for a client that has reached ``broker`` at ``reached``.
-
-        A broker without a listener of this place is left out: the client cannot reach it.
-        """
-        registered = sorted(self.registered().items())
-        found = {number: addresses[place] for number, addresses in registered if place < len(addresses)}
-        return {**found, broker: reached}
+    def for_kafka(self, place: int) -> dict[int, Address]:
+        """Return the address of each broker that listens for Kafka's clients at this place."""
+        brokers = sorted(self.kafka().items())
+        return {number: addresses[place] for number, addresses in brokers if place < len(addresses)}
