@@ -12,8 +12,9 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from logd.broker.broker import Broker
+from logd.broker.broker import Broker, KafkaSessions
 from logd.broker.flush_pressure import FlushPressure
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.registration import BrokerRegistration
 from logd.broker.resources import BrokerResources, Listener
 from logd.broker.shutdown import Shutdown, StopReport
@@ -28,6 +29,8 @@ from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
+from logd.protocol.kafka.conversation import KafkaConversation
+from logd.protocol.kafka.package import require_package
 
 
 @define(eq=False)
@@ -42,7 +45,8 @@ class BrokerAssembly:
     store: LogStore | None = field(default=None, init=False)
     membership: BrokerRegistration | None = field(default=None, init=False)
     factory: ConnectionFactory | None = field(default=None, init=False)
-    _listener: Listener | None = field(default=None, init=False)
+    #: The listeners: the first is that of native clients.
+    _listeners: list[Listener] = field(factory=list, init=False)
     _loops: list[LoopingCall] = field(factory=list, init=False)
     _waiting: IDelayedCall | None = field(default=None, init=False)
     _stopping: Deferred[StopReport] | None = field(default=None, init=False)
@@ -50,9 +54,12 @@ class BrokerAssembly:
     def open(self) -> Broker:
         """Lock and open the data directory, recover, open the tree, and listen. Blocks; clients wait until ``join``.
 
-        Raises DataDirectoryError, or ConfigurationError if an endpoint cannot be listened on, with everything closed.
+        Raises DataDirectoryError, MissingPackage for a package that a setting needs, or ConfigurationError if an
+        endpoint cannot be listened on, with everything closed.
         """
         settings, resources = self.settings, self.resources
+        if settings.kafka.endpoints:
+            require_package("kafka.listen")
         clock, files, reads = resources.clock, resources.files, resources.read_threads
         gate = FlushPressure()
         store = LogStore(
@@ -81,12 +88,20 @@ class BrokerAssembly:
             conversation = partial(ServerConversation, settings.frame_bytes)
             sender, limits = SendfileSender(reads), _limits(settings)
             self.factory = ConnectionFactory(conversation, broker, sender, clock, limits, broker.counters)
-            self._listener = resources.listen(self.factory)
+            self._listeners.append(resources.listen(self.factory, "listen", 0))
+            kafka = partial(KafkaConversation, settings.frame_bytes)
+            for place, address in enumerate(settings.kafka.advertised):
+                opener = KafkaSessions(broker, KafkaListener(place, address))
+                factory = self.factory.beside(kafka, opener)
+                self._listeners.append(resources.listen(factory, "kafka.listen", place))
         except BaseException:
+            for listener in self._listeners:
+                listener.stop()
             self._close_tree()
             store.close()
             raise
-        broker.advertised = self._listener.advertised
+        broker.advertised = self._listeners[0].advertised
+        broker.addresses.own_kafka = tuple([listener.advertised for listener in self._listeners[1:]])
         self.broker, self.store, self.membership = broker, store, membership
         return broker
 
@@ -126,14 +141,14 @@ class BrokerAssembly:
         return waiter
 
     async def _stop(self) -> StopReport:
-        broker, store, membership, listener = self.broker, self.store, self.membership, self._listener
-        if broker is None or store is None or membership is None or listener is None:
+        broker, store, membership = self.broker, self.store, self.membership
+        if broker is None or store is None or membership is None:
             return StopReport({}, ())
         for loop in self._loops:
             loop.stop()
         if self._waiting is not None and self._waiting.active():
             self._waiting.cancel()
-        return await Shutdown(self.settings.stop_ms, self.resources, broker, store, membership, listener).run()
+        return await Shutdown(self.settings.stop_ms, self.resources, broker, store, membership, self._listeners).run()
 
     def _with_tree(self, health: dict[str, Any]) -> dict[str, Any]:
         """Return the membership's health, with the tree's problem if it has one."""

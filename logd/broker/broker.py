@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 
+from logd.broker.kafka.session import KafkaSession
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
 from logd.net.pause_reasons import PauseReason
@@ -21,7 +23,7 @@ class Broker(BrokerCore):
     """The broker's core with its sessions."""
 
     #: Sessions in the order in which they were opened.
-    sessions: dict[BrokerSession, None] = field(factory=dict, init=False)
+    sessions: dict[BrokerSession | KafkaSession, None] = field(factory=dict, init=False)
     #: True once the topics to serve are known; connections wait until then.
     ready: bool = field(default=False, init=False)
     #: Returns the part of /health about the other brokers.
@@ -33,11 +35,23 @@ class Broker(BrokerCore):
             self.counters.connections_refused += 1
             return None
         session = BrokerSession(self, connection, self._forget)
+        self._opened(session)
+        return session
+
+    def open_kafka_session(self, connection: Connection, listener: KafkaListener) -> KafkaSession | None:
+        """See ``open_session``; the client speaks today's Kafka."""
+        if self.stopping:
+            self.counters.connections_refused += 1
+            return None
+        session = KafkaSession(self, connection, self._forget, listener)
+        self._opened(session)
+        return session
+
+    def _opened(self, session: BrokerSession | KafkaSession) -> None:
         self.sessions[session] = None
         self.counters.connections_total += 1
         if not self.ready:
-            connection.pause(PauseReason.START)
-        return session
+            session.connection.pause(PauseReason.START)
 
     def begin(self) -> None:
         """Take requests: the topics to serve are known, or the tree was not reached in time."""
@@ -77,8 +91,20 @@ class Broker(BrokerCore):
             **others,
         }
 
-    def _forget(self, session: BrokerSession) -> None:
+    def _forget(self, session: BrokerSession | KafkaSession) -> None:
         if session in self.sessions:
             del self.sessions[session]
         self.gate.discard(session.connection)
         self.growth.discard(session.connection)
+
+
+@frozen
+class KafkaSessions:
+    """Opens the sessions of a listener for clients of today's Kafka."""
+
+    _broker: Broker
+    _listener: KafkaListener = field(factory=KafkaListener)
+
+    def open_session(self, connection: Connection) -> KafkaSession | None:
+        """See ``logd.net.server.SessionOpener``."""
+        return self._broker.open_kafka_session(connection, self._listener)

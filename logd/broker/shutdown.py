@@ -55,7 +55,7 @@ class Shutdown:
     _broker: Broker
     _store: LogStore
     _membership: BrokerRegistration
-    _listener: Listener
+    _listeners: list[Listener]
     _began: float = field(default=0.0, init=False)
 
     async def run(self) -> StopReport:
@@ -68,11 +68,12 @@ class Shutdown:
 
     async def _leave(self, until: float) -> None:
         """Accept no more connections and requests, and leave the other brokers."""
-        closing_port: Deferred[Any] = maybeDeferred(self._listener.stop)
+        closing_ports = [maybeDeferred(listener.stop) for listener in self._listeners]
         self._broker.stop()
         self._broker.begin()  # connections that waited for the tree are told that the broker is stopping
         leaving = Deferred.fromCoroutine(self._membership.stop())
-        await self._fired_by(until, closing_port)
+        for closing_port in closing_ports:
+            await self._fired_by(until, closing_port)
         if not await self._fired_by(until, leaving):
             self._log.warn("the coordination tree does not answer; stopping without it")
 

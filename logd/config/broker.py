@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from logd.config.kafka import KafkaSettings
 from logd.config.kinds import Address, Endpoint, Folder, Hosts, Switch, SwitchOr, Whole
 from logd.config.log import DAY_MS, DEFAULT_BATCH_BYTES, LONGEST_TIMER_MS, LogSettings
 from logd.config.setting import setting
@@ -224,6 +225,7 @@ class BrokerSettings:
     zookeeper_security: ZooKeeperSecurity = attrs.field(
         factory=ZooKeeperSecurity, validator=attrs.validators.instance_of(ZooKeeperSecurity)
     )
+    kafka: KafkaSettings = attrs.field(factory=KafkaSettings, validator=attrs.validators.instance_of(KafkaSettings))
     log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
     #: The source of each setting that is not a default, by the setting's name, for the log.
     origins: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)

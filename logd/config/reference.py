@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from logd.config.broker import BrokerSettings
+from logd.config.kafka import KafkaSettings
 from logd.config.log import LogSettings
 from logd.config.setting import Setting, settings_of
 from logd.config.zookeeper import ZooKeeperSecurity
@@ -19,7 +20,8 @@ A setting is read from three places; a later one overrides an earlier one:
 1. the file of `--config FILE.toml`;
 2. `--set key=value`, once for each setting;
 3. the options `--data`, `--listen`, `--advertise`, `--id` and `--http`, for the settings of these names, and
-   `--zookeeper` and `--zookeeper-listen`, for `zookeeper.hosts` and `zookeeper.listen`.
+   `--zookeeper`, `--zookeeper-listen`, `--kafka-listen`, `--kafka-advertise` and `--open-to-network`, for
+   `zookeeper.hosts`, `zookeeper.listen`, `kafka.listen`, `kafka.advertise` and `kafka.open.to.network`.
 
 A broker joins the coordination tree of `zookeeper.hosts`, or serves its own at `zookeeper.listen`; setting both is an
 error. If none of the three places sets either, the environment variable `LOGD_ZOOKEEPER` is used as `zookeeper.hosts`.
@@ -51,6 +53,20 @@ _COORDINATION = """
 ## Coordination
 
 The security of connections to the coordination tree; brokers, commands and groups of consumers use the same settings.
+"""
+
+_KAFKA = """
+## Clients of today's Kafka
+
+The listeners for them are off by default; they need the extra `kafka`. Several are given by several options, or by a
+list in the file; this broker is reached from its own network directly, and from elsewhere through a gateway:
+
+```toml
+[kafka]
+listen = ["tcp:9092:interface=10.0.0.5", "ssl:9093:interface=10.0.0.5:privateKey=key.pem:certKey=certificate.pem"]
+advertise = ["-", "kafka.example.com:9093"]
+open.to.network = true
+```
 """
 
 _LOGS = """
@@ -86,7 +102,7 @@ def _table(cls: type[attrs.AttrsInstance]) -> str:
 
 def page() -> str:
     """Return the whole page, as Markdown."""
-    own = f"{_table(BrokerSettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}"
+    own = f"{_table(BrokerSettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}{_KAFKA}{_table(KafkaSettings)}"
     return f"{_HEAD}\n## Broker\n{own}{_LOGS}{_table(LogSettings)}{_LIMITS}"
 
 

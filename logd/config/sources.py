@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from logd.config.broker import BrokerSettings
+from logd.config.kafka import KafkaSettings
 from logd.config.log import LogSettings
 from logd.config.names import unknown
 from logd.config.setting import Setting, settings_of
@@ -17,9 +18,10 @@ from logd.config.zookeeper import SECURITY_ROWS, ZooKeeperSecurity
 from logd.errors import ConfigurationError
 
 _LOG_ROWS = {row.name: row for row in settings_of(LogSettings)}
+_KAFKA_ROWS = {row.name: row for row in settings_of(KafkaSettings)}
 _BROKER_ROWS = {row.name: row for row in settings_of(BrokerSettings)}
 #: Every setting of a broker, by its dotted name.
-ROWS: dict[str, Setting] = {**_BROKER_ROWS, **SECURITY_ROWS, **_LOG_ROWS}
+ROWS: dict[str, Setting] = {**_BROKER_ROWS, **_KAFKA_ROWS, **SECURITY_ROWS, **_LOG_ROWS}
 
 
 @attrs.frozen
@@ -93,6 +95,7 @@ def broker_settings(*sources: Source) -> BrokerSettings:
             )
     log: Any = {row.field_name: merged[row.name] for row in _LOG_ROWS.values() if row.name in merged}
     broker: Any = {row.field_name: merged[row.name] for row in _BROKER_ROWS.values() if row.name in merged}
+    kafka: Any = {row.field_name: merged[row.name] for row in _KAFKA_ROWS.values() if row.name in merged}
     security: Any = {row.field_name: merged[row.name] for row in SECURITY_ROWS.values() if row.name in merged}
     if merged.get("zookeeper.hosts") is not None and "zookeeper.listen" in merged:
         raise ConfigurationError(
@@ -100,5 +103,9 @@ def broker_settings(*sources: Source) -> BrokerSettings:
             "one, or serves its own at the other; give one of them"
         )
     return BrokerSettings(
-        **broker, zookeeper_security=ZooKeeperSecurity(**security), log=LogSettings(**log), origins=origins
+        **broker,
+        zookeeper_security=ZooKeeperSecurity(**security),
+        kafka=KafkaSettings(**kafka),
+        log=LogSettings(**log),
+        origins=origins,
     )

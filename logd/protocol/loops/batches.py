@@ -69,7 +69,7 @@ def encode_records(messages: Sequence[Message]) -> Records:
             append(payload)
             append(b"\0")
         else:
-            body = _record_body(payload, key, time, encoded_number, headers)
+            body = record_body(payload, key, time, encoded_number, headers)
             append(encode_zigzag(len(body)))
             append(body)
     return Records(b"".join(pieces), base, newest)
@@ -106,7 +106,7 @@ def _around(payload_bytes: int, time_and_number_bytes: int) -> tuple[bytes, byte
     return encode_zigzag(length) + b"\0", behind
 
 
-def _record_body(payload: bytes | None, key: bytes | None, time: bytes, number: bytes, headers: Headers) -> bytes:
+def record_body(payload: bytes | None, key: bytes | None, time: bytes, number: bytes, headers: Headers) -> bytes:
     """Return a record without its length; ``time`` and ``number`` are encoded."""
     pieces = [b"\0", time, number]
     if key is None:

@@ -26,6 +26,8 @@ from logd.testing.memory.tree import MemoryTree
 
 #: The data directory of a broker on its disk in memory.
 DATA = "/data"
+#: The port of the first listener for clients of today's Kafka, where there is one; further ones have the next.
+KAFKA_PORT = 9092
 #: Seconds for which a broker tries to open its first session.
 _FOR_EVER = 24 * 60 * 60.0
 
@@ -88,7 +90,7 @@ class MemoryBroker:
             ClockThreads(clock, self.disk_delay),
             ClockThreads(clock, self.disk_delay),
             access,
-            lambda factory: self._listen(factory, clock),
+            lambda factory, setting, place: self._listen(factory, setting, place, clock),
             lambda: succeed(None),
             open_readers=self.open_readers,
             pick=self.random.randrange,
@@ -112,8 +114,9 @@ class MemoryBroker:
         self.files.restart(power_lost)
         self._over(clock)
 
-    def _listen(self, factory: ConnectionFactory, clock: ProcessClock) -> Listener:
-        return Listener(self.address, self.network.listen(self.host, self.port, factory, clock).stopListening)
+    def _listen(self, factory: ConnectionFactory, setting: str, place: int, clock: ProcessClock) -> Listener:
+        port = self.port if setting == "listen" else KAFKA_PORT + place
+        return Listener((self.host, port), self.network.listen(self.host, port, factory, clock).stopListening)
 
     async def _stop(self) -> StopReport:
         assembly, clock = self._assembly, self.clock

@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.requests import fetch_session_requests
+from logd.broker.requests.session import BrokerSession
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.fetching.partition_fetch import DamagedEntry, FetchState
 from logd.errors import LogdError
@@ -206,6 +207,7 @@ class SessionLossTests(SynchronousTestCase):
         rig = SessionRig(self)
         rig.put(1)
         for session in rig.cluster.brokers[0].broker.sessions:  # type: ignore[union-attr]  # it runs
+            assert isinstance(session, BrokerSession)
             for number in tuple(session._fetch_sessions._sessions):
                 session._fetch_sessions._end(number)
         rig.fetches.clear()

@@ -1,0 +1,63 @@
+"""Errors of logd as the codes of Kafka's protocol."""
+
+from __future__ import annotations
+
+from logd import errors
+from logd.broker.topics.directory import TopicDirectory
+
+#: Kafka's codes by the class of the error. Classes that are not here, and bugs, are UNKNOWN_SERVER_ERROR.
+_CODES: dict[type[BaseException], int] = {
+    errors.OffsetOutOfRange: 1,  # OFFSET_OUT_OF_RANGE
+    errors.InvalidMessage: 2,  # CORRUPT_MESSAGE
+    errors.WrongPartition: 3,  # UNKNOWN_TOPIC_OR_PARTITION
+    errors.UnknownTopic: 3,
+    errors.TopicCreationDisabled: 3,
+    errors.NoLeader: 5,  # LEADER_NOT_AVAILABLE
+    errors.PartitionOffline: 5,
+    errors.BrokerStopping: 6,  # NOT_LEADER_OR_FOLLOWER: ask for the leader again
+    errors.RequestTimedOut: 7,  # REQUEST_TIMED_OUT
+    errors.MessageTooLarge: 10,  # MESSAGE_TOO_LARGE
+    errors.CoordinationUnavailable: 15,  # COORDINATOR_NOT_AVAILABLE
+    errors.InvalidTopic: 17,  # INVALID_TOPIC_EXCEPTION
+    errors.NotEnoughReplicas: 19,  # NOT_ENOUGH_REPLICAS
+    errors.UnsupportedVersion: 35,  # UNSUPPORTED_VERSION
+    errors.TopicExists: 36,  # TOPIC_ALREADY_EXISTS
+    errors.InvalidRequest: 42,  # INVALID_REQUEST
+    errors.StorageFull: 56,  # KAFKA_STORAGE_ERROR
+    errors.StaleLeaderEpoch: 74,  # FENCED_LEADER_EPOCH
+}
+UNKNOWN_SERVER_ERROR = -1
+OFFSET_OUT_OF_RANGE = 1
+CORRUPT_MESSAGE = 2
+UNKNOWN_TOPIC_OR_PARTITION = 3
+LEADER_NOT_AVAILABLE = 5
+NOT_LEADER_OR_FOLLOWER = 6
+INVALID_TOPIC_EXCEPTION = 17
+UNSUPPORTED_VERSION = 35
+INVALID_PARTITIONS = 37
+INVALID_REPLICATION_FACTOR = 38
+INVALID_REPLICA_ASSIGNMENT = 39
+INVALID_CONFIG = 40
+INVALID_REQUEST = 42
+UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+POLICY_VIOLATION = 44
+KAFKA_STORAGE_ERROR = 56
+TOPIC_DELETION_DISABLED = 73
+UNSUPPORTED_COMPRESSION_TYPE = 76
+INVALID_RECORD = 87
+
+
+def kafka_code(error: BaseException) -> int:
+    """Return the code of an error."""
+    return _CODES.get(type(error), UNKNOWN_SERVER_ERROR)
+
+
+def kafka_code_of(code: int) -> int:
+    """Return Kafka's code for a code of logd's own protocol; 0 for 0."""
+    return kafka_code(errors.error_for_code(code)) if code else 0
+
+
+def partition_code(topics: TopicDirectory, topic: str, partition: int, error: errors.WireError) -> int:
+    """Return the code of an error about one partition: another broker's makes a client ask for the leader again."""
+    entry = topics.get(topic) if isinstance(error, errors.WrongPartition) else None
+    return NOT_LEADER_OR_FOLLOWER if entry is not None and partition in entry.partitions else kafka_code(error)

@@ -1,0 +1,107 @@
+"""The session of one connection of a client of today's Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
+from logd.broker.kafka.fetching import KafkaFetching
+from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
+from logd.broker.kafka.producing import KafkaProducing
+from logd.broker.listening.addresses import KafkaListener
+from logd.broker.requests.core import BrokerCore
+from logd.net.server import Connection
+from logd.protocol.conversation.interfaces import Received
+from logd.protocol.kafka.apis import KafkaApi
+from logd.protocol.kafka.conversation import ApiVersions, NotServed
+from logd.protocol.kafka.fetch import KafkaFetch
+from logd.protocol.kafka.produce import KafkaProduce
+
+
+class KafkaSession:
+    """See ``logd.net.server.Session``."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        broker: BrokerCore,
+        connection: Connection,
+        on_lost: Callable[[KafkaSession], None],
+        listener: KafkaListener,
+    ) -> None:
+        """``on_lost(session)`` is called when the connection is lost."""
+        self._broker = broker
+        self._on_lost = on_lost
+        self.connection = connection
+        reached = listener.address_for(connection.transport, broker.advertised)
+        #: Returns the address of each broker by its id, as this connection's client reaches it.
+        self.addresses = partial(broker.kafka_addresses, listener.place, reached)
+        self._producing = KafkaProducing(broker, connection)
+        self._fetching = KafkaFetching(broker)
+        self._describing = KafkaDescribing(broker, self.addresses)
+        self._has_produced = False
+        self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
+            METADATA: self._describing.metadata,
+            DESCRIBE_CLUSTER: self._describing.describe_cluster,
+            LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
+        }
+        self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
+
+    def take(self, received: Sequence[Received]) -> int:
+        """See ``logd.net.server.Session``."""
+        taken = 0
+        producing = self._producing
+        left = iter(received)
+        if producing.native.waiting is not None and producing.native.resume():
+            next(left)  # the waiting request is still the first
+            taken = 1
+        for request, token in left if producing.native.waiting is None else ():
+            if isinstance(request, KafkaProduce):
+                if not self._has_produced:
+                    self._has_produced = True
+                    self._broker.gate.add(self.connection)
+                if not producing.produce(request, token):
+                    break
+            else:
+                producing.native.append()
+                self._take(request, token)
+            taken += 1
+        producing.native.append()
+        if taken:
+            producing.native.creations_settled()
+        self._broker.counters.requests += taken
+        return taken
+
+    def lost(self) -> None:
+        """See ``logd.net.server.Session``."""
+        self._producing.native.lost()
+        self._fetching.native.lost()
+        self._describing.native.lost()
+        self._on_lost(self)
+
+    def stop(self) -> None:
+        """Refuse new sets, and answer waiting fetches with the messages there are, as the broker is stopping."""
+        self._producing.native.stopping = True
+        self._fetching.native.finish()
+
+    def _take(self, request: Any, token: Any) -> None:
+        if isinstance(request, NotServed | ApiVersions):
+            self.connection.answer(token, request)
+            return
+        if isinstance(request, KafkaFetch):
+            answer = Deferred.fromCoroutine(self._fetching.fetch(request))
+        else:
+            answer = Deferred.fromCoroutine(self._kinds[type(request).__name__](request))
+        answer.addCallback(lambda found: self.connection.answer(token, found))
+        answer.addErrback(self._failed)
+
+    def _failed(self, failure: Failure) -> None:
+        self._log.failure("a request of {peer} failed; closing its connection", failure, peer=self.connection.peer)
+        self.connection.close(drain=False)

@@ -1,0 +1,107 @@
+"""The requests of Kafka that are served, with their versions: what ApiVersions answers, and docs/kafka.md lists.
+
+Produce and Fetch are read and written here, by slices; ApiVersions too, since it is answered whatever its version is.
+All others are those of kafka-python (``kafka.protocol``), of the extra ``kafka``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from attrs import frozen
+
+from logd.protocol.kafka import fetch, produce
+from logd.protocol.requests.fields import INT16, INT32
+
+API_VERSIONS = 18
+#: The error that answers a version, or a request, that is not served.
+UNSUPPORTED_VERSION = 35
+#: ApiVersions has tag buffers and compact arrays from this version on.
+_FLEXIBLE_FROM = 3
+_RANGE = Struct(">hhh")
+
+
+def _read_here() -> Any:
+    raise AssertionError("requests of this kind are read and written in this package")
+
+
+@frozen
+class KafkaApi:
+    """One request: its number, name, versions, and the module of kafka-python that has it, unless it is read here."""
+
+    key: int
+    name: str
+    versions: range
+    module: Callable[[], Any] = _read_here
+    #: From this version on the heads have tag buffers (KIP-482), and kafka-python reads and writes those of the body.
+    flexible_from: int = 1 << 15
+
+    def decode(self, body: bytes, version: int) -> Any:
+        """Return the request of kafka-python. Raises what it raises: any error says that the bytes are no request."""
+        return self._class("Request").decode(body, version=version)
+
+    def response(self, **fields: Any) -> Any:
+        """Return a response of kafka-python with these fields."""
+        return self._class("Response")(**fields)
+
+    @property
+    def response_class(self) -> Any:
+        """The class of the response, which has those of its parts."""
+        return self._class("Response")
+
+    def _class(self, kind: str) -> Any:
+        return getattr(self.module(), self.name + kind)
+
+
+# Imported when the first client asks: only a broker with a listener for Kafka's clients needs the extra.
+
+
+def _metadata() -> Any:
+    from kafka.protocol import metadata
+
+    return metadata
+
+
+def _consumer() -> Any:
+    from kafka.protocol import consumer
+
+    return consumer
+
+
+def _admin() -> Any:
+    from kafka.protocol import admin
+
+    return admin
+
+
+#: All of them, by number.
+APIS = {
+    api.key: api
+    for api in (
+        KafkaApi(produce.API_KEY, "Produce", produce.VERSIONS),
+        KafkaApi(fetch.API_KEY, "Fetch", fetch.VERSIONS),
+        KafkaApi(2, "ListOffsets", range(6), _consumer),
+        KafkaApi(3, "Metadata", range(9), _metadata),
+        KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
+        KafkaApi(60, "DescribeCluster", range(1), _admin, flexible_from=0),
+    )
+}
+
+
+def encode_api_versions(version: int) -> bytes:
+    """Return the body of the response to ApiVersions; that of a version that is not served says so, and the ranges."""
+    unsupported = version not in APIS[API_VERSIONS].versions
+    if unsupported:
+        version = 0
+    rows = [_RANGE.pack(api.key, api.versions[0], api.versions[-1]) for api in APIS.values()]
+    error = INT16.pack(UNSUPPORTED_VERSION if unsupported else 0)
+    throttle = INT32.pack(0) if version >= 1 else b""
+    if version < _FLEXIBLE_FROM:
+        return b"".join((error, INT32.pack(len(rows)), *rows, throttle))
+    return b"".join((error, bytes((len(rows) + 1,)), *(row + b"\0" for row in rows), throttle, b"\0"))
+
+
+#: Encodes the response to a request of this version.
+Encoder = Callable[[Any, int], bytes]

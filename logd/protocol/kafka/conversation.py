@@ -1,0 +1,125 @@
+"""The conversation of a port for clients of today's Kafka: answers leave in the order of their requests."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from zope.interface import implementer
+
+from logd.errors import ProtocolViolation
+from logd.protocol.conversation.framed import FramedConversation
+from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES
+from logd.protocol.conversation.interfaces import IConversation, Received
+from logd.protocol.kafka import fetch, produce
+from logd.protocol.kafka.apis import API_VERSIONS, APIS, UNSUPPORTED_VERSION, encode_api_versions
+from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, read_header, skip_tags
+from logd.protocol.requests.fields import INT16, Piece, Reader
+
+
+class NotServed(NamedTuple):
+    """A request, or a version of one, that is not served."""
+
+    api_key: int
+    version: int
+
+
+class ApiVersions(NamedTuple):
+    """A question for the served requests."""
+
+    version: int
+
+
+class KafkaToken:
+    """The place of a request among those that wait, with its answer as long as an earlier one is missing."""
+
+    __slots__ = ("header", "pieces")
+
+    def __init__(self, header: RequestHeader) -> None:
+        self.header = header
+        self.pieces: list[Piece] | None = None
+
+
+@implementer(IConversation)
+class KafkaConversation(FramedConversation):
+    """The conversation of one connection."""
+
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        super().__init__(max_frame_bytes)
+        self._waiting: deque[KafkaToken] = deque()
+        self._closed = False
+        #: See IConversation.
+        self.unanswered = 0
+        #: The client's name for itself in its last request.
+        self.client_id = ""
+
+    def read_frame(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
+        """See FramedConversation."""
+        reader = Reader(frame, start, stop)
+        header = read_header(reader)
+        self.client_id = header.client_id
+        request = _read_body(reader, header)
+        if isinstance(request, produce.KafkaProduce) and request.acks == 0:
+            return request, None
+        token = KafkaToken(header)
+        self._waiting.append(token)
+        self.unanswered += 1
+        return request, token
+
+    def answer(self, token: KafkaToken, response: Any) -> list[Piece]:
+        """See IConversation; the answer is held until those before it are there."""
+        if token.pieces is not None:
+            raise ValueError(f"a second answer to one request: {response!r}")
+        token.pieces = pieces = _encode(token.header, response)
+        waiting = self._waiting
+        if self._closed:
+            return pieces
+        released: list[Piece] = []
+        while waiting and waiting[0].pieces is not None:
+            released += waiting.popleft().pieces or ()
+        self.unanswered = len(waiting)
+        return released
+
+    def close(self) -> list[Piece]:
+        """See IConversation."""
+        self._closed = True
+        held = [piece for token in self._waiting for piece in token.pieces or ()]
+        self._waiting.clear()
+        self.unanswered = 0
+        return held
+
+
+def _read_body(reader: Reader, header: RequestHeader) -> Any:
+    key, version = header.api_key, header.version
+    if key == API_VERSIONS:
+        return ApiVersions(version)  # its body says nothing that matters
+    api = APIS.get(key)
+    if api is None or version not in api.versions:
+        return NotServed(key, version)
+    if key == produce.API_KEY:
+        return produce.read_produce(reader, version)
+    if key == fetch.API_KEY:
+        return fetch.read_fetch(reader, version)
+    if version >= api.flexible_from:
+        skip_tags(reader)
+    try:
+        return api.decode(reader.rest(), version)
+    except Exception as error:  # kafka-python raises whatever its fields raise
+        raise ProtocolViolation(f"{api.name} version {version} that cannot be read: {error!r}") from None
+
+
+def _encode(header: RequestHeader, response: Any) -> list[Piece]:
+    version = header.version
+    if isinstance(response, NotServed):
+        body: list[Any] = [INT16.pack(UNSUPPORTED_VERSION)]
+    elif isinstance(response, ApiVersions):
+        body = [encode_api_versions(response.version)]
+    elif header.api_key == produce.API_KEY:
+        body = [produce.encode_produced(response, version)]
+    elif header.api_key == fetch.API_KEY:
+        body = fetch.encode_fetched(response, version)
+    else:
+        tags = NO_TAGS if version >= APIS[header.api_key].flexible_from else b""
+        body = [tags, bytes(response.encode(version=version))]
+    size = sum(map(len, body)) + 4
+    return [RESPONSE_HEAD.pack(size, header.correlation_id), *(bytes(piece) for piece in body)]
