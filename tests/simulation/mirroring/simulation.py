@@ -240,7 +240,11 @@ class MirrorSimulation:
         )
         if self.random.random() < 0.3:  # perhaps with another number of partitions, so that keys decide
             first = Producer(
-                self.target.addresses, reactor=world.clock, connect=world.network.connector("operator"), acks=-1
+                self.target.addresses,
+                reactor=world.clock,
+                connect=world.network.connector("operator"),
+                acks=-1,
+                random=self.random.random,
             )
             first.send(TOPIC, Message(b"", key=b"first")).addErrback(lambda _: None)
         world.clock.callLater(0.5, self._send)
@@ -390,7 +394,17 @@ class MirrorSimulation:
 
 def simulate_mirror(seed: int, show: Callable[[str], None] | None = None) -> dict[str, int]:
     """Run a seed; return the faults made. Raises Violation."""
-    world = World(seed, show)
+    return _simulated(World(seed, show))
+
+
+def digest_of(seed: int) -> str:
+    """Run a seed; return the digest of its trace. Raises Violation."""
+    world = World(seed)
+    _simulated(world)
+    return world.trace.digest
+
+
+def _simulated(world: World) -> dict[str, int]:
     with world.uuids(), world.observed(), world.unburied():
         simulation = MirrorSimulation(world)
         try:
