@@ -9,6 +9,18 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.kafka.administration.settings import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    KafkaSettingsAdministration,
+)
+from logd.broker.kafka.administration.topics import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    KafkaTopicAdministration,
+)
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetching import KafkaFetching
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
@@ -37,11 +49,19 @@ class KafkaSession:
         self._producing = KafkaProducing(broker, connection)
         self._fetching = KafkaFetching(broker)
         self._describing = KafkaDescribing(broker, (host.host, host.port))
+        topics = KafkaTopicAdministration(broker, connection.peer)
+        settings = KafkaSettingsAdministration(broker, connection.peer)
         self._has_produced = False
         self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
+            CREATE_TOPICS: topics.create_topics,
+            DELETE_TOPICS: topics.delete_topics,
+            CREATE_PARTITIONS: topics.create_partitions,
+            DESCRIBE_CONFIGS: settings.describe_configs,
+            ALTER_CONFIGS: settings.alter_configs,
+            INCREMENTAL_ALTER_CONFIGS: settings.incremental_alter_configs,
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 
