@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from logd.broker.kafka.error_codes import INVALID_TOPIC_EXCEPTION, LEADER_NOT_AVAILABLE, kafka_code_of
+from logd.broker.listening.addresses import Address
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.describe import DescribeRequests
 from logd.errors import InvalidTopic
@@ -27,14 +28,14 @@ _NO_BROKER = -1
 
 
 class KafkaDescribing:
-    """These requests of one connection. ``address`` is where its client has reached this broker.
+    """These requests of one connection. ``addresses()`` returns where its client reaches each broker.
 
     Each broker calls itself the controller, since any broker creates, changes and deletes topics.
     """
 
-    def __init__(self, broker: BrokerCore, address: tuple[str, int]) -> None:
+    def __init__(self, broker: BrokerCore, addresses: Callable[[], dict[int, Address]]) -> None:
         self._broker = broker
-        self._address = address
+        self._addresses = addresses
         #: The handler of native requests.
         self.native = DescribeRequests(broker)
 
@@ -83,9 +84,6 @@ class KafkaDescribing:
             ],
             authorized_operations=_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
         )
-
-    def _addresses(self) -> dict[int, tuple[str, int]]:
-        return {**self._broker.kafka_addresses(), self._broker.store.broker_id: self._address}
 
 
 def _is_allowed(name: object) -> bool:

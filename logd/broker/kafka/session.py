@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.kafka.administration.settings import (
-    ALTER_CONFIGS,
-    DESCRIBE_CONFIGS,
-    INCREMENTAL_ALTER_CONFIGS,
-    KafkaSettingsAdministration,
-)
-from logd.broker.kafka.administration.topics import (
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    KafkaTopicAdministration,
-)
+from logd.broker.kafka.administration.handlers import administration_handlers
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetching import KafkaFetching
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
 from logd.broker.kafka.producing import KafkaProducing
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
@@ -39,29 +30,29 @@ class KafkaSession:
 
     _log = Logger()
 
-    def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[KafkaSession], None]) -> None:
+    def __init__(
+        self,
+        broker: BrokerCore,
+        connection: Connection,
+        on_lost: Callable[[KafkaSession], None],
+        listener: KafkaListener,
+    ) -> None:
         """``on_lost(session)`` is called when the connection is lost."""
         self._broker = broker
         self._on_lost = on_lost
         self.connection = connection
-        transport: Any = connection.transport
-        host = transport.getHost()
+        reached = listener.address_for(connection.transport, broker.advertised)
+        #: Returns the address of each broker by its id, as this connection's client reaches it.
+        self.addresses = partial(broker.kafka_addresses, listener.place, reached)
         self._producing = KafkaProducing(broker, connection)
         self._fetching = KafkaFetching(broker)
-        self._describing = KafkaDescribing(broker, (host.host, host.port))
-        topics = KafkaTopicAdministration(broker, connection.peer)
-        settings = KafkaSettingsAdministration(broker, connection.peer)
+        self._describing = KafkaDescribing(broker, self.addresses)
         self._has_produced = False
         self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
-            CREATE_TOPICS: topics.create_topics,
-            DELETE_TOPICS: topics.delete_topics,
-            CREATE_PARTITIONS: topics.create_partitions,
-            DESCRIBE_CONFIGS: settings.describe_configs,
-            ALTER_CONFIGS: settings.alter_configs,
-            INCREMENTAL_ALTER_CONFIGS: settings.incremental_alter_configs,
+            **administration_handlers(broker, connection.peer),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.requests.addresses import BrokerAddresses
+from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
 from logd.broker.topics.directory import TopicDirectory
@@ -70,12 +70,13 @@ class BrokerCore:
         """Return the address of each live broker, always including this one."""
         return {**self.addresses.native(), self.store.broker_id: self.advertised}
 
-    def kafka_addresses(self) -> dict[int, tuple[str, int]]:
-        """Return the address for clients of today's Kafka of each live broker that listens for them, as last seen.
+    def kafka_addresses(self, place: int, reached: Address) -> dict[int, Address]:
+        """Return the address of each live broker that a client of today's Kafka can reach, always including this one.
 
-        This broker's own may be missing: what a client is told of this broker depends on its connection.
+        ``place`` is that of the listener by which the client has reached this broker, at the address ``reached``. A
+        broker without a listener of this place is left out.
         """
-        return dict(self.addresses.kafka())
+        return {**self.addresses.for_kafka(place), self.store.broker_id: reached}
 
     def create_on_demand(self, topic: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Deferred[None]:
         """Create a topic that a client uses; connections that ask for it at the same time share the first creation.

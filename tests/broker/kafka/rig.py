@@ -10,6 +10,7 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.producer import ProduceRequest
 
 from logd.broker.broker import KafkaSessions
+from logd.broker.listening.addresses import KafkaListener
 from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
@@ -58,11 +59,11 @@ class KafkaPeer(Peer):
 class KafkaTestCase(BrokerTestCase):
     """A broker for each test, which Kafka's clients can connect to."""
 
-    def kafka(self, host: str = "10.0.0.8") -> KafkaPeer:
+    def kafka(self, host: str = "10.0.0.8", listener: KafkaListener = KafkaListener()) -> KafkaPeer:
         """Connect a client of Kafka."""
         factory = ConnectionFactory(
             partial(KafkaConversation, 1 << 20),
-            KafkaSessions(self.broker),
+            KafkaSessions(self.broker, listener),
             SendfileSender(self.reads),
             self.process,
             ConnectionLimits(100, 1 << 20, None, None, None),

@@ -7,6 +7,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from logd.broker.listening.addresses import KafkaListener
 from logd.protocol.kafka.apis import APIS
 from logd.topic import TopicEntry
 from tests.broker.kafka.rig import KafkaTestCase
@@ -63,7 +64,7 @@ class MetadataTests(KafkaTestCase):
         """A leader that does not listen for Kafka's clients is none to them."""
         peer = self.kafka()
         self.broker.addresses.native = lambda: {1: ("one", 6667), 2: ("two", 6667)}
-        self.broker.addresses.kafka = lambda: {0: ("elsewhere", 1), 1: ("one", 9092)}
+        self.broker.addresses.kafka = lambda: {0: [("elsewhere", 1)], 1: [("one", 9092)]}
         self.broker.topics.show("t", TopicEntry("u", {0: (1,), 1: (2,), 2: (3,)}))
         answer = self.ask(peer, asked(8, ["t"]))
         brokers = [(b.node_id, b.host, b.port) for b in answer.brokers]
@@ -72,6 +73,17 @@ class MetadataTests(KafkaTestCase):
             (p.partition_index, p.error_code, p.leader_id, p.offline_replicas) for p in answer.topics[0].partitions
         ]
         self.assertEqual(found, [(0, 0, 1, []), (1, 5, -1, [2]), (2, 5, -1, [3])])
+
+    def test_clients_of_a_listener_are_told_of_those_at_its_place(self) -> None:
+        """A broker that has none there is left out; this one is told by its advertised address."""
+        self.broker.addresses.kafka = lambda: {1: [("inner", 9092)], 2: [("inner2", 9092), ("outer2", 9093)]}
+        for listener, told in (
+            (KafkaListener(), [(0, *REACHED), (1, "inner", 9092), (2, "inner2", 9092)]),
+            (KafkaListener(1, ("outer", 9)), [(0, "outer", 9), (2, "outer2", 9093)]),
+            (KafkaListener(2), [(0, *REACHED)]),
+        ):
+            answer = self.ask(self.kafka(listener=listener), asked(8, []))
+            self.assertEqual(sorted((b.node_id, b.host, b.port) for b in answer.brokers), told)
 
     def test_operations_are_told_when_asked_for(self) -> None:
         """All that Kafka knows of a topic and of a cluster, as there are no users."""
