@@ -46,7 +46,7 @@ class Refused(Exception):
 
 
 @frozen
-class Outcome:
+class ChangeOutcome:
     """The outcome of one part of a request."""
 
     code: int = 0
@@ -63,7 +63,7 @@ def code_of(error: Exception) -> int:
     return kafka_code(error) if isinstance(error, WireError) else UNKNOWN_SERVER_ERROR
 
 
-async def outcome_of(work: Awaitable[object], peer: str, what: str) -> Outcome:
+async def outcome_of(work: Awaitable[object], peer: str, what: str) -> ChangeOutcome:
     """Await a change; log and return its refusal or failure. ``what`` is logged: names in it are to be quoted."""
     try:
         await work
@@ -71,5 +71,5 @@ async def outcome_of(work: Awaitable[object], peer: str, what: str) -> Outcome:
         if not isinstance(error, Refused | LogdError | OSError):
             _log.failure("administration failed")
         _log.warn("{peer} asked to {what}: {reason}", peer=peer, what=what, reason=str(error))
-        return Outcome(code_of(error), str(error))
-    return Outcome()
+        return ChangeOutcome(code_of(error), str(error))
+    return ChangeOutcome()

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from twisted.logger import Logger
 
 from logd.broker.kafka.administration.broker_settings import broker_settings
-from logd.broker.kafka.administration.refusals import Outcome, Refused, code_of, outcome_of
+from logd.broker.kafka.administration.refusals import ChangeOutcome, Refused, code_of, outcome_of
 from logd.broker.kafka.administration.setting_names import (
     KAFKA_SETTINGS,
     OURS_ALONE,
@@ -35,7 +35,7 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = APIS[32], APIS[33],
 _TOPIC, _BROKER = 2, 4
 
 
-class Source(IntEnum):
+class ValueSource(IntEnum):
     """The places that a value can come from, with the numbers of DescribeConfigs."""
 
     TOPIC = 1
@@ -58,11 +58,11 @@ class Described:
 
     name: str
     value: str
-    source: Source
+    source: ValueSource
     type: ConfigType
     meaning: str
     read_only: bool
-    synonyms: tuple[tuple[str, str, Source], ...]
+    synonyms: tuple[tuple[str, str, ValueSource], ...]
 
 
 class KafkaSettingsAdministration:
@@ -80,11 +80,11 @@ class KafkaSettingsAdministration:
         kind = DESCRIBE_CONFIGS.response_class.DescribeConfigsResult
         results = []
         for resource in request.resources:
-            outcome, found = Outcome(), []
+            outcome, found = ChangeOutcome(), []
             try:
                 found = self._described(resource.resource_type, resource.resource_name)
             except (Refused, LogdError) as error:
-                outcome = Outcome(code_of(error), str(error))
+                outcome = ChangeOutcome(code_of(error), str(error))
             wanted = resource.configuration_keys
             shown = [each for each in found if wanted is None or each.name in wanted]
             results.append(
@@ -195,11 +195,11 @@ class KafkaSettingsAdministration:
             Described(
                 each.name,
                 each.value,
-                Source.STATIC_BROKER if each.is_set else Source.DEFAULT,
+                ValueSource.STATIC_BROKER if each.is_set else ValueSource.DEFAULT,
                 each.type,
                 each.meaning,
                 True,
-                ((each.name, each.value, Source.STATIC_BROKER if each.is_set else Source.DEFAULT),),
+                ((each.name, each.value, ValueSource.STATIC_BROKER if each.is_set else ValueSource.DEFAULT),),
             )
             for each in broker_settings(self._broker)
         ]
@@ -209,7 +209,7 @@ class KafkaSettingsAdministration:
         synonyms = ((row.broker_name, value, source),) if row.broker_name else ()
         own = settings.get(row)
         if own is not None:
-            value, source = own, Source.TOPIC
+            value, source = own, ValueSource.TOPIC
             synonyms = ((row.name, own, source), *synonyms)
         return Described(row.name, value, source, row.type, row.meaning, False, synonyms)
 
@@ -217,14 +217,14 @@ class KafkaSettingsAdministration:
         own = settings.get(row)
         return self._default(row)[0] if own is None else own
 
-    def _default(self, row: KafkaSetting) -> tuple[str, Source]:
+    def _default(self, row: KafkaSetting) -> tuple[str, ValueSource]:
         """Return the value that a topic without one has."""
         if row.native is None:
-            return row.default, Source.DEFAULT
+            return row.default, ValueSource.DEFAULT
         effective = self._broker.settings.log_settings({})
         value = getattr(effective, row.native.field_name)
         is_set = value != getattr(LogSettings(), row.native.field_name)
-        return row.text_of(value), Source.STATIC_BROKER if is_set else Source.DEFAULT
+        return row.text_of(value), ValueSource.STATIC_BROKER if is_set else ValueSource.DEFAULT
 
 
 def _operated(row: KafkaSetting, operation: int, value: str | None, current: str) -> str | None:
@@ -255,7 +255,7 @@ def _config(kind: Any, found: Described, request: Any) -> Any:
         name=found.name,
         value=found.value,
         read_only=found.read_only,
-        is_default=found.source is not Source.TOPIC and found.source is not Source.STATIC_BROKER,
+        is_default=found.source is not ValueSource.TOPIC and found.source is not ValueSource.STATIC_BROKER,
         config_source=int(found.source),
         is_sensitive=False,
         synonyms=[

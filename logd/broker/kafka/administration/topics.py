@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from logd.broker.kafka.administration.refusals import Outcome, Refused, outcome_of
+from logd.broker.kafka.administration.refusals import ChangeOutcome, Refused, outcome_of
 from logd.broker.kafka.administration.setting_names import parse_settings
 from logd.broker.kafka.error_codes import (
     INVALID_PARTITIONS,
@@ -105,9 +105,9 @@ class KafkaTopicAdministration:
 
     async def _each(
         self, items: Sequence[Any], work: Callable[[Any], Any], what: Callable[[Any], str]
-    ) -> list[Outcome]:
+    ) -> list[ChangeOutcome]:
         """Do the work for each item, some at a time; return the outcomes in order."""
-        outcomes = [Outcome()] * len(items)
+        outcomes = [ChangeOutcome()] * len(items)
 
         async def one(numbered: tuple[int, Any]) -> None:
             number, item = numbered

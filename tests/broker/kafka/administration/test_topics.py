@@ -109,16 +109,15 @@ class CreateTopicsTests(TopicsTestCase):
         """They are taken where each partition is on one live broker."""
         peer = self.kafka()
         self.broker.addresses.native = lambda: {1: ("one", 6667)}
-        for number, (assigned, partitions, factor, code) in enumerate(
-            (
-                ({0: [0], 1: [1], 2: [0]}, -1, -1, 0),
-                ({0: [0]}, 1, 1, 42),
-                ({0: [0], 2: [0]}, -1, -1, 39),
-                ({0: [0, 1]}, -1, -1, 39),
-                ({0: [7]}, -1, -1, 39),
-                ({0: []}, -1, -1, 39),
-            )
-        ):
+        cases: list[tuple[dict[int, list[int]], int, int, int]] = [
+            ({0: [0], 1: [1], 2: [0]}, -1, -1, 0),
+            ({0: [0]}, 1, 1, 42),
+            ({0: [0], 2: [0]}, -1, -1, 39),
+            ({0: [0, 1]}, -1, -1, 39),
+            ({0: [7]}, -1, -1, 39),
+            ({0: []}, -1, -1, 39),
+        ]
+        for number, (assigned, partitions, factor, code) in enumerate(cases):
             name = f"t{number}"
             request = creation(4, (name, partitions, factor), assigned=assigned)
             self.assertEqual(self.codes(peer, request), [(name, code)], assigned)
