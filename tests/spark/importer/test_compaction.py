@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -18,12 +19,12 @@ from logd.spark.importer.compaction.compaction_report import CompactionReport
 from logd.spark.importer.compaction.compactor import CompactionSettings, Compactor, Rewritten
 from logd.spark.importer.errors import ImportFailed, RunLost, TargetError
 from logd.spark.importer.targets.chain import check_chain
-from logd.spark.importer.targets.layout import OFFSETS, run_name
+from logd.spark.importer.targets.layout import OFFSETS, QUARANTINE, run_name
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.merging import finished_spans, merge
-from logd.spark.importer.targets.offsets import Lost, RunOffsets
+from logd.spark.importer.targets.offsets import TYPED_FORMAT, Lost, RunOffsets
 from logd.spark.importer.targets.swapping import finish
-from logd.spark.importer.targets.target import Target, last_run, publish
+from logd.spark.importer.targets.target import Target, last_run, publish, read_run
 from logd.spark.importer.targets.verifying import verify
 from tests.spark.importer.runs import A0, A1, run_of
 
@@ -46,6 +47,11 @@ def runs_at(*hours: int) -> list[RunOffsets]:
     return made
 
 
+def with_quarantine(run: RunOffsets) -> RunOffsets:
+    """Return a run of typed values with one message of each range in quarantine."""
+    return evolve(run, loaded=tuple(evolve(each, quarantined=1) for each in run.loaded), format=TYPED_FORMAT)
+
+
 @define
 class FakeRewriter:
     """A rewriter of files with a line for each message; ``meanwhile`` is called at its end."""
@@ -60,6 +66,11 @@ class FakeRewriter:
         (folder / "topic=a").mkdir(parents=True)
         lines = [line for run in runs for line in lines_of(Path(target.location, run_name(run.run)))]
         (folder / "topic=a" / "part-merged").write_text("".join(f"{line}\n" for line in sorted(lines)))
+        if any(run.quarantined for run in runs):
+            (folder / QUARANTINE).mkdir()
+            places = [Path(target.location, run_name(run.run), QUARANTINE) for run in runs]
+            wrong = [line for place in places for line in lines_of(place)]
+            (folder / QUARANTINE / "part-merged").write_text("".join(f"{line}\n" for line in wrong))
         self.meanwhile()
         return Rewritten(len(runs), 1)
 
@@ -122,7 +133,11 @@ class CompactionTestCase(SynchronousTestCase):
         for run in runs:
             folder = Path(target.staging(run.uuid).removeprefix("file://"), "topic=a")
             folder.mkdir(parents=True)
-            (folder / "part-0").write_text("".join(f"{run.run} {number}\n" for number in range(run.messages)))
+            sound = range(run.quarantined, run.messages)
+            (folder / "part-0").write_text("".join(f"{run.run} {number}\n" for number in sound))
+            if run.quarantined:
+                (folder.parent / QUARANTINE).mkdir()
+                (folder.parent / QUARANTINE / "part-0").write_text(f"wrong {run.run}\n")
             publish(target, run)
         target.close()
 
@@ -180,11 +195,12 @@ class ChoosingTests(SynchronousTestCase):
         runs[5] = evolve(runs[5], data={"format": "parquet", "partition_by": []})
         self.assertEqual(self.spans(runs), [[1, 2], [3, 4], [5, 6]])
 
-    def test_a_run_with_a_quarantine_stays(self) -> None:
-        """Its messages that cannot be decoded are counted in its own folder."""
-        runs = runs_at(1, 2, 3, 4, 5, 24)
-        runs[2] = evolve(runs[2], loaded=(evolve(runs[2].loaded[0], quarantined=1),))
-        self.assertEqual(self.spans(runs), [[1, 2], [4, 5]])
+    def test_a_run_with_a_quarantine_is_merged_like_others(self) -> None:
+        """The counts of both are added."""
+        runs = [with_quarantine(run) for run in runs_at(1, 2, 3, 4, 5, 24)]
+        self.assertEqual(self.spans(runs), [[1, 2, 3, 4, 5]])
+        merged = merge(runs[:5])
+        self.assertEqual((merged.messages, merged.quarantined), (55, 6))
 
 
 class MergingTests(SynchronousTestCase):
@@ -304,8 +320,8 @@ class CompactorTests(CompactionTestCase):
         self.assertFalse(os.path.exists(missing))
 
 
-class KilledTests(CompactionTestCase):
-    """Compactions that are killed (SIGKILL, in a process of their own) at each of their steps."""
+class KilledTestCase(CompactionTestCase):
+    """A test that kills compactions."""
 
     def killed_at(self, step: int) -> bool:
         """Compact in another process that dies at this step; return False if it came to its end."""
@@ -317,6 +333,10 @@ class KilledTests(CompactionTestCase):
                 os._exit(0)
         _, status = os.waitpid(child, 0)
         return os.WIFSIGNALED(status)
+
+
+class KilledTests(KilledTestCase):
+    """Compactions that are killed (SIGKILL, in a process of their own) at each of their steps."""
 
     def test_readers_see_all_messages_once_or_fail_at_every_step(self) -> None:
         """The next command, an import or a compaction, finishes or undoes it; a check says that it is unfinished."""
@@ -349,4 +369,45 @@ class KilledTests(CompactionTestCase):
             shutil.rmtree(self.root)
             self.setUp()
         self.assertGreater(unreadable, 5)
+        self.assertGreater(steps, 20)
+
+
+class KilledWithQuarantineTests(KilledTestCase):
+    """Compactions of runs with messages in quarantine, killed at each of their steps."""
+
+    def setUp(self) -> None:
+        """Write runs with typed values."""
+        super().setUp()
+        shutil.rmtree(self.root)
+        self.make(*(with_quarantine(run) for run in runs_at(1, 2, 3, 24)))
+
+    def wrong(self, *places: str) -> list[str]:
+        """Return the lines of the quarantines at these places; raises Unreadable if they are not to be read now."""
+        found = [folder for place in places for folder in self.root.glob(f"{place}/{QUARANTINE}")]
+        if self.root / "run=0" / QUARANTINE in found:
+            raise Unreadable
+        return sorted(line for folder in found for line in lines_of(folder))
+
+    def test_the_quarantine_is_whole_or_unreadable_at_every_step(self) -> None:
+        """Those who read the quarantines alone meet the notice, too; the counts stay those of the merged run."""
+        whole, wrong = self.seen(), self.wrong("run=*")
+        self.assertEqual(wrong, [f"wrong {number}" for number in range(1, 5)])
+        steps = 0
+        died = True
+        while died:
+            steps += 1
+            died = self.killed_at(steps)
+            with contextlib.suppress(Unreadable):
+                self.assertEqual(self.wrong("run=*"), wrong, steps)
+            target = LocalTarget(str(self.root))
+            target.acquire()
+            finish(target)
+            target.close()
+            self.assertEqual((self.seen(), self.wrong("run=*")), (whole, wrong), steps)
+            self.compact()
+            self.assertEqual((self.seen(), self.wrong("run=*"), self.names()), (whole, wrong, ["run=3", "run=4"]))
+            self.assertEqual(self.wrong("run=*/_merged/*"), [], steps)
+            self.assertEqual(read_run(target, 3).quarantined, 4)
+            shutil.rmtree(self.root)
+            self.setUp()
         self.assertGreater(steps, 20)
