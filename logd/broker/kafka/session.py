@@ -71,7 +71,7 @@ class KafkaSession:
     def lost(self) -> None:
         """See ``logd.net.server.Session``."""
         self._producing.native.lost()
-        self._fetching.native.lost()
+        self._fetching.lost()
         self._describing.native.lost()
         self._on_lost(self)
 
