@@ -59,10 +59,11 @@ def join_others(
         for log in store.logs():
             partitions.setdefault(log.topic, []).append(log.partition)
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
-        return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held)
+        return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka)
 
     membership = BrokerRegistration(tree, clock, info, registry, reconciler, broker.begin)
-    broker.live = membership.live
+    broker.addresses.native = membership.live
+    broker.addresses.kafka = membership.live_kafka
     topics.uuid_of_cluster = lambda: membership.cluster
     broker.membership = membership.health
     return broker, membership

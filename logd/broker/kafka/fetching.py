@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.kafka.part_answer import FetchLimits, PartAnswer
+from logd.broker.kafka.fetches.part_answer import FetchLimits, PartAnswer
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch import FetchRequests
 from logd.net.output import close_pieces

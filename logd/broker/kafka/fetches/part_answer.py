@@ -11,10 +11,10 @@ from collections.abc import Generator
 
 from attrs import define, field
 
-from logd.broker.kafka.answer_pieces import MadeBytes, StoredRunRange
 from logd.broker.kafka.error_codes import KAFKA_STORAGE_ERROR, kafka_code, kafka_code_of
-from logd.broker.kafka.fetch_work import FetchWork
-from logd.broker.kafka.range_walk import READ_BYTES, ColdPages, RangeWalk
+from logd.broker.kafka.fetches.answer_pieces import MadeBytes, StoredRunRange
+from logd.broker.kafka.fetches.range_walk import READ_BYTES, ColdPages, RangeWalk
+from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.errors import CorruptMessage, UnknownError, WireError
 from logd.log.disk.open_files import FileRange
 from logd.log.partition import PartitionLog

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.disk_slices import run_in_slices
-from logd.broker.kafka.answer_pieces import MadeMemory
+from logd.broker.kafka.fetches.answer_pieces import MadeMemory
 from logd.errors import UnknownError
 from logd.interfaces import IThreads
 
