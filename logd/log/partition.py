@@ -217,10 +217,6 @@ class PartitionLog:
         """Yield (position, start of its entry) pairs; each step blocks. See lookup.find_boundaries."""
         yield from lookup.find_boundaries(self.snapshot(self.visible_end), positions)
 
-    def next_boundary(self, position: int) -> int:
-        """Return a boundary behind ``position``. Blocks; see lookup.next_boundary."""
-        return lookup.next_boundary(self.snapshot(self.visible_end), position)
-
     def position_at_time(self, time_ms: int) -> int:
         """Return the position of the first entry at or after a time. Blocks; see lookup.position_at_time."""
         return lookup.position_at_time(self.snapshot(self.visible_end), time_ms)

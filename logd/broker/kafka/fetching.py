@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from twisted.internet.defer import Deferred
 
 from logd.broker.kafka.fetches.part_answer import FetchLimits, PartAnswer
+from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch import FetchRequests
 from logd.net.output import close_pieces
@@ -26,9 +27,9 @@ Partition = tuple[str, int]
 class KafkaFetching:
     """The Fetch requests of one connection."""
 
-    def __init__(self, broker: BrokerCore) -> None:
+    def __init__(self, broker: BrokerCore, work: FetchWork) -> None:
         self._broker = broker
-        self._work = broker.kafka_fetches
+        self._work = work
         #: The handler of native requests.
         self.native = FetchRequests(broker)
         #: The offset that the client asks for next if it took all that it was sent, and the start of the entry there.

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
+from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.fetching import KafkaFetching
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
 from logd.broker.kafka.producing import KafkaProducing
@@ -35,6 +36,7 @@ class KafkaSession:
         connection: Connection,
         on_lost: Callable[[KafkaSession], None],
         listener: KafkaListener,
+        fetches: FetchWork,
     ) -> None:
         """``on_lost(session)`` is called when the connection is lost."""
         self._broker = broker
@@ -44,7 +46,7 @@ class KafkaSession:
         #: Returns the address of each broker by its id, as this connection's client reaches it.
         self.addresses = partial(broker.kafka_addresses, listener.place, reached)
         self._producing = KafkaProducing(broker, connection)
-        self._fetching = KafkaFetching(broker)
+        self._fetching = KafkaFetching(broker, fetches)
         self._describing = KafkaDescribing(broker, self.addresses)
         self._has_produced = False
         self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {

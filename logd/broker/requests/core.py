@@ -11,7 +11,6 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
@@ -53,8 +52,6 @@ class BrokerCore:
     counters: Counters = field(factory=Counters, init=False)
     routing: Routing = field(init=False)
     large_fetches: LargeFetchQueue = field(init=False)
-    #: The work that fetches of Kafka's clients share.
-    kafka_fetches: FetchWork = field(init=False)
     #: Partitions that are being repaired.
     repairs: set[tuple[str, int]] = field(factory=set, init=False)
     stopping: bool = field(default=False, init=False)
@@ -66,7 +63,6 @@ class BrokerCore:
 
     def __attrs_post_init__(self) -> None:
         self.large_fetches = LargeFetchQueue(self.clock)
-        self.kafka_fetches = FetchWork(self.threads)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 

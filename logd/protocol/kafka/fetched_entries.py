@@ -63,11 +63,9 @@ Item = bytes | StoredRun | LargeBatch
 
 
 @define
-class FetchedEntries:
-    """Converts entries; see the module. ``next_position`` is where the client's fetch begins, and moves on."""
+class AnswerBounds:
+    """The bounds of what is sent of one range."""
 
-    #: The position behind the last batch, and behind what was left out after it.
-    next_position: int
     #: Bounds of the messages in one wrapper of 0.7, decompressed.
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
@@ -88,6 +86,15 @@ class FetchedEntries:
     direct_room: int = sys.maxsize
     #: Returns whether these bytes, by position and size, are in the page cache: what is not is asked for whole.
     is_warm: Callable[[int, int], bool] | None = None
+
+
+@define
+class FetchedEntries:
+    """Converts entries; see the module. ``next_position`` is where the client's fetch begins, and moves on."""
+
+    #: The position behind the last batch, and behind what was left out after it.
+    next_position: int
+    bounds: AnswerBounds = field(factory=AnswerBounds)
     #: The batches, in pieces.
     pieces: list[Item] = field(factory=list, init=False)
     #: Bytes of the pieces, and those of them that were made here.
@@ -131,7 +138,7 @@ class FetchedEntries:
             size = size_at(data, self._at)
             if not size and end - self._at > MAGIC_AT:
                 self.damaged_at = self.position
-            elif size and data[self._at + MAGIC_AT] == BATCH and self.magic == KAFKA_MAGIC:
+            elif size and data[self._at + MAGIC_AT] == BATCH and self.bounds.magic == KAFKA_MAGIC:
                 if not self._take_stored(size):
                     break
             elif size and gap_length(data, self._at) == size:
@@ -144,8 +151,9 @@ class FetchedEntries:
         self._make_batch()
 
     def finish(self) -> None:
-        """Move the client over a hole, by a batch without messages, if there is nothing else to send."""
-        if not self.pieces and self.next_position < self.position and self.magic == KAFKA_MAGIC:
+        """Move the client over a hole behind all that is sent, by a batch without messages."""
+        is_hole = self.next_position < self.position and not (self.full and self.pieces)
+        if is_hole and self.bounds.magic == KAFKA_MAGIC:
             self._add(encode_wire_batch(b"", 0, self.next_position, self._delta(self.position), -1, -1))
 
     def skip_to(self, position: int) -> None:
@@ -160,7 +168,7 @@ class FetchedEntries:
 
     @property
     def _must_send(self) -> bool:
-        return self.first and not self.pieces
+        return self.bounds.first and not self.pieces
 
     def _take(self, size: int) -> None:
         data, at = self._data, self._at
@@ -180,9 +188,9 @@ class FetchedEntries:
         if size >= LARGE_BATCH_BYTES:
             return self._take_large(size, left)
         self._make_batch()
-        room = self.room - self.size
+        room = self.bounds.room - self.size
         run = find_batches(
-            data, at, most_bytes=room, largest=LARGE_BATCH_BYTES - 1, codecs=self.codecs, verify=self._verify
+            data, at, most_bytes=room, largest=LARGE_BATCH_BYTES - 1, codecs=self.bounds.codecs, verify=self._verify
         )
         if run.end > at:
             self._send_run(run.end - at, run.wire_bytes)
@@ -204,8 +212,8 @@ class FetchedEntries:
     def _send_run(self, size: int, wire_bytes: int) -> None:
         """Send the run of ``size`` bytes at hand, and pass it."""
         at, position = self._at, self.position
-        if wire_bytes <= self.direct_room:
-            self.direct_room -= wire_bytes
+        if wire_bytes <= self.bounds.direct_room:
+            self.bounds.direct_room -= wire_bytes
             self._add(wire_of_run(self._data[at : at + size], position))
         else:
             self._add_stored(StoredRun(position, size, wire_bytes), wire_bytes)
@@ -216,9 +224,9 @@ class FetchedEntries:
         data, at, position = self._data, self._at, self.position
         if not self._is_sound(0):
             return True
-        cut_off = position + size > self.range_end
+        cut_off = position + size > self.bounds.range_end
         remade = not self._may_send(at)
-        cold = left < size and self.is_warm is not None and not self.is_warm(position, size)
+        cold = left < size and self.bounds.is_warm is not None and not self.bounds.is_warm(position, size)
         if (left < size and (cut_off or remade or self._verify)) or cold:
             self.needed = size
             return False
@@ -229,7 +237,7 @@ class FetchedEntries:
             return True
         self._make_batch()
         wire_bytes = wire_size(data, at)
-        if self.size + wire_bytes > self.room and not self._must_send:
+        if self.size + wire_bytes > self.bounds.room and not self._must_send:
             self.full = True
             return True
         first = base_offset_of(data, at, position)
@@ -254,7 +262,7 @@ class FetchedEntries:
 
     def _may_send(self, at: int) -> bool:
         """Return whether the client may know the codec of a batch."""
-        return self.codecs == ALL_CODECS or bool(self.codecs >> batch_head(self._data, at).codec & 1)
+        return self.bounds.codecs == ALL_CODECS or bool(self.bounds.codecs >> batch_head(self._data, at).codec & 1)
 
     def _take_messages(self, size: int) -> None:
         """Decode one wrapper, or the entries up to the next batch, wrapper or gap, or as many as there is room for."""
@@ -277,11 +285,11 @@ class FetchedEntries:
                 entries,
                 here,
                 begin=begin,
-                start_at=self.start_at if several else -1,
+                start_at=self.bounds.start_at if several else -1,
                 limit=MOST_MESSAGES,
                 limit_bytes=slice_bytes if several else sys.maxsize,
-                max_decompressed=self.max_decompressed,
-                max_decompressed_messages=self.max_decompressed_messages,
+                max_decompressed=self.bounds.max_decompressed,
+                max_decompressed_messages=self.bounds.max_decompressed_messages,
                 opened=opened,
             )
             messages, opened, error, begin = decoded.messages, decoded.opened, decoded.error, decoded.consumed
@@ -317,8 +325,8 @@ class FetchedEntries:
     def _slice_bytes(self) -> int:
         """Return the bytes of entries that the next batch may be made of; 0 if there is no room for one."""
         if self._must_send and not self._messages:
-            return max(min(MADE_BATCH_BYTES, self.room, self.made_room), 1)
-        left = min(self.room - self.size, self.made_room - self.made) - self._pending
+            return max(min(MADE_BATCH_BYTES, self.bounds.room, self.bounds.made_room), 1)
+        left = min(self.bounds.room - self.size, self.bounds.made_room - self.made) - self._pending
         left -= (left >> 3) + 100  # the batch may be a little larger than its entries
         return 0 if left < LEAST_MADE_BYTES else min(MADE_BATCH_BYTES, left)
 
@@ -339,9 +347,9 @@ class FetchedEntries:
     def _make_batch(self, end: int = -1) -> None:
         """Make batches of the messages that have none; the last reaches to ``end``, or the entry at hand."""
         messages, self._messages, self._pending = self._messages, [], 0
-        if self.magic != KAFKA_MAGIC:
+        if self.bounds.magic != KAFKA_MAGIC:
             if messages:
-                self._add_made(encode_old_messages(messages, self.magic))
+                self._add_made(encode_old_messages(messages, self.bounds.magic))
                 self.next_position = messages[-1].next_position
             return
         for number in range(0, len(messages), MOST_MESSAGES):

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.entry import encode_gap
-from logd.protocol.kafka.fetched_entries import MOST_DELTA, FetchedEntries
+from logd.protocol.kafka.fetched_entries import MOST_DELTA, AnswerBounds, FetchedEntries
 from logd.protocol.kafka.wire_batches import entry_of_wire_batch, wire_batch_end
 from logd.protocol.message import Message
 from logd.protocol.wrapper import encode_wrapper
@@ -202,7 +202,7 @@ class FetchedEntriesTests(SynchronousTestCase):
         plain = loops.encode_set([Message(b"plain")])
         for each, reason in ((wrapper, "200 messages"), (large, "max")):
             data = plain + each + plain
-            entries = FetchedEntries(0, 4000, 300)
+            entries = FetchedEntries(0, AnswerBounds(4000, 300))
             entries.convert(data, 0)
             self.assertEqual([found[2] for found in read(sent(entries))], [b"plain"] * 2)
             ((place, why),) = entries.left_out

@@ -17,10 +17,11 @@ from logd.broker.kafka.fetches.range_walk import READ_BYTES, ColdPages, RangeWal
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.errors import CorruptMessage, UnknownError, WireError
 from logd.log.disk.open_files import FileRange
+from logd.log.index.lookup import next_boundary
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.protocol.kafka.fetch import KafkaFetchedPart, KafkaFetchPart
-from logd.protocol.kafka.fetched_entries import FetchedEntries, StoredRun
+from logd.protocol.kafka.fetched_entries import AnswerBounds, FetchedEntries, StoredRun
 from logd.protocol.loops.batch_runs import ALL_CODECS
 from logd.protocol.requests.fetch_wait import FetchedPart
 from logd.protocol.requests.fields import MessageSetField, size_of
@@ -99,8 +100,7 @@ class PartAnswer:
         elif self._code or self._range is None:
             return False
         self._log = self._store.log(*self.key)
-        self._entries = FetchedEntries(
-            first,
+        bounds = AnswerBounds(
             room=min(max(asked.max_bytes, 1), limits.room),
             made_room=self._work.memory.room,
             first=not limits.sent,
@@ -109,6 +109,7 @@ class PartAnswer:
             codecs=limits.codecs,
             direct_room=limits.direct,
         )
+        self._entries = FetchedEntries(first, bounds)
         if self._range is None:
             return True
         self._walk_from(self._range)
@@ -124,16 +125,15 @@ class PartAnswer:
                 return
             more = True
             while more:
-                more = self._walk.step(may_wait=True)
-                if not more and self._is_damaged:
-                    more = self._pass_damage()
+                more = self._pass_damage() if self._is_damaged else self._walk.step(may_wait=True)
+                more = more or self._is_damaged
                 yield
         except (WireError, CorruptMessage, OSError) as error:
             self._failed(error)
 
     def extend(self) -> bool:
         """See Walker."""
-        return not self._code and self._reopen() and self._walk_on()
+        return not self._code and ((self._reopen() and self._walk_on()) or self._is_damaged)
 
     def finish(self, limits: FetchLimits) -> KafkaFetchedPart:
         """Return the answer."""
@@ -142,7 +142,8 @@ class PartAnswer:
         if entries is not None and not self._code:
             entries.finish()
             pieces = self._pieces(entries, limits)
-            self.next = entries.next_position, entries.position
+            if entries.position <= entries.next_position:  # else a gap or damage is there, which is looked for
+                self.next = entries.next_position, entries.position
             for position, reason in entries.left_out:
                 self._work.left_out.note(*self.key, position, reason)
         if pieces:
@@ -182,7 +183,7 @@ class PartAnswer:
         entries = self._entries
         assert entries is not None
         begin = stored.position
-        entries.range_end = begin + stored.count
+        entries.bounds.range_end = begin + stored.count
         self._walk = RangeWalk(entries, stored.file, begin - stored.file_position, begin, begin + stored.count)
 
     def _walk_on(self) -> bool:
@@ -218,16 +219,22 @@ class PartAnswer:
         """Return whether the range ends inside the one entry that has to be sent."""
         walk, entries = self._walk, self._entries
         assert walk is not None and entries is not None
-        return entries.first and not entries.pieces and not entries.full and walk.position < self._found.visible_end
+        return (
+            entries.bounds.first and not entries.pieces and not entries.full and walk.position < self._found.visible_end
+        )
 
     def _reopen(self) -> bool:
         """Open a longer range, or one from another position, if that is needed; return whether it was."""
-        walk, log = self._walk, self._log
+        walk, entries, log = self._walk, self._entries, self._log
+        assert entries is not None
         position, count = self._again, READ_BYTES
         if position < 0:
             if walk is None or self._is_damaged or not self._is_cut_off:
                 return False
             position, count = walk.position, max(walk.needed, READ_BYTES)
+            if log is not None and position + walk.needed > min(log.closed_segment_end(position), log.visible_end):
+                entries.damaged_at = position  # by its length it would end outside of its segment
+                return False
         self._again = -1
         try:
             found = None if log is None else log.read(position, count)
@@ -258,17 +265,14 @@ class PartAnswer:
                 return False
         behind = self._behind(position)
         entries.skip_to(behind)
-        if behind >= walk.end:
-            self._again = behind if behind < self._found.visible_end else -1
-            return False
         walk.position = behind
-        return True
+        return behind < walk.end
 
     def _behind(self, position: int) -> int:
         """Return where the log goes on behind the damaged entry at ``position``. Blocks."""
         log, entries = self._log, self._entries
         assert log is not None and entries is not None
-        vouched = log.next_boundary(position)
+        vouched = next_boundary(log.snapshot(log.visible_end), position)
         behind = vouched
         walk = self._walk
         if walk is not None:

@@ -56,7 +56,7 @@ class RangeWalk:
         left = self.end - self.position
         if entries.full or left <= 0:
             return False
-        entries.is_warm = self._is_warm
+        entries.bounds.is_warm = self._is_warm
         data, cold = self._read(min(self._next_read, left), may_wait)
         cold = cold or self._was_cold
         begin = self.position
