@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.kafka.administration.handlers import administration_handlers
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.fetching import KafkaFetching
@@ -53,6 +54,7 @@ class KafkaSession:
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
+            **administration_handlers(broker, connection.peer),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 
