@@ -63,6 +63,8 @@ class KafkaFetching:
                     )  # fmt: skip
             except (WireError, OSError) as error:
                 code = kafka_code(error if isinstance(error, WireError) else UnknownError(str(error)))
+        if code:
+            self._broker.counters.kafka.failed("Fetch", code)
         return KafkaFetchedPart(part.topic, part.partition, code, part.visible_end, part.log_start, pieces)
 
     def _more(self, part: FetchedPart, size: int) -> IFileRange | None:
