@@ -10,7 +10,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.kafka.administration.handlers import administration_handlers
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
+from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.fetching import KafkaFetching
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
 from logd.broker.kafka.producing import KafkaProducing
@@ -37,6 +39,7 @@ class KafkaSession:
         connection: Connection,
         on_lost: Callable[[KafkaSession], None],
         listener: KafkaListener,
+        fetches: FetchWork,
     ) -> None:
         """``on_lost(session)`` is called when the connection is lost."""
         self._broker = broker
@@ -48,7 +51,7 @@ class KafkaSession:
         #: Returns the address of each broker by its id, as this connection's client reaches it.
         self.addresses = partial(broker.kafka_addresses, listener.place, reached)
         self._producing = KafkaProducing(broker, connection)
-        self._fetching = KafkaFetching(broker)
+        self._fetching = KafkaFetching(broker, fetches)
         self._describing = KafkaDescribing(broker, self.addresses)
         self._has_produced = False
         self._is_named = False
@@ -58,6 +61,7 @@ class KafkaSession:
             LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
             SASL_HANDSHAKE: sasl_handshake,
             SASL_AUTHENTICATE: sasl_authenticate,
+            **administration_handlers(broker, connection.peer),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 
@@ -90,7 +94,7 @@ class KafkaSession:
     def lost(self) -> None:
         """See ``logd.net.server.Session``."""
         self._producing.native.lost()
-        self._fetching.native.lost()
+        self._fetching.lost()
         self._describing.native.lost()
         self._on_lost(self)
 

@@ -92,6 +92,12 @@ APIS = {
         KafkaApi(3, "Metadata", range(9), _metadata),
         KafkaApi(17, "SaslHandshake", range(2), _sasl),
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
+        KafkaApi(19, "CreateTopics", range(5), _admin),
+        KafkaApi(20, "DeleteTopics", range(4), _admin),
+        KafkaApi(32, "DescribeConfigs", range(4), _admin),
+        KafkaApi(33, "AlterConfigs", range(2), _admin),
+        KafkaApi(37, "CreatePartitions", range(2), _admin),
+        KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
         KafkaApi(36, "SaslAuthenticate", range(2), _sasl),
         KafkaApi(60, "DescribeCluster", range(1), _admin, flexible_from=0),
     )

@@ -16,7 +16,7 @@ from logd.protocol.kafka import fetch, produce
 from logd.protocol.kafka.apis import API_VERSIONS, API_VERSIONS_FLEXIBLE, APIS, UNSUPPORTED_VERSION, encode_api_versions
 from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, read_header, skip_tags
 from logd.protocol.kafka.other_clients import other_client
-from logd.protocol.requests.fields import INT16, Piece, Reader
+from logd.protocol.requests.fields import INT16, Piece, Reader, size_of
 
 
 class NotServed(NamedTuple):
@@ -141,7 +141,12 @@ def _fills(request: Any, size: int) -> bool:
     """Return whether a request fills its ``size`` bytes; kafka-python passes over what is behind it."""
     if isinstance(request, NotServed | ApiVersions):
         return False
-    return isinstance(request, produce.KafkaProduce | fetch.KafkaFetch) or len(request.encode()) == size
+    if isinstance(request, produce.KafkaProduce | fetch.KafkaFetch):
+        return True
+    try:
+        return len(request.encode()) == size
+    except Exception:  # as above
+        return False
 
 
 def _encode(header: RequestHeader, response: Any) -> list[Piece]:
@@ -157,5 +162,6 @@ def _encode(header: RequestHeader, response: Any) -> list[Piece]:
     else:
         tags = NO_TAGS if version >= APIS[header.api_key].flexible_from else b""
         body = [tags, bytes(response.encode(version=version))]
-    size = sum(map(len, body)) + 4
-    return [RESPONSE_HEAD.pack(size, header.correlation_id), *(bytes(piece) for piece in body)]
+    size = sum(map(size_of, body)) + 4
+    head = RESPONSE_HEAD.pack(size, header.correlation_id)
+    return [head, *(bytes(piece) if isinstance(piece, memoryview) else piece for piece in body)]
