@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from logd.broker.kafka.session import KafkaSession
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
 from logd.net.pause_reasons import PauseReason
@@ -37,12 +38,12 @@ class Broker(BrokerCore):
         self._opened(session)
         return session
 
-    def open_kafka_session(self, connection: Connection) -> KafkaSession | None:
+    def open_kafka_session(self, connection: Connection, listener: KafkaListener) -> KafkaSession | None:
         """See ``open_session``; the client speaks today's Kafka."""
         if self.stopping:
             self.counters.connections_refused += 1
             return None
-        session = KafkaSession(self, connection, self._forget)
+        session = KafkaSession(self, connection, self._forget, listener)
         self._opened(session)
         return session
 
@@ -62,6 +63,7 @@ class Broker(BrokerCore):
     def stop(self) -> None:
         """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""
         self.stopping = True
+        self.groups.stop()
         for session in tuple(self.sessions):
             session.stop()
 
@@ -102,7 +104,8 @@ class KafkaSessions:
     """Opens the sessions of a listener for clients of today's Kafka."""
 
     _broker: Broker
+    _listener: KafkaListener = field(factory=KafkaListener)
 
     def open_session(self, connection: Connection) -> KafkaSession | None:
         """See ``logd.net.server.SessionOpener``."""
-        return self._broker.open_kafka_session(connection)
+        return self._broker.open_kafka_session(connection, self._listener)

@@ -1,23 +1,49 @@
-"""Settings of a broker's listener for clients of today's Kafka."""
+"""Settings of a broker's listeners for clients of today's Kafka."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
+
 import attrs
 
-from logd.config.kinds import Endpoint, Whole
+from logd.config.kinds import AddressOrNone, Endpoint, OneOrMore, Switch, Whole, parse_address
 from logd.config.setting import setting
+from logd.errors import ConfigurationError
+
+#: The most listeners: as many as a broker's registration names.
+MOST_LISTENERS = 16
 
 
 @attrs.frozen(kw_only=True)
 class KafkaSettings:
     """All settings whose names begin with ``kafka.``. Raises ConfigurationError for a value that is not allowed."""
 
-    kafka_listen: str | None = setting(
+    kafka_listen: str | Sequence[str] | None = setting(
         "kafka.listen",
-        Endpoint("tcp:9092:interface=127.0.0.1"),
+        OneOrMore(Endpoint("tcp:9092:interface=127.0.0.1"), MOST_LISTENERS),
         None,
-        "The endpoint that clients of today's Kafka connect to (extra `kafka`); by default none.",
+        "The endpoint that clients of today's Kafka connect to (extra `kafka`), or several; by default none. Brokers "
+        "that share a coordination tree have theirs in the same order: a client of the first listener of one broker is "
+        "told the first of each.",
         option="kafka-listen",
+    )
+    kafka_advertise: str | Sequence[str] | None = setting(
+        "kafka.advertise",
+        OneOrMore(AddressOrNone(), MOST_LISTENERS),
+        None,
+        "The address that Kafka's clients are told to connect to; with several listeners one for each, in the order of "
+        "`kafka.listen`, `-` for none. Without one a client is told the address that it has connected to, so it is "
+        "needed only where another machine forwards the connections.",
+        option="kafka-advertise",
+    )
+    kafka_open_to_network: bool = setting(
+        "kafka.open.to.network",
+        Switch(),
+        False,
+        "Let listeners of `kafka.listen` take connections from other machines. There are no users and passwords yet: "
+        "whoever can connect can read, write and delete everything.",
+        option="open-to-network",
     )
     kafka_groups_max: int = setting(
         "kafka.groups.max",
@@ -56,3 +82,26 @@ class KafkaSettings:
         1_800_000,
         "The longest session timeout that a member may ask for.",
     )
+
+    def __attrs_post_init__(self) -> None:
+        listeners, addresses = len(self.endpoints), len(_listed(self.kafka_advertise))
+        if addresses > listeners:
+            raise ConfigurationError(
+                f"kafka.advertise names {addresses} addresses and kafka.listen {listeners} endpoints; allowed is one "
+                "address for each endpoint, in their order, and '-' for an endpoint without one"
+            )
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """The endpoints to listen on."""
+        return _listed(self.kafka_listen)
+
+    @property
+    def advertised(self) -> tuple[tuple[str, int] | None, ...]:
+        """Of each endpoint: the address to tell clients, None for the one that they have connected to."""
+        addresses = zip_longest(self.endpoints, _listed(self.kafka_advertise), fillvalue="-")
+        return tuple([None if address == "-" else parse_address(address) for _, address in addresses])
+
+
+def _listed(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)

@@ -16,8 +16,8 @@
     /consumers/<group>/metadata/<topic>/<partition>  the text that a Kafka client has stored beside a position
     /schemas/...                                     the schema registry: see logd/schema_registry/tree/paths.py
 
-Values are UTF-8 JSON except for the owners, offsets and metadata of groups, which are plain text. A name that would leave its
-place in the tree raises ValueError.
+Values are UTF-8 JSON except for the owners, offsets and metadata of groups, which are plain text. A name that would
+leave its place in the tree raises ValueError.
 """
 
 from __future__ import annotations

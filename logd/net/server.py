@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from attrs import define, field
+from attrs import Factory as AttrsFactory
+from attrs import define, evolve, field
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
@@ -329,10 +330,15 @@ class ConnectionFactory(Factory):
     _clock: Clock
     _limits: ConnectionLimits
     _counters: AdmissionCounters
-    watch: Watch[Connection] = field(init=False)
+    #: Enforces the limits, over the connections of all factories that share it.
+    watch: Watch[Connection] = field(
+        default=AttrsFactory(lambda self: Watch(self._clock, self._limits, self._counters), takes_self=True),
+        kw_only=True,
+    )
 
-    def __attrs_post_init__(self) -> None:
-        self.watch = Watch(self._clock, self._limits, self._counters)
+    def beside(self, conversation: Callable[[], IConversation], opener: SessionOpener) -> ConnectionFactory:
+        """Return a factory for another listener of the same server: the limits hold over the connections of both."""
+        return evolve(self, conversation=conversation, opener=opener)
 
     def buildProtocol(self, addr: IAddress | None) -> Connection:  # noqa: N802
         """See IProtocolFactory."""

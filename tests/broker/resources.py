@@ -74,7 +74,7 @@ def tested_resources(
 ) -> BrokerResources:
     """Return the resources of a broker that is reached by its factory alone and stopped by its assembly."""
 
-    def listen(factory: ConnectionFactory, setting: str) -> Listener:
+    def listen(factory: ConnectionFactory, setting: str, place: int) -> Listener:
         factory.doStart()
         return Listener(address, factory.doStop)
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.kafka.describing import LIST_OFFSETS, METADATA, KafkaDescribing
+from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetching import KafkaFetching
+from logd.broker.kafka.groups.requests import KafkaGroupRequests
+from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
 from logd.broker.kafka.producing import KafkaProducing
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
@@ -26,20 +30,30 @@ class KafkaSession:
 
     _log = Logger()
 
-    def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[KafkaSession], None]) -> None:
+    def __init__(
+        self,
+        broker: BrokerCore,
+        connection: Connection,
+        on_lost: Callable[[KafkaSession], None],
+        listener: KafkaListener,
+    ) -> None:
         """``on_lost(session)`` is called when the connection is lost."""
         self._broker = broker
         self._on_lost = on_lost
         self.connection = connection
-        transport: Any = connection.transport
-        host = transport.getHost()
+        reached = listener.address_for(connection.transport, broker.advertised)
+        #: Returns the address of each broker by its id, as this connection's client reaches it.
+        self.addresses = partial(broker.kafka_addresses, listener.place, reached)
         self._producing = KafkaProducing(broker, connection)
         self._fetching = KafkaFetching(broker)
-        self._describing = KafkaDescribing(broker, (host.host, host.port))
+        self._describing = KafkaDescribing(broker, self.addresses)
+        self._groups = KafkaGroupRequests(broker, connection.peer, self.addresses)
         self._has_produced = False
         self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             METADATA: self._describing.metadata,
-            LIST_OFFSETS: self._describing.list_offsets,
+            DESCRIBE_CLUSTER: self._describing.describe_cluster,
+            LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
+            **self._groups.handlers,
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 
@@ -73,6 +87,7 @@ class KafkaSession:
         self._producing.native.lost()
         self._fetching.native.lost()
         self._describing.native.lost()
+        self._groups.lost()
         self._on_lost(self)
 
     def stop(self) -> None:
@@ -87,6 +102,7 @@ class KafkaSession:
         if isinstance(request, KafkaFetch):
             answer = Deferred.fromCoroutine(self._fetching.fetch(request))
         else:
+            self._groups.called_by(token.header.client_id)
             answer = Deferred.fromCoroutine(self._kinds[type(request).__name__](request))
         answer.addCallback(lambda found: self.connection.answer(token, found))
         answer.addErrback(self._failed)

@@ -9,7 +9,7 @@ several transactions, one after the other: each is done or not done as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 
 from logd.checkedjson import decimals
@@ -88,13 +88,23 @@ class KafkaPositions:
         """Return the partitions with positions, sorted."""
         return sorted(await self._below(f"{self._root}/offsets"))
 
-    async def forget(self, places: Iterable[TopicPartition], guard: Sequence[Operation] = ()) -> None:
-        """Delete the positions of these partitions, with their texts. ``guard``: checks for the transactions."""
+    async def forget(self, places: Collection[TopicPartition], claim: GroupClaim | None = None) -> None:
+        """Delete the positions of these partitions, with their texts; without a claim, if the group has no members.
+
+        Raises ClaimLost, CoordinatedElsewhere and NativeMembers.
+        """
+        before, after = self._momentary() if claim is None else (claim.guard(), [])
+        if claim is None and await has_native_members(self._coordination, self.group):
+            raise self._natives()
+        self._forget_nodes(places)
         for where in places:
-            self._known.pop(where, None)
             for path in (paths.group_metadatum(self.group, *where), self._offsets.path(where)):
-                if await self._coordination.exists(path) is not None:
-                    await self._coordination.multi([*guard, Delete(path)])
+                if await self._coordination.exists(path) is None:
+                    continue
+                try:
+                    await self._coordination.multi([*before, Delete(path), *after])
+                except (NodeExists, NoNode, BadVersion):
+                    await self._check_claim(claim)
 
     async def _store_chunk(self, chunk: Commits, claim: GroupClaim) -> None:
         last: CoordinationError = ClaimLost(path=self._root)
@@ -115,23 +125,20 @@ class KafkaPositions:
         raise last
 
     async def _store_chunk_alone(self, chunk: Commits) -> None:
-        coordinator = paths.group_coordinator(self.group)
-        last: CoordinationError = CoordinatedElsewhere(coordinator, -1)
+        last: CoordinationError = CoordinatedElsewhere(self._root, -1)
         for _attempt in range(ATTEMPTS):
             self._forget_nodes(chunk)
             known = await self._look(chunk)
             if await has_native_members(self._coordination, self.group):
-                raise NativeMembers(f"group {self.group!r} has live native consumers, whose positions these are")
-            begin, end = Create(coordinator, b"-1", ephemeral=True), Delete(coordinator)
+                raise self._natives()
+            before, after = self._momentary()
             stored = changes(self.group, chunk, known, versions=True)
             try:
-                await self._coordination.multi([begin, *topic_checks(chunk), *stored, end])
+                await self._coordination.multi([*before, *topic_checks(chunk), *stored, *after])
                 return
             except (NodeExists, NoNode, BadVersion) as error:
                 last = error
-                broker = await read_coordinator(self._coordination, self.group)
-                if broker is not None:
-                    raise CoordinatedElsewhere(coordinator, broker) from None
+                await self._check_claim(None)
                 await self._check_topics(chunk)
         raise last
 
@@ -165,11 +172,25 @@ class KafkaPositions:
                 await self._coordination.create(path, makepath=True)
             self._ready.add(path)
 
-    async def _check_claim(self, claim: GroupClaim) -> None:
+    def _momentary(self) -> tuple[list[Operation], list[Operation]]:
+        """Return the beginning and the end of a transaction that fails while a broker coordinates the group."""
+        path = paths.group_coordinator(self.group)
+        return [Create(path, b"-1", ephemeral=True)], [Delete(path)]
+
+    async def _check_claim(self, claim: GroupClaim | None) -> None:
+        """Raise ClaimLost if the claim is over; without one, CoordinatedElsewhere if a broker coordinates the group."""
+        if claim is None:
+            broker = await read_coordinator(self._coordination, self.group)
+            if broker is not None:
+                raise CoordinatedElsewhere(paths.group_coordinator(self.group), broker)
+            return
         try:
             await self._coordination.multi(claim.guard())
         except (NoNode, BadVersion) as error:
             raise ClaimLost(f"{error.path}: another broker may coordinate this group now", error.path) from None
+
+    def _natives(self) -> NativeMembers:
+        return NativeMembers(f"group {self.group!r} has live native consumers, whose positions these are")
 
     async def _check_topics(self, chunk: Commits) -> None:
         for check in topic_checks(chunk):

@@ -35,6 +35,8 @@ class KafkaApi:
     name: str
     versions: range
     module: Callable[[], Any] = _read_here
+    #: From this version on the heads have tag buffers (KIP-482), and kafka-python reads and writes those of the body.
+    flexible_from: int = 1 << 15
 
     def decode(self, body: bytes, version: int) -> Any:
         """Return the request of kafka-python. Raises what it raises: any error says that the bytes are no request."""
@@ -68,6 +70,12 @@ def _consumer() -> Any:
     return consumer
 
 
+def _admin() -> Any:
+    from kafka.protocol import admin
+
+    return admin
+
+
 #: All of them, by number.
 APIS = {
     api.key: api
@@ -76,7 +84,19 @@ APIS = {
         KafkaApi(fetch.API_KEY, "Fetch", fetch.VERSIONS),
         KafkaApi(2, "ListOffsets", range(6), _consumer),
         KafkaApi(3, "Metadata", range(9), _metadata),
+        KafkaApi(8, "OffsetCommit", range(8), _consumer),
+        KafkaApi(9, "OffsetFetch", range(6), _consumer),
+        KafkaApi(10, "FindCoordinator", range(3), _metadata),
+        KafkaApi(11, "JoinGroup", range(6), _consumer),
+        KafkaApi(12, "Heartbeat", range(4), _consumer),
+        KafkaApi(13, "LeaveGroup", range(4), _consumer),
+        KafkaApi(14, "SyncGroup", range(4), _consumer),
+        KafkaApi(15, "DescribeGroups", range(5), _admin),
+        KafkaApi(16, "ListGroups", range(3), _admin),
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
+        KafkaApi(42, "DeleteGroups", range(2), _admin),
+        KafkaApi(47, "OffsetDelete", range(1), _consumer),
+        KafkaApi(60, "DescribeCluster", range(1), _admin, flexible_from=0),
     )
 }
 

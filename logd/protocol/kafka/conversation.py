@@ -13,7 +13,7 @@ from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES
 from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.kafka import fetch, produce
 from logd.protocol.kafka.apis import API_VERSIONS, APIS, UNSUPPORTED_VERSION, encode_api_versions
-from logd.protocol.kafka.header import RESPONSE_HEAD, RequestHeader, read_header
+from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, read_header, skip_tags
 from logd.protocol.requests.fields import INT16, Piece, Reader
 
 
@@ -100,6 +100,8 @@ def _read_body(reader: Reader, header: RequestHeader) -> Any:
         return produce.read_produce(reader, version)
     if key == fetch.API_KEY:
         return fetch.read_fetch(reader, version)
+    if version >= api.flexible_from:
+        skip_tags(reader)
     try:
         return api.decode(reader.rest(), version)
     except Exception as error:  # kafka-python raises whatever its fields raise
@@ -117,6 +119,7 @@ def _encode(header: RequestHeader, response: Any) -> list[Piece]:
     elif header.api_key == fetch.API_KEY:
         body = fetch.encode_fetched(response, version)
     else:
-        body = [bytes(response.encode(version=version))]
+        tags = NO_TAGS if version >= APIS[header.api_key].flexible_from else b""
+        body = [tags, bytes(response.encode(version=version))]
     size = sum(map(len, body)) + 4
     return [RESPONSE_HEAD.pack(size, header.correlation_id), *(bytes(piece) for piece in body)]

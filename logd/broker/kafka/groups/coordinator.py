@@ -6,10 +6,10 @@ or the broker, the members are told so (NOT_COORDINATOR), find the next coordina
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from uuid import uuid4
 
-from contextlib import AbstractContextManager, contextmanager
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.logger import Logger
@@ -44,6 +44,7 @@ from logd.coord.kafka_groups.positions import KafkaPositions, NoSuchTopic
 from logd.coord.records import SessionState
 from logd.deferreds.background import Background
 from logd.interfaces import Clock
+from logd.topic import TopicPartition
 
 #: Bytes of the longest name of a group.
 _LONGEST_NAME = 250
@@ -137,7 +138,7 @@ class GroupCoordinator:
         return found
 
     async def member_of(self, name: str) -> KafkaGroup:
-        """Return the group of a member. Raises GroupRefused; the group is without members if no broker coordinates it."""
+        """Return the group of a member. Raises GroupRefused, also if the group has no members."""
         found = await self.held(name)
         if found is None:
             raise GroupRefused(UNKNOWN_MEMBER_ID, f"group {name!r} has no members")
@@ -200,6 +201,27 @@ class GroupCoordinator:
                     return NOT_COORDINATOR
         return 0
 
+    async def positions(self, name: str) -> KafkaPositions:
+        """Return the positions of a group, to be read as they are now or later. Raises GroupRefused."""
+        held = await self.held(name)
+        if held is not None:
+            async with held.lock:  # behind the commits that came before
+                return held.positions
+        with refusals():
+            await self.coordination.sync()
+        return KafkaPositions(self.coordination, name)
+
+    async def forget(self, name: str, places: Collection[TopicPartition]) -> None:
+        """Delete positions of a group. Raises GroupRefused."""
+        held = await self.held(name)
+        with refusals():
+            if held is not None:
+                async with held.lock:
+                    await held.positions.forget(places, held.claim)
+            else:
+                async with self._locks.hold(name):
+                    await KafkaPositions(self.coordination, name).forget(places)
+
     async def released(self, name: str) -> None:
         """Wait until a group that has become empty is given back to the tree."""
         if name not in self._held:
@@ -248,9 +270,7 @@ class GroupCoordinator:
                 claim = GroupClaim(self.coordination, name, self.broker_id)
                 with refusals():
                     await claim.take()
-                group = KafkaGroup(
-                    name, self._clock, self.limits, self.memory, self, self._new_id, claim.generation
-                )
+                group = KafkaGroup(name, self._clock, self.limits, self.memory, self, self._new_id, claim.generation)
                 held = HeldGroup(group, claim, KafkaPositions(self.coordination, name))
                 self._held[name] = held
                 return held
@@ -295,7 +315,8 @@ class GroupCoordinator:
         if self._stopped or coordination.state not in (SessionState.CONNECTED, SessionState.SUSPENDED):
             return False
         silent: float = self._clock.seconds() - coordination.last_contact
-        return silent < PATIENCE * coordination.session_timeout
+        patience: float = PATIENCE * coordination.session_timeout
+        return silent < patience
 
     def _session_is(self, state: SessionState) -> None:
         if state in (SessionState.LOST, SessionState.CLOSED):

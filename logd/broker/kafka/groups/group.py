@@ -242,7 +242,9 @@ class KafkaGroup:
             return INCONSISTENT_GROUP_PROTOCOL
         if not others:
             return 0
-        known = set.intersection({each.name for each in asked.protocols}, *({p.name for p in m.asked.protocols} for m in others))
+        known = set.intersection(
+            {each.name for each in asked.protocols}, *({p.name for p in m.asked.protocols} for m in others)
+        )
         return 0 if known and asked.protocol_type == self.protocol_type else INCONSISTENT_GROUP_PROTOCOL
 
     def _join_new(self, asked: JoinRequest, answer: AnswerJoin) -> None:
@@ -344,9 +346,9 @@ class KafkaGroup:
 
     def _joined(self) -> None:
         """Begin the generation if all members wait for it."""
-        if self.state is GroupState.PREPARING and not self._phase.is_initial and not self._given:
-            if all(member.answer_join is not None for member in self.members.values()):
-                self._finish()
+        is_ready = self.state is GroupState.PREPARING and not self._phase.is_initial and not self._given
+        if is_ready and all(member.answer_join is not None for member in self.members.values()):
+            self._finish()
 
     def _finish(self) -> None:
         if not self._phase.is_writing and self._drop_absent():
@@ -362,7 +364,7 @@ class KafkaGroup:
         for member in tuple(self.members.values()):
             if member.answer_join is None and member.instance_id is None:
                 self._log.info(
-                    "group {group}: member {member} is removed, since it has not joined generation {generation} in time",
+                    "group {group}: member {member} is removed: it has not joined generation {generation} in time",
                     group=self.name, member=member.member_id, generation=self.generation + 1,
                 )  # fmt: skip
                 self._drop(member)

@@ -13,6 +13,14 @@ from logd.interfaces import Timer
 _MEMBER_BYTES = 2000
 
 
+@define
+class Caller:
+    """The client of a connection: where it is, and its name for itself in its last request."""
+
+    host: str
+    client_id: str = ""
+
+
 class GroupProtocol(NamedTuple):
     """An assignor that a member knows, with what the member tells the leader for it."""
 
@@ -33,7 +41,7 @@ class JoinRequest:
     protocols: tuple[GroupProtocol, ...]
     client_id: str = ""
     client_host: str = ""
-    #: A member without an id is given one first, and joins by a second request, so that none is left without its client.
+    #: A member without an id is given one first, and joins by a second request: so no member is left without a client.
     in_two_steps: bool = False
 
 
