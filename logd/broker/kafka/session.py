@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.kafka.administration.handlers import administration_handlers
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetching import KafkaFetching
 from logd.broker.kafka.groups.requests import KafkaGroupRequests
@@ -54,6 +55,7 @@ class KafkaSession:
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
             **self._groups.handlers,
+            **administration_handlers(broker, connection.peer),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 

@@ -94,7 +94,13 @@ APIS = {
         KafkaApi(15, "DescribeGroups", range(5), _admin),
         KafkaApi(16, "ListGroups", range(3), _admin),
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
+        KafkaApi(19, "CreateTopics", range(5), _admin),
+        KafkaApi(20, "DeleteTopics", range(4), _admin),
+        KafkaApi(32, "DescribeConfigs", range(4), _admin),
+        KafkaApi(33, "AlterConfigs", range(2), _admin),
+        KafkaApi(37, "CreatePartitions", range(2), _admin),
         KafkaApi(42, "DeleteGroups", range(2), _admin),
+        KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
         KafkaApi(47, "OffsetDelete", range(1), _consumer),
         KafkaApi(60, "DescribeCluster", range(1), _admin, flexible_from=0),
     )

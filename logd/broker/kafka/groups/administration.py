@@ -8,7 +8,8 @@ from typing import Any
 
 from logd.broker.kafka.error_codes import GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, NON_EMPTY_GROUP
 from logd.broker.kafka.groups.coordinator import GroupRefused, refusals
-from logd.broker.kafka.groups.group import GroupState, KafkaGroup
+from logd.broker.kafka.groups.group import KafkaGroup
+from logd.broker.kafka.groups.members import GroupState
 from logd.broker.kafka.groups.membership_requests import likely_coordinator
 from logd.broker.kafka.groups.subscriptions import CONSUMER, encode_assignment, encode_subscription
 from logd.broker.requests.core import BrokerCore
@@ -26,8 +27,6 @@ _DEAD = "Dead"
 _NATIVE = "logd"
 #: Groups that are looked at in the tree at the same time.
 _AT_ONCE = 200
-#: "Not asked for": who may do what is not known here.
-_NO_OPERATIONS = -(1 << 31)
 
 
 class GroupAdministration:
@@ -115,7 +114,7 @@ def _row(name: str, state: str, kind: str = "", protocol: str = "", members: Any
         protocol_type=kind,
         protocol_data=protocol,
         members=list(members),
-        authorized_operations=_NO_OPERATIONS,
+        authorized_operations=None,  # not known here, and not asked for
     )
 
 
@@ -142,7 +141,7 @@ def _described(group: KafkaGroup) -> Any:
             member.metadata(group.protocol) if stable else b"",
             member.assignment if stable else b"",
         )
-        for member in group.members.values()
+        for member in group.roster
     ]
     return _row(group.name, group.state.value, group.protocol_type, group.protocol if stable else "", members)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,6 +12,15 @@ from logd.interfaces import Timer
 
 #: Bytes that a member takes beside its texts and what its client has sent.
 _MEMBER_BYTES = 2000
+
+
+class GroupState(enum.Enum):
+    """The state of a group, with Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
 
 
 @define
@@ -78,7 +88,7 @@ AnswerSync = Callable[[SyncAnswer], None]
 
 
 @define(eq=False)
-class GroupMember:
+class KafkaMember:
     """A member of a group."""
 
     member_id: str
@@ -137,7 +147,7 @@ def request_size(asked: JoinRequest) -> int:
     return _MEMBER_BYTES + sum(map(len, texts)) + sent
 
 
-def choose_protocol(members: list[GroupMember]) -> str:
+def choose_protocol(members: list[KafkaMember]) -> str:
     """Return the assignor that all members know and most of them name first; among equals, the first member's choice.
 
     "" where there is none that all know.

@@ -129,7 +129,7 @@ class OffsetRequests:
         read: set[str] = set()
         try:
             held = await self._groups.held(request.group_id)
-            if held is not None and held.group.members:
+            if held is not None and held.group.roster:
                 if held.group.protocol_type != CONSUMER:
                     raise GroupRefused(NON_EMPTY_GROUP)
                 read = subscribed_topics(held.group)

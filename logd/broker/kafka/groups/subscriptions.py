@@ -19,7 +19,7 @@ CONSUMER = "consumer"
 def subscribed_topics(group: KafkaGroup) -> set[str]:
     """Return the topics that the members of a group of consumers read; of what cannot be read, none."""
     found: set[str] = set()
-    for member in group.members.values():
+    for member in group.roster:
         for protocol in member.asked.protocols:
             found |= _topics(protocol.metadata)
     return found

@@ -1,0 +1,75 @@
+"""Refusals of administration: Kafka's codes with texts, and the log line that names the client."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from attrs import frozen
+from twisted.logger import Logger
+
+from logd.broker.kafka.error_codes import (
+    INVALID_CONFIG,
+    NOT_CONTROLLER,
+    POLICY_VIOLATION,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
+    kafka_code,
+)
+from logd.errors import (
+    AdministrationDisabled,
+    BrokerStopping,
+    ConfigurationError,
+    CoordinationUnavailable,
+    LogdError,
+    TopicCreationDisabled,
+    WireError,
+)
+
+_log = Logger()
+
+#: Errors that have another code in administration than elsewhere: a client then asks another broker, or again.
+_CODES: dict[type[BaseException], int] = {
+    AdministrationDisabled: POLICY_VIOLATION,
+    TopicCreationDisabled: POLICY_VIOLATION,
+    BrokerStopping: NOT_CONTROLLER,
+    CoordinationUnavailable: REQUEST_TIMED_OUT,
+    ConfigurationError: INVALID_CONFIG,
+}
+
+
+class Refused(Exception):
+    """A part of a request is refused; ``code`` is Kafka's."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@frozen
+class ChangeOutcome:
+    """The outcome of one part of a request."""
+
+    code: int = 0
+    text: str | None = None
+
+
+def code_of(error: Exception) -> int:
+    """Return the code that answers an error."""
+    if isinstance(error, Refused):
+        return error.code
+    code = _CODES.get(type(error))
+    if code is not None:
+        return code
+    return kafka_code(error) if isinstance(error, WireError) else UNKNOWN_SERVER_ERROR
+
+
+async def outcome_of(work: Awaitable[object], peer: str, what: str) -> ChangeOutcome:
+    """Await a change; log and return its refusal or failure. ``what`` is logged: names in it are to be quoted."""
+    try:
+        await work
+    except Exception as error:
+        if not isinstance(error, Refused | LogdError | OSError):
+            _log.failure("administration failed")
+        _log.warn("{peer} asked to {what}: {reason}", peer=peer, what=what, reason=str(error))
+        return ChangeOutcome(code_of(error), str(error))
+    return ChangeOutcome()
