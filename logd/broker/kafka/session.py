@@ -14,6 +14,7 @@ from logd.broker.kafka.administration.handlers import administration_handlers
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.fetching import KafkaFetching
+from logd.broker.kafka.groups.requests import KafkaGroupRequests
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
 from logd.broker.kafka.producing import KafkaProducing
 from logd.broker.kafka.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, sasl_authenticate, sasl_handshake
@@ -53,6 +54,7 @@ class KafkaSession:
         self._producing = KafkaProducing(broker, connection)
         self._fetching = KafkaFetching(broker, fetches)
         self._describing = KafkaDescribing(broker, self.addresses)
+        self._groups = KafkaGroupRequests(broker, connection.peer, self.addresses)
         self._has_produced = False
         self._is_named = False
         self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
@@ -61,6 +63,7 @@ class KafkaSession:
             LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
             SASL_HANDSHAKE: sasl_handshake,
             SASL_AUTHENTICATE: sasl_authenticate,
+            **self._groups.handlers,
             **administration_handlers(broker, connection.peer),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
@@ -96,6 +99,7 @@ class KafkaSession:
         self._producing.native.lost()
         self._fetching.lost()
         self._describing.native.lost()
+        self._groups.lost()
         self._on_lost(self)
 
     def stop(self) -> None:
@@ -114,6 +118,7 @@ class KafkaSession:
         if isinstance(request, KafkaFetch):
             answer = Deferred.fromCoroutine(self._fetching.fetch(request))
         else:
+            self._groups.called_by(token.header.client_id)
             answer = Deferred.fromCoroutine(self._kinds[type(request).__name__](request))
         answer.addCallback(lambda found: self.connection.answer(token, found))
         answer.addErrback(self._failed)
