@@ -197,8 +197,8 @@ class Upkeep:
         for start, done in self._waiting.pop(log, []):
             if start <= durable:
                 done(None)
-            elif log in self._queue:
-                self._waiting.setdefault(log, []).append((start, done))  # this upkeep had begun before
+            elif log in self._queue or log in self._busy:  # an upkeep that begins later than this one
+                self._waiting.setdefault(log, []).append((start, done))
             else:
                 done(error or PartitionOffline(f"{log.topic}-{log.partition} is not served any more"))
 

@@ -31,7 +31,7 @@ from logd.log.store.creation import LogFolders, make_log_folder, make_log_folder
 from logd.log.store.deletion import FolderDeletion
 from logd.log.store.locked_directory import LockedDirectory
 from logd.log.store.opening import FolderOpener
-from logd.log.store.record_deletion import RecordDeletion
+from logd.log.store.record_deletion import delete_before
 from logd.log.store.reopening import Reopener
 from logd.log.store.truncation import Truncator
 from logd.log.writer import SegmentWriter
@@ -108,7 +108,6 @@ class LogStore:
         self._opener = FolderOpener(self._context)
         self._reopener = Reopener(threads, upkeep, self._opener, self._store, self._is_stored)
         self._truncator = Truncator(files, threads, self._context.open_files, self._reopener)
-        self._record_deletion = RecordDeletion(threads, upkeep)
         self._deletion = FolderDeletion(files, threads, upkeep, self._reopener, path, new_instance, report)
         #: By topic and partition.
         self._logs: dict[str, dict[int, PartitionLog]] = {}
@@ -261,7 +260,7 @@ class LogStore:
         ``done`` gets None once that is durable, or the error: OffsetOutOfRange past the visible end, PartitionOffline,
         or that of the disk. After the last one the log has its new start until the next start of the broker.
         """
-        self._record_deletion.delete_before(log, position, done)
+        delete_before(self._threads, self.upkeep, log, position, done)
 
     def hold(
         self, topic: str, partition: int, reason: LogdError, known_end: int, settings: LogSettings | None = None

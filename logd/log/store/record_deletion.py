@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define
-
 from logd.errors import OffsetOutOfRange, PartitionOffline
 from logd.interfaces import IThreads
 from logd.log.checkpoints_and_expiry import Upkeep
@@ -14,33 +12,32 @@ from logd.log.partition import PartitionLog
 from logd.log.retention_rule import begin_at
 
 
-@define(eq=False)
-class RecordDeletion:
-    """Moves the starts of logs. Owner thread only."""
+def delete_before(
+    threads: IThreads,
+    upkeep: Upkeep,
+    log: PartitionLog,
+    position: int,
+    done: Callable[[BaseException | None], None],
+) -> None:
+    """See LogStore.delete_before."""
+    if log.offline is not None:
+        done(PartitionOffline(f"{log.topic}-{log.partition} is offline: {log.offline}"))
+        return
+    if position > log.visible_end:
+        end = log.visible_end
+        done(OffsetOutOfRange(f"{log.folder}: position {position} is past {end}, up to which readers see the log"))
+        return
 
-    _threads: IThreads
-    _upkeep: Upkeep
-
-    def delete_before(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
-        """See LogStore.delete_before."""
-        if log.offline is not None:
-            done(PartitionOffline(f"{log.topic}-{log.partition} is offline: {log.offline}"))
+    def found(boundary: int | None, error: BaseException | None) -> None:
+        if boundary is None:
+            done(error)
             return
-        if position > log.visible_end:
-            end = log.visible_end
-            done(OffsetOutOfRange(f"{log.folder}: position {position} is past {end}, up to which readers see the log"))
-            return
+        if log.offline is None:  # else upkeep says so
+            begin_at(log, boundary)
+        upkeep.make_start_durable(log, done)
 
-        def found(boundary: int | None, error: BaseException | None) -> None:
-            if boundary is None:
-                done(error)
-                return
-            if log.offline is None:  # else upkeep says so
-                begin_at(log, boundary)
-            self._upkeep.make_start_durable(log, done)
-
-        if position <= log.start or log.is_boundary_known(position):
-            found(max(position, log.start), None)
-            return
-        snapshot = log.snapshot(log.visible_end)
-        self._threads.run(lambda: lookup.find_boundary(snapshot, position), found)
+    if position <= log.start or log.is_boundary_known(position):
+        found(max(position, log.start), None)
+        return
+    snapshot = log.snapshot(log.visible_end)
+    threads.run(lambda: lookup.find_boundary(snapshot, position), found)
