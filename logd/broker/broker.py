@@ -91,9 +91,15 @@ class Broker(BrokerCore):
             "lost": lost,
             "full": full,
             "connections": len(self.sessions),
+            **self._kafka_health(),
             "unflushed_bytes": self.store.unflushed_bytes,
             **others,
         }
+
+    def _kafka_health(self) -> dict[str, Any]:
+        """Return what /health tells of the listeners for clients of today's Kafka; nothing without any."""
+        addresses = self.addresses.own_kafka
+        return {"kafka": [f"{host}:{port}" for host, port in addresses]} if addresses else {}
 
     def _forget(self, session: BrokerSession | KafkaSession) -> None:
         if session in self.sessions:

@@ -100,6 +100,8 @@ class KafkaFetching:
                 if self._lost:
                     break
                 answers.append(part.finish(limits))
+                if answers[-1].error:
+                    self._broker.counters.kafka.failed("Fetch", answers[-1].error)
                 done += 1
                 if part.next is None:
                     self._next.pop(part.key, None)

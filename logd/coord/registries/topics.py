@@ -204,8 +204,8 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
         await _make_parent(coordination)
         doomed = await _below(coordination, path)
         for group in await _children(coordination, paths.CONSUMERS):
-            offsets = paths.group_offsets(group, name)
-            doomed += [*await _below(coordination, offsets), *await _itself(coordination, offsets)]
+            for positions in (paths.group_offsets(group, name), paths.group_metadata(group, name)):
+                doomed += [*await _below(coordination, positions), *await _itself(coordination, positions)]
         operations: list[Operation] = [Delete(each) for each in doomed]
         try:
             while len(operations) > BATCH:

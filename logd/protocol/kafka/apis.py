@@ -25,7 +25,7 @@ UNSUPPORTED_VERSION = 35
 MOST_BODY_BYTES = 1 << 20
 MOST_ITEMS = 50_000
 #: ApiVersions has tag buffers and compact arrays from this version on.
-_FLEXIBLE_FROM = 3
+API_VERSIONS_FLEXIBLE = 3
 _RANGE = Struct(">hhh")
 
 
@@ -89,6 +89,12 @@ def _admin() -> Any:
     return admin
 
 
+def _sasl() -> Any:
+    from kafka.protocol import sasl
+
+    return sasl
+
+
 #: All of them, by number.
 APIS = {
     api.key: api
@@ -106,11 +112,13 @@ APIS = {
         KafkaApi(14, "SyncGroup", range(4), _consumer),
         KafkaApi(15, "DescribeGroups", range(5), _admin),
         KafkaApi(16, "ListGroups", range(3), _admin),
+        KafkaApi(17, "SaslHandshake", range(2), _sasl),
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
         KafkaApi(19, "CreateTopics", range(5), _admin),
         KafkaApi(20, "DeleteTopics", range(4), _admin),
         KafkaApi(32, "DescribeConfigs", range(4), _admin),
         KafkaApi(33, "AlterConfigs", range(2), _admin),
+        KafkaApi(36, "SaslAuthenticate", range(2), _sasl),
         KafkaApi(37, "CreatePartitions", range(2), _admin),
         KafkaApi(42, "DeleteGroups", range(2), _admin),
         KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
@@ -128,7 +136,7 @@ def encode_api_versions(version: int) -> bytes:
     rows = [_RANGE.pack(api.key, api.versions[0], api.versions[-1]) for api in APIS.values()]
     error = INT16.pack(UNSUPPORTED_VERSION if unsupported else 0)
     throttle = INT32.pack(0) if version >= 1 else b""
-    if version < _FLEXIBLE_FROM:
+    if version < API_VERSIONS_FLEXIBLE:
         return b"".join((error, INT32.pack(len(rows)), *rows, throttle))
     return b"".join((error, bytes((len(rows) + 1,)), *(row + b"\0" for row in rows), throttle, b"\0"))
 
