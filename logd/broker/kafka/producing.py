@@ -74,6 +74,7 @@ class KafkaProducing:
             try:
                 message_set, shift = _entries(part)
             except RefusedRecords as error:
+                self._broker.counters.kafka.failed("Produce", error.code)
                 refusal = KafkaProducedPart(part.topic, part.partition, error.code, message=str(error))
                 asked.answers.append(refusal)
                 continue
@@ -92,10 +93,13 @@ class KafkaProducing:
         for known in asked.answers:
             if known is None:
                 part, shift = next(produced), next(shifts)
+                code = kafka_code_of(part.error)
+                if code:
+                    self._broker.counters.kafka.failed("Produce", code)
                 offset = -1 if part.error else part.first_id + shift
                 log = self._broker.store.log(part.topic, part.stored_partition)
                 start = -1 if log is None else log.start
-                known = KafkaProducedPart(part.topic, part.partition, kafka_code_of(part.error), offset, start)
+                known = KafkaProducedPart(part.topic, part.partition, code, offset, start)
             answers.append(known)
         self._connection.answer(asked.token, tuple(answers))
 

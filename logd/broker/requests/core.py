@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -25,6 +25,9 @@ from logd.errors import TopicExists
 from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.broker.kafka.groups.coordinator import GroupCoordinator
 
 #: The settings of topics that clients use and that are created for that: none, or those for clients of 0.7.
 NO_SETTINGS: Mapping[str, int | str] = MappingProxyType({})
@@ -59,6 +62,8 @@ class BrokerCore:
     advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
     #: The addresses of all brokers.
     addresses: BrokerAddresses = field(factory=BrokerAddresses, init=False)
+    #: The groups of today's Kafka clients that this broker coordinates.
+    groups: GroupCoordinator = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
