@@ -59,6 +59,8 @@ class BrokerCore:
     advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
     #: The addresses of all brokers.
     addresses: BrokerAddresses = field(factory=BrokerAddresses, init=False)
+    #: What idempotent producers of Kafka have sent.
+    idempotence: Idempotence = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
