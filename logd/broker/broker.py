@@ -63,6 +63,7 @@ class Broker(BrokerCore):
     def stop(self) -> None:
         """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""
         self.stopping = True
+        self.groups.stop()
         for session in tuple(self.sessions):
             session.stop()
 

@@ -199,5 +199,3 @@ def _replaced(files: IFileOperations, folder: str, data: bytes) -> None:
     finally:
         file.close()
     files.rename(temporary, join(folder, PRODUCERS))
-
-

@@ -140,7 +140,7 @@ def _pack_batch_start(length: int, inner_length: int, leader_epoch: int, crc: in
 
 
 def batch_start(size: int, inner_length: int, leader_epoch: int) -> bytes:
-    """Return the bytes of an entry of ``size`` bytes around a batch before Kafka's magic, the last one with the epoch."""
+    """Return the bytes before Kafka's magic of an entry of ``size`` bytes around a batch."""
     covered = _COVERED.pack(inner_length, leader_epoch, _KAFKA_MAGIC)
     length = size - _LENGTH_BYTES
     check = crc32(covered, crc32(_FIRST.pack(length, BATCH))) & _CHECK_BITS

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from attrs import define, field
 
+from logd.broker.idempotence import Idempotence
 from logd.broker.kafka.error_codes import (
     DUPLICATE_SEQUENCE_NUMBER,
     INVALID_PRODUCER_EPOCH,
@@ -13,8 +14,8 @@ from logd.broker.kafka.error_codes import (
     INVALID_REQUIRED_ACKS,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     kafka_code,
+    partition_code,
 )
-from logd.broker.idempotence import Idempotence
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest
 from logd.errors import BrokerStopping, MessageTooLarge, RequestTimedOut, WireError
 from logd.log.partition import PartitionLog
@@ -155,16 +156,21 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
         self._settled_append(index, ProducedPart(part.topic, part.partition, 0, log.partition, first, after), log)
 
     def _refuse_part(self, index: int, part: Any, error: BaseException) -> None:
-        self._note(index, error)
+        self._note(index, part.topic, part.partition, error)
         AcknowledgedProduceRequest._refuse_part(self, index, part, error)
 
     def not_flushed(self, index: int, asked: ProducedPart, error: BaseException) -> None:
         """See AcknowledgedProduceRequest."""
-        self._note(index, error)
+        self._note(index, asked.topic, asked.partition, error)
         AcknowledgedProduceRequest.not_flushed(self, index, asked, error)
 
-    def _note(self, index: int, error: BaseException) -> None:
-        code = error.kafka_code if isinstance(error, RefusedRecords) else kafka_code(error)
+    def _note(self, index: int, topic: str, partition: int, error: BaseException) -> None:
+        if isinstance(error, RefusedRecords):
+            code = error.kafka_code
+        elif isinstance(error, WireError):
+            code = partition_code(self._producing.routing.topics, topic, partition, error)
+        else:
+            code = kafka_code(error)
         self._errors[index] = code, str(error)
 
     def _response(self) -> Any:
@@ -180,5 +186,3 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
                 offset = part.first_id + self._shifts[index]
                 answers.append(KafkaProducedPart(part.topic, part.partition, 0, offset, start))
         return tuple(answers)
-
-

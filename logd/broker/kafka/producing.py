@@ -6,13 +6,13 @@ from typing import Any
 
 from attrs import define
 
+from logd.broker.idempotence import Idempotence
 from logd.broker.kafka.error_codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     MESSAGE_TOO_LARGE,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from logd.broker.idempotence import Idempotence
 from logd.broker.kafka.produce_request import CheckedPart, KafkaProduceRequest, RefusedRecords
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce import ProduceRequests
@@ -24,9 +24,9 @@ from logd.protocol.codecs import BATCH_CODEC_NAMES
 from logd.protocol.kafka.message_sets import MESSAGE_SET_ERRORS, batch_of_message_set
 from logd.protocol.kafka.produce import KafkaProduce, KafkaProducedPart, KafkaProducePart
 from logd.protocol.kafka.wire_batches import (
+    CHECKED_FROM,
     CHECKSUM,
     CHECKSUM_AT,
-    CHECKED_FROM,
     entry_of_wire_batch,
     wire_batch_end,
 )
@@ -71,7 +71,7 @@ class KafkaProducing:
 
     def produce(self, request: KafkaProduce, token: Any) -> bool:
         """Take a request; return False if it has to wait."""
-        parts = [_checked(part) for part in request.parts]
+        parts: Any = [_checked(part) for part in request.parts]
         acks = request.acks or 1  # with acks 0 the outcome is not sent, but a refusal closes the connection
         return self.native.begin(
             KafkaProduceRequest(self.native, parts, token, acks, request.timeout_ms, self._idempotence)

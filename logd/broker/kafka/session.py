@@ -13,7 +13,9 @@ from twisted.python.failure import Failure
 from logd.broker.kafka.administration.handlers import administration_handlers
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetching import KafkaFetching
+from logd.broker.kafka.groups.requests import KafkaGroupRequests
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
+from logd.broker.kafka.producer_ids import INIT_PRODUCER_ID, KafkaInitProducerId
 from logd.broker.kafka.producing import KafkaProducing
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
@@ -47,11 +49,14 @@ class KafkaSession:
         self._producing = KafkaProducing(broker, connection)
         self._fetching = KafkaFetching(broker)
         self._describing = KafkaDescribing(broker, self.addresses)
+        self._groups = KafkaGroupRequests(broker, connection.peer, self.addresses)
         self._has_produced = False
         self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
+            INIT_PRODUCER_ID: KafkaInitProducerId(broker.producer_ids, connection.peer).init_producer_id,
+            **self._groups.handlers,
             **administration_handlers(broker, connection.peer),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
@@ -86,6 +91,7 @@ class KafkaSession:
         self._producing.native.lost()
         self._fetching.native.lost()
         self._describing.native.lost()
+        self._groups.lost()
         self._on_lost(self)
 
     def stop(self) -> None:
@@ -100,6 +106,7 @@ class KafkaSession:
         if isinstance(request, KafkaFetch):
             answer = Deferred.fromCoroutine(self._fetching.fetch(request))
         else:
+            self._groups.called_by(token.header.client_id)
             answer = Deferred.fromCoroutine(self._kinds[type(request).__name__](request))
         answer.addCallback(lambda found: self.connection.answer(token, found))
         answer.addErrback(self._failed)

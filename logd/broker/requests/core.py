@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
+from logd.broker.idempotence import Idempotence
 from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
@@ -25,6 +26,10 @@ from logd.errors import TopicExists
 from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.broker.kafka.groups.coordinator import GroupCoordinator
+    from logd.broker.kafka.producer_ids import ProducerIds
 
 #: The settings of topics that clients use and that are created for that: none, or those for clients of 0.7.
 NO_SETTINGS: Mapping[str, int | str] = MappingProxyType({})
@@ -61,6 +66,10 @@ class BrokerCore:
     addresses: BrokerAddresses = field(factory=BrokerAddresses, init=False)
     #: What idempotent producers of Kafka have sent.
     idempotence: Idempotence = field(init=False)
+    #: The groups of today's Kafka clients that this broker coordinates.
+    groups: GroupCoordinator = field(init=False)
+    #: The ids of idempotent producers that this broker gives out.
+    producer_ids: ProducerIds = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -18,6 +18,7 @@ from logd.log.disk.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
     MARK,
+    PRODUCERS,
     TEMPORARY_SUFFIX,
     index_name,
     index_start,

@@ -20,7 +20,16 @@ from attrs import define
 
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline
 from logd.interfaces import IFileOperations, IThreads
-from logd.log.disk.names import MARK, PRODUCERS, TEMPORARY_SUFFIX, index_name, index_start, join, segment_name, segment_start
+from logd.log.disk.names import (
+    MARK,
+    PRODUCERS,
+    TEMPORARY_SUFFIX,
+    index_name,
+    index_start,
+    join,
+    segment_name,
+    segment_start,
+)
 from logd.log.disk.open_files import OpenFiles
 from logd.log.index import lookup
 from logd.log.offline_text import is_truncated, not_truncated

@@ -76,6 +76,12 @@ def _admin() -> Any:
     return admin
 
 
+def _producer() -> Any:
+    from kafka.protocol import producer
+
+    return producer
+
+
 #: All of them, by number.
 APIS = {
     api.key: api
@@ -84,13 +90,25 @@ APIS = {
         KafkaApi(fetch.API_KEY, "Fetch", fetch.VERSIONS),
         KafkaApi(2, "ListOffsets", range(6), _consumer),
         KafkaApi(3, "Metadata", range(9), _metadata),
+        KafkaApi(8, "OffsetCommit", range(8), _consumer),
+        KafkaApi(9, "OffsetFetch", range(6), _consumer),
+        KafkaApi(10, "FindCoordinator", range(3), _metadata),
+        KafkaApi(11, "JoinGroup", range(6), _consumer),
+        KafkaApi(12, "Heartbeat", range(4), _consumer),
+        KafkaApi(13, "LeaveGroup", range(4), _consumer),
+        KafkaApi(14, "SyncGroup", range(4), _consumer),
+        KafkaApi(15, "DescribeGroups", range(5), _admin),
+        KafkaApi(16, "ListGroups", range(3), _admin),
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
         KafkaApi(19, "CreateTopics", range(5), _admin),
         KafkaApi(20, "DeleteTopics", range(4), _admin),
+        KafkaApi(22, "InitProducerId", range(2), _producer),
         KafkaApi(32, "DescribeConfigs", range(4), _admin),
         KafkaApi(33, "AlterConfigs", range(2), _admin),
         KafkaApi(37, "CreatePartitions", range(2), _admin),
+        KafkaApi(42, "DeleteGroups", range(2), _admin),
         KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
+        KafkaApi(47, "OffsetDelete", range(1), _consumer),
         KafkaApi(60, "DescribeCluster", range(1), _admin, flexible_from=0),
     )
 }

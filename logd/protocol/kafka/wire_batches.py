@@ -56,7 +56,9 @@ def wire_batch_end(data: Buffer, at: int, stop: int) -> int:
 def entry_of_wire_batch(data: Buffer, at: int, end: int) -> bytes:
     """Return the batch ``data[at:end]`` of the wire, see ``wire_batch_end``, as an entry. Nothing of it is verified.
 
-    Its leader epoch is that of a log without replication, whatever the producer sent. Raises ValueError for a number of the last message below 0 or so large that the entry would be a multiple of its
+    Its leader epoch is that of a log without replication, whatever the producer sent.
+
+    Raises ValueError for a number of the last message below 0 or so large that the entry would be a multiple of its
     bytes: no producer sends that, and the pad would be allocated for it.
     """
     (last_delta,) = _LAST_DELTA.unpack_from(data, at + _LAST_DELTA_AT)
