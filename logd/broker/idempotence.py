@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from logd.errors import LogdError
@@ -48,7 +48,7 @@ class Idempotence:
     _loading: dict[PartitionLog, list[Callable[[], None]]] = field(factory=dict, init=False)
     #: Each producer of each partition, the one that was used least recently first.
     _order: OrderedDict[tuple[int, int], ProducerStates] = field(factory=OrderedDict, init=False)
-    _writing: Deferred[None] | None = field(default=None, init=False)
+    _writing: DeferredLock = field(factory=DeferredLock, init=False)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -140,19 +140,14 @@ class Idempotence:
 
     def write(self) -> None:
         """Forget who was not used for long, and write the snapshots that have changed, on a thread."""
-        if self._writing is None:
-            self._writing = Deferred.fromCoroutine(self._write())
-            self._writing.addErrback(lambda failure: self._log.failure("writing what producers have sent", failure))
+        if not self._writing.locked:
+            Deferred.fromCoroutine(self.finish()).addErrback(
+                lambda failure: self._log.failure("writing what producers have sent", failure)
+            )
 
     async def finish(self) -> None:
-        """Write the last snapshots. Call it when everything is flushed."""
-        while self._writing is not None:
-            waiter: Deferred[None] = Deferred()
-            self._writing.addCallback(waiter.callback)
-            await waiter
-        await self._write()
-
-    async def _write(self) -> None:
+        """Do as ``write``, and return when all is written."""
+        await self._writing.acquire()
         try:
             before = self.now_ms() - self._keep_ms
             for (key, producer), states in [*self._order.items()]:
@@ -166,7 +161,7 @@ class Idempotence:
                     data, folder = states.encode(log.flushed_end), log.folder
                     await self._replace(folder, data)
         finally:
-            self._writing = None
+            self._writing.release()
 
     async def _replace(self, folder: str, data: bytes) -> None:
         try:
