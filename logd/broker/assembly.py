@@ -88,11 +88,16 @@ class BrokerAssembly:
             keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
             broker.idempotence = Idempotence(files, reads, resources.wall, *keep)
             broker.membership = lambda: self._with_tree(membership.health())
-            conversation = partial(ServerConversation, settings.frame_bytes)
             sender, limits = SendfileSender(reads), _limits(settings)
+
+            def conversation() -> ServerConversation:
+                return ServerConversation(settings.frame_bytes, broker.addresses.own_kafka)
+
             self.factory = ConnectionFactory(conversation, broker, sender, clock, limits, broker.counters)
+            broker.counters.foreign_calls = self.factory.watch.callers.counts
             self._listeners.append(resources.listen(self.factory, "listen", 0))
-            kafka = partial(KafkaConversation, settings.frame_bytes)
+            broker.advertised = self._listeners[0].advertised
+            kafka = partial(KafkaConversation, settings.frame_bytes, "{}:{}".format(*broker.advertised))
             for place, address in enumerate(settings.kafka.advertised):
                 opener = KafkaSessions(broker, KafkaListener(place, address))
                 factory = self.factory.beside(kafka, opener)
@@ -103,7 +108,6 @@ class BrokerAssembly:
             self._close_tree()
             store.close()
             raise
-        broker.advertised = self._listeners[0].advertised
         broker.addresses.own_kafka = tuple([listener.advertised for listener in self._listeners[1:]])
         self.broker, self.store, self.membership = broker, store, membership
         return broker

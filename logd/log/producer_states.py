@@ -156,6 +156,7 @@ class ProducerStates:
 
     def found(self, batch: ProducerBatch, end: int, now_ms: int) -> None:
         """Record a batch of the log, which ends at ``end``, in the order of the log."""
+        self.changed = True
         self._add(batch, end, now_ms)
 
     def forget(self, producer: int) -> None:

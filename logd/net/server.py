@@ -21,6 +21,7 @@ from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
 from logd.net.output import OutputQueue, close_pieces
 from logd.net.pause_reasons import PauseReason
+from logd.net.tls_failures import tls_failure
 from logd.net.transfer import PeerLeft, SendfileSender
 from logd.protocol.conversation.foreign import ForeignClient
 from logd.protocol.conversation.interfaces import IConversation, Received
@@ -85,6 +86,8 @@ class Connection(TwistedProtocol):
         self._closing = False
         #: The peer as ``host:port``, or the name of a local socket.
         self.peer = "?"
+        #: The client's own name for itself, in a form that a log may show; empty if it told none.
+        self.client = ""
         self.session: Session | None = None
 
     # Called by Twisted
@@ -118,6 +121,12 @@ class Connection(TwistedProtocol):
         self._drain()
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
+        if not (self._lost or self._closing):
+            failure = tls_failure(reason)
+            if failure is not None:
+                said = self._said_of(failure)
+                if said:
+                    self._log.warn("the connection of {peer} is closed: {reason}", peer=self.caller, reason=said)
         self._lost = True
         self._backlog.clear()
         if self._next_turn is not None and self._next_turn.active():
@@ -172,7 +181,7 @@ class Connection(TwistedProtocol):
         if self._lost or (drain and self._closing):
             return
         if reason:
-            self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=reason)
+            self._log.warn("closing the connection of {peer}: {reason}", peer=self.caller, reason=reason)
         self._closing = True
         self._backlog.clear()
         if drain:
@@ -188,14 +197,20 @@ class Connection(TwistedProtocol):
         if not isinstance(violation, ForeignClient):
             self.close(str(violation))
             return
+        self.close(self._said_of(violation))
+
+    def _said_of(self, client: ForeignClient) -> str:
+        """Count a call by a client of another protocol. Return what to log of it, nothing if that was logged lately."""
         host = self.address or self.peer
-        unsaid = self._watch.callers.called(violation.kind, host)
+        unsaid = self._watch.callers.called(client.kind, host)
         if unsaid is None:
-            self.close()
-        else:
-            self.close(
-                f"{violation}" + f" ({unsaid} more such calls from {host} since the last such line)" * bool(unsaid)
-            )
+            return ""
+        return f"{client}" + f" ({unsaid} more such calls from {host} since the last such line)" * bool(unsaid)
+
+    @property
+    def caller(self) -> str:
+        """The peer, with the name that the client has told."""
+        return f"{self.peer} ({self.client})" if self.client else self.peer
 
     @property
     def idle(self) -> bool:
@@ -256,7 +271,7 @@ class Connection(TwistedProtocol):
                     self.pause(PauseReason.TURN)
                     self._next_turn = self._clock.callLater(0, self.resume, PauseReason.TURN)
         except Exception:
-            self._log.failure("request of {peer} failed; closing its connection", peer=self.peer)
+            self._log.failure("request of {peer} failed; closing its connection", peer=self.caller)
             self.close(drain=False)
             return
         finally:
@@ -307,7 +322,7 @@ class Connection(TwistedProtocol):
             if not failure.check(PeerLeft):
                 self._log.warn(
                     "cannot send a fetch response to {peer}; closing its connection: {reason}",
-                    peer=self.peer,
+                    peer=self.caller,
                     reason=str(failure.value),
                 )
             self.close(drain=False)

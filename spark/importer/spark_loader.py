@@ -11,10 +11,10 @@ from attrs import define, field
 from logd.errors import LogdError
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.schema_lookup import ReaderSchema
+from logd.spark.importer.auditing.run_tallies import RowTally
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.importer.import_plan import PlannedRange
-from logd.spark.importer.load_audit import RowTally
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.layout import QUARANTINE
@@ -95,7 +95,7 @@ class SparkLoader:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        from logd.spark.importer.load_audit import tally_files
+        from logd.spark.importer.auditing.run_tallies import tally_files
 
         try:
             return tally_files(self._opened(), self.settings.format, folder, width, self._quarantine)

@@ -181,6 +181,7 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             start = -1 if log is None else log.start
             if part.error:
                 code, text = self._errors.get(index, (kafka_code(RequestTimedOut("")), "not flushed in time"))
+                self._producing.routing.counters.kafka.failed("Produce", code)
                 answers.append(KafkaProducedPart(part.topic, part.partition, code, -1, start, text))
             else:
                 offset = part.first_id + self._shifts[index]

@@ -9,7 +9,8 @@ from attrs import define, field
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.producer import ProduceRequest
 
-from logd.broker.broker import KafkaSessions
+from logd.broker.broker import Broker, KafkaSessions
+from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.listening.addresses import KafkaListener
 from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import Connection, ConnectionFactory
@@ -59,11 +60,19 @@ class KafkaPeer(Peer):
 class KafkaTestCase(BrokerTestCase):
     """A broker for each test, which Kafka's clients can connect to."""
 
+    _fetch_work: tuple[Broker, FetchWork] | None = None
+
+    def fetch_work(self) -> FetchWork:
+        """Return the work that the fetches of all clients share."""
+        if self._fetch_work is None or self._fetch_work[0] is not self.broker:
+            self._fetch_work = self.broker, FetchWork(self.reads)
+        return self._fetch_work[1]
+
     def kafka(self, host: str = "10.0.0.8", listener: KafkaListener = KafkaListener()) -> KafkaPeer:
         """Connect a client of Kafka."""
         factory = ConnectionFactory(
             partial(KafkaConversation, 1 << 20),
-            KafkaSessions(self.broker, listener),
+            KafkaSessions(self.broker, listener, self.fetch_work()),
             SendfileSender(self.reads),
             self.process,
             ConnectionLimits(100, 1 << 20, None, None, None),

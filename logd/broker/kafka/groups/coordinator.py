@@ -37,11 +37,11 @@ from logd.coord.kafka_groups.claim import (
     CoordinatedElsewhere,
     GroupClaim,
     NativeMembers,
-    read_coordinator,
 )
 from logd.coord.kafka_groups.commit_operations import Commits
 from logd.coord.kafka_groups.positions import KafkaPositions, NoSuchTopic
 from logd.coord.records import SessionState
+from logd.coord.registries.kafka_coordinator import read_coordinator
 from logd.deferreds.background import Background
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
@@ -183,8 +183,11 @@ class GroupCoordinator:
             if held is None:
                 if generation >= 0 or member_id or instance_id is not None:
                     return ILLEGAL_GENERATION
-                async with self._locks.hold(name):
-                    await KafkaPositions(self.coordination, name).store_alone(commits)
+                try:
+                    async with self._locks.hold(name):
+                        await KafkaPositions(self.coordination, name).store_alone(commits)
+                except NativeMembers:
+                    return UNKNOWN_MEMBER_ID  # as while the group has members among Kafka's clients
                 return 0
             group = held.group
             error = group.check_commit(member_id, instance_id, generation)

@@ -125,7 +125,7 @@ class GroupClient:
 
     def commit_alone(self, *positions: tuple[str, int, int, str]) -> list[int]:
         """Commit as a client that is no member of the group."""
-        nobody = {"member_id": "", "group_instance_id": None, "generation_id_or_member_epoch": -1}
+        nobody: dict[str, Any] = {"member_id": "", "group_instance_id": None, "generation_id_or_member_epoch": -1}
         return self.commit(*positions, **nobody)
 
     def positions(self, *places: tuple[str, int], version: int = 5) -> dict[tuple[str, int], tuple[int, str]]:
