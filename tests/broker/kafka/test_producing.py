@@ -20,7 +20,7 @@ NO_PRODUCER = (-1, -1, -1)
 
 
 def wire(*payloads: bytes, producer: tuple[int, int, int] = NO_PRODUCER, **fields: Any) -> bytes:
-    """Return a batch as it is on the wire; ``producer`` is id, epoch and sequence, ``fields`` are others of its head."""
+    """Return a batch as it is on the wire. ``producer``: id, epoch and sequence; ``fields``: others of its head."""
     entry = encode_batch([Message(each) for each in payloads] or [fields.pop("message")])
     head = batch_head(entry)
     packed = BATCH_FIELDS.pack(

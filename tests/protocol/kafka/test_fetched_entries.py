@@ -87,9 +87,7 @@ class WireBatchTests(SynchronousTestCase):
             again = read(sent(converted(entry, 5000)))
             self.assertEqual([each[0] for each in again], offsets_of(entry, 5000))
             found = b"".join(sent(converted(entry, 5000)))
-            self.assertEqual(
-                (again_sent[8:12], again_sent[12:16], again_sent[16:]), (wire[8:12], b"\xff" * 4, wire[16:])
-            )
+            self.assertEqual((found[8:12], found[12:16], found[16:]), (wire[8:12], b"\xff" * 4, wire[16:]))
 
     def test_a_pad(self) -> None:
         """A batch with more messages than bytes is padded, so that each has a position; the pad is not sent."""
