@@ -8,7 +8,6 @@ from collections.abc import Callable
 from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
-from logd.broker.kafka.producer_ids import ProducerIds
 from logd.broker.registration import BrokerRegistration
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
@@ -56,7 +55,6 @@ def join_others(
     administration = TopicAdministration(tree, stored, settings, clock, placement, ends, topics, reconciler)
     broker = Broker(settings, store, topics, administration, threads, clock, gate, growth, ends)
 
-    broker.producer_ids = ProducerIds(tree)
     broker.groups = GroupCoordinator(tree, clock, store.broker_id, settings.kafka)
 
     def info() -> BrokerInfo:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from attrs import define, field
 
-from logd.broker.idempotence import Idempotence
+from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.kafka.error_codes import (
     DUPLICATE_SEQUENCE_NUMBER,
     INVALID_PRODUCER_EPOCH,
@@ -19,9 +19,9 @@ from logd.broker.kafka.error_codes import (
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest
 from logd.errors import BrokerStopping, MessageTooLarge, RequestTimedOut, WireError
 from logd.log.partition import PartitionLog
-from logd.log.producer_states import (
+from logd.log.producers.states import (
     OldProducerEpoch,
-    ProducerBatch,
+    SequencedBatch,
     SequenceGap,
     SequenceProblem,
     SequenceTooOld,
@@ -61,14 +61,21 @@ class CheckedPart(NamedTuple):
 
 
 @define(eq=False)
+class _Noted:
+    """What the answer needs of each part beside its place in the log, by the part's index."""
+
+    #: Where an error is the answer: Kafka's code and a text.
+    errors: dict[int, tuple[int, str]] = field(factory=dict)
+    #: The offset of the first message less the id of the set.
+    shifts: dict[int, int] = field(factory=dict)
+
+
+@define(eq=False)
 class KafkaProduceRequest(AcknowledgedProduceRequest):
     """The batches of one Produce, which are checked already. Answered with a KafkaProducedPart for each."""
 
     _idempotence: Idempotence
-    #: Where an error is the answer: Kafka's code and a text.
-    _errors: dict[int, tuple[int, str]] = field(factory=dict, init=False)
-    #: The offset of the first message less the id of the set.
-    _shifts: dict[int, int] = field(factory=dict, init=False)
+    _noted: _Noted = field(factory=_Noted, init=False)
 
     def _sets_are_checked(self) -> bool:
         return True
@@ -96,19 +103,19 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             except NoLegacyForm as error:
                 raise RefusedRecords(INVALID_RECORD, str(error)) from None
             loops.check_set(message_set, message_bytes, batch_bytes, legacy)
-            self._shifts[index] = first_bytes - 1
+            self._noted.shifts[index] = first_bytes - 1
         else:
             if producing.waits_for_format():
                 return False
-            self._shifts[index] = len(message_set) - head.last_delta - 1
-        batch = ProducerBatch.of(head)
+            self._noted.shifts[index] = len(message_set) - head.last_delta - 1
+        batch = SequencedBatch.of(head)
         if batch is None:
             self._append(index, part, log, message_set, None)
             return True
         return self._gather_once(index, part, log, message_set, batch)
 
     def _gather_once(
-        self, index: int, part: CheckedPart, log: PartitionLog, message_set: bytes, batch: ProducerBatch
+        self, index: int, part: CheckedPart, log: PartitionLog, message_set: bytes, batch: SequencedBatch
     ) -> bool:
         """Gather a batch of an idempotent producer unless it is stored already. Return False if it has to wait."""
         known = self._idempotence
@@ -134,7 +141,7 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
         return True
 
     def _append(
-        self, index: int, part: CheckedPart, log: PartitionLog, message_set: bytes, batch: ProducerBatch | None
+        self, index: int, part: CheckedPart, log: PartitionLog, message_set: bytes, batch: SequencedBatch | None
     ) -> None:
         states = None if batch is None else self._idempotence.of(log)
         assert part.head is not None  # it is not refused
@@ -171,7 +178,7 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             code = partition_code(self._producing.routing.topics, topic, partition, error)
         else:
             code = kafka_code(error)
-        self._errors[index] = code, str(error)
+        self._noted.errors[index] = code, str(error)
 
     def _response(self) -> Any:
         answers = []
@@ -180,10 +187,10 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             log = self._producing.routing.logs.log(part.topic, part.partition)
             start = -1 if log is None else log.start
             if part.error:
-                code, text = self._errors.get(index, (kafka_code(RequestTimedOut("")), "not flushed in time"))
+                code, text = self._noted.errors.get(index, (kafka_code(RequestTimedOut("")), "not flushed in time"))
                 self._producing.routing.counters.kafka.failed("Produce", code)
                 answers.append(KafkaProducedPart(part.topic, part.partition, code, -1, start, text))
             else:
-                offset = part.first_id + self._shifts[index]
+                offset = part.first_id + self._noted.shifts[index]
                 answers.append(KafkaProducedPart(part.topic, part.partition, 0, offset, start))
         return tuple(answers)

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
+from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.broker.kafka.error_codes import COORDINATOR_NOT_AVAILABLE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from logd.coord.errors import CoordinationError
-from logd.coord.interfaces import ICoordination
-from logd.coord.registries.producer_ids import take_block
 from logd.protocol.kafka.apis import APIS
 
 INIT_PRODUCER_ID = APIS[22]
-
-
-class ProducerIds:
-    """Ids from the blocks that this broker takes from the coordination tree."""
-
-    def __init__(self, tree: ICoordination) -> None:
-        self._tree = tree
-        self._left: Iterator[int] = iter(())
-        self._lock = DeferredLock()
-
-    async def next(self) -> int:
-        """Return an id. Raises CoordinationError, and ValueError for a node of the tree that cannot be read."""
-        await self._lock.acquire()
-        try:
-            for each in self._left:
-                return each
-            self._left = iter(await take_block(self._tree))
-            return next(self._left)
-        finally:
-            self._lock.release()
 
 
 class KafkaInitProducerId:

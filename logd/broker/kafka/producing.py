@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import define
 
-from logd.broker.idempotence import Idempotence
+from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.kafka.error_codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,

@@ -62,7 +62,7 @@ class KafkaSession:
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
-            INIT_PRODUCER_ID: KafkaInitProducerId(broker.producer_ids, connection.peer).init_producer_id,
+            INIT_PRODUCER_ID: KafkaInitProducerId(broker.idempotence.ids, connection.peer).init_producer_id,
             SASL_HANDSHAKE: sasl_handshake,
             SASL_AUTHENTICATE: sasl_authenticate,
             **self._groups.handlers,

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.idempotence import Idempotence
+from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
@@ -29,7 +29,6 @@ from logd.topic import TopicEntry
 
 if TYPE_CHECKING:
     from logd.broker.kafka.groups.coordinator import GroupCoordinator
-    from logd.broker.kafka.producer_ids import ProducerIds
 
 #: The settings of topics that clients use and that are created for that: none, or those for clients of 0.7.
 NO_SETTINGS: Mapping[str, int | str] = MappingProxyType({})
@@ -68,8 +67,6 @@ class BrokerCore:
     idempotence: Idempotence = field(init=False)
     #: The groups of today's Kafka clients that this broker coordinates.
     groups: GroupCoordinator = field(init=False)
-    #: The ids of idempotent producers that this broker gives out.
-    producer_ids: ProducerIds = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -16,12 +16,13 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
+from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.errors import LogdError
 from logd.interfaces import IFileOperations, IThreads
 from logd.log.disk.atomic import read_file
 from logd.log.disk.names import PRODUCERS, TEMPORARY_SUFFIX, join
 from logd.log.partition import PartitionLog
-from logd.log.producer_states import ProducerStates, batches_of
+from logd.log.producers.states import ProducerStates, batches_of
 from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 
 #: Without a snapshot, so many bytes at the end of a log are read.
@@ -44,6 +45,8 @@ class Idempotence:
     _wall: Callable[[], float]
     _keep_ms: int
     _most: int
+    #: The ids for new producers.
+    ids: ProducerIds
     _states: WeakKeyDictionary[PartitionLog, ProducerStates] = field(factory=WeakKeyDictionary, init=False)
     _loading: dict[PartitionLog, list[Callable[[], None]]] = field(factory=dict, init=False)
     #: Each producer of each partition, the one that was used least recently first.

@@ -1,4 +1,4 @@
-"""Tests of logd.log.producer_states."""
+"""Tests of logd.log.producers.states."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.log.producer_states import (
+from logd.log.producers.states import (
     REMEMBERED,
     OldProducerEpoch,
-    ProducerBatch,
     ProducerStates,
+    SequencedBatch,
     SequenceGap,
     SequenceTooOld,
     StillAppending,
@@ -22,12 +22,12 @@ from tests.log.entries import plain
 _LAST = (1 << 31) - 1
 
 
-def batch(sequence: int, messages: int = 10, epoch: int = 0, producer: int = 7) -> ProducerBatch:
+def batch(sequence: int, messages: int = 10, epoch: int = 0, producer: int = 7) -> SequencedBatch:
     """Return the place of a batch."""
-    return ProducerBatch(producer, epoch, sequence, messages)
+    return SequencedBatch(producer, epoch, sequence, messages)
 
 
-def entry_of(place: ProducerBatch) -> bytes:
+def entry_of(place: SequencedBatch) -> bytes:
     """Return a batch, an entry; nothing in it is right but the head's fields."""
     entry = bytearray(encode_batch_entry(b"records", place.messages, 1, 2))
     fields = BATCH_FIELDS.pack(0, place.messages - 1, 1, 2, place.producer, place.epoch, place.sequence, place.messages)

@@ -59,7 +59,7 @@ class StillAppending(SequenceProblem):
     """The batch is being appended: the producer may ask again."""
 
 
-class ProducerBatch(NamedTuple):
+class SequencedBatch(NamedTuple):
     """The place of a batch in its producer's sequence, of a head with a producer."""
 
     producer: int
@@ -68,7 +68,7 @@ class ProducerBatch(NamedTuple):
     messages: int
 
     @classmethod
-    def of(cls, head: BatchHead) -> ProducerBatch | None:
+    def of(cls, head: BatchHead) -> SequencedBatch | None:
         """Return what a head says; None for a batch of no idempotent producer."""
         if head.producer_id < 0:
             return None
@@ -104,7 +104,7 @@ class ProducerStates:
     #: True if something was stored that no snapshot has.
     changed: bool = False
 
-    def find(self, batch: ProducerBatch) -> int | None:
+    def find(self, batch: SequencedBatch) -> int | None:
         """Return the end of the same batch if it is stored, None if the batch is to be appended.
 
         A producer that is not known may begin at any sequence. Raises SequenceProblem.
@@ -129,11 +129,11 @@ class ProducerStates:
         text = f"producer {batch.producer} sent sequence {batch.sequence}; {state.expected} is expected"
         raise SequenceGap(text) if ahead < _SEQUENCES >> 1 else SequenceTooOld(text)
 
-    def begin(self, batch: ProducerBatch, now_ms: int) -> None:
+    def begin(self, batch: SequencedBatch, now_ms: int) -> None:
         """Record a batch that is about to be appended; ``appended`` or ``not_appended`` has to follow."""
         self._add(batch, _PENDING, now_ms)
 
-    def appended(self, batch: ProducerBatch, end: int) -> None:
+    def appended(self, batch: SequencedBatch, end: int) -> None:
         """Record the end of a batch that was begun."""
         self.changed = True
         state = self.producers.get(batch.producer)
@@ -144,7 +144,7 @@ class ProducerStates:
                 state.batches[index] = each._replace(end=end)
                 return
 
-    def not_appended(self, batch: ProducerBatch) -> None:
+    def not_appended(self, batch: SequencedBatch) -> None:
         """Forget the batches of this producer that were begun: they were refused together."""
         state = self.producers.get(batch.producer)
         if state is not None:
@@ -154,7 +154,7 @@ class ProducerStates:
             else:
                 del self.producers[batch.producer]
 
-    def found(self, batch: ProducerBatch, end: int, now_ms: int) -> None:
+    def found(self, batch: SequencedBatch, end: int, now_ms: int) -> None:
         """Record a batch of the log, which ends at ``end``, in the order of the log."""
         self.changed = True
         self._add(batch, end, now_ms)
@@ -164,7 +164,7 @@ class ProducerStates:
         if self.producers.pop(producer, None) is not None:
             self.changed = True
 
-    def _add(self, batch: ProducerBatch, end: int, now_ms: int) -> None:
+    def _add(self, batch: SequencedBatch, end: int, now_ms: int) -> None:
         state = self.producers.get(batch.producer)
         if state is None or state.epoch != batch.epoch:
             state = self.producers[batch.producer] = ProducerState(batch.epoch, now_ms)
@@ -205,7 +205,7 @@ class ProducerStates:
         return states, position
 
 
-def batches_of(data: Buffer, begin: int) -> Iterator[tuple[int, ProducerBatch | None]]:
+def batches_of(data: Buffer, begin: int) -> Iterator[tuple[int, SequencedBatch | None]]:
     """Yield the end of each entry whose head is in ``data``, which begins at an entry at position ``begin``.
 
     With it the place in the producer's sequence, of a batch that has one. The last entry's end may lie behind the data.
@@ -220,6 +220,6 @@ def batches_of(data: Buffer, begin: int) -> Iterator[tuple[int, ProducerBatch | 
         if data[at + _MAGIC_AT] == BATCH:
             if at + BATCH_HEAD_BYTES > stop:
                 return
-            batch = ProducerBatch.of(batch_head(data, at))
+            batch = SequencedBatch.of(batch_head(data, at))
         at += _LENGTH.size + length
         yield begin + at, batch
