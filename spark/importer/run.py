@@ -192,7 +192,8 @@ class Importer:
                 target.discard(run_uuid)
             raise
         where = f"{target.location}/{run_name(offsets.run)}"
-        notices = [*planned.notices, *_gaps(loaded), *quarantine_notices(loaded, where)]
+        wrong = quarantine_notices(loaded, None if self.settings.to_table else where)
+        notices = [*planned.notices, *_gaps(loaded), *wrong]
         notice = publish_kept(target, cluster, counts, self.clock) if counts is not None else None
         notices += [] if notice is None else [notice]
         return ImportReport(
