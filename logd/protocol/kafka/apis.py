@@ -89,6 +89,12 @@ def _admin() -> Any:
     return admin
 
 
+def _producer() -> Any:
+    from kafka.protocol import producer
+
+    return producer
+
+
 def _sasl() -> Any:
     from kafka.protocol import sasl
 
@@ -117,6 +123,7 @@ APIS = {
         KafkaApi(19, "CreateTopics", range(5), _admin),
         KafkaApi(20, "DeleteTopics", range(4), _admin),
         KafkaApi(21, "DeleteRecords", range(2), _admin),
+        KafkaApi(22, "InitProducerId", range(2), _producer),
         KafkaApi(32, "DescribeConfigs", range(4), _admin),
         KafkaApi(33, "AlterConfigs", range(2), _admin),
         KafkaApi(35, "DescribeLogDirs", range(2), _admin),

@@ -7,18 +7,14 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from logd.broker.kafka.error_codes import (
-    KAFKA_STORAGE_ERROR,
-    POLICY_VIOLATION,
-    UNKNOWN_SERVER_ERROR,
-    partition_code,
-)
+from logd.broker.kafka.administration.refusals import RefusalLog, Refused
+from logd.broker.kafka.error_codes import KAFKA_STORAGE_ERROR, partition_code
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.gathering import for_each
-from logd.errors import AdministrationDisabled, OffsetOutOfRange, WireError
+from logd.errors import OffsetOutOfRange, WireError
 from logd.log.partition import PartitionLog
 from logd.protocol.kafka.apis import APIS
 from logd.topic import TopicPartition
@@ -59,43 +55,36 @@ class KafkaStoredRecords:
             for part, answered in zip(topic.partitions, answer.partitions, strict=True)
         ]
 
+        refusals = RefusalLog(self._peer)
+
         async def delete(work: tuple[TopicPartition, int, Any]) -> None:
             place, offset, answered = work
-            answered.error_code, answered.low_watermark = await self._delete(place, offset)
+            what = f"delete messages of {tuple(place)} before {offset}"
+            outcome = await refusals.outcome_of(self._delete(place, offset, answered), what)
+            answered.error_code = outcome.code
 
         await for_each(works, delete, min(DELETED_AT_ONCE, len(works)))
+        refusals.close()
         return DELETE_RECORDS.response(throttle_time_ms=0, topics=answers)
 
-    async def _delete(self, place: TopicPartition, offset: int) -> tuple[int, int]:
-        """Delete what is before an offset; return a code and where the log begins now, -1 with an error."""
-        code = UNKNOWN_SERVER_ERROR
+    async def _delete(self, place: TopicPartition, offset: int, answered: Any) -> None:
+        """Delete what is before an offset, and answer where the log begins now. Raises Refused and the log's errors."""
+        check_administration(self._broker, "delete messages")
         try:
-            check_administration(self._broker, "delete messages")
             log = find_log(self._broker.store, self._broker.topics, *place)
             if offset < _END:
                 raise OffsetOutOfRange(f"there is no offset {offset}")
             position = log.visible_end if offset == _END else offset
             await called_back(partial(self._broker.store.delete_before, log, position))
-        except AdministrationDisabled as error:
-            code, reason = POLICY_VIOLATION, str(error)
         except WireError as error:
-            code, reason = partition_code(self._broker.topics, *place, error), str(error)
+            raise Refused(partition_code(self._broker.topics, *place, error), str(error)) from error
         except OSError as error:
-            code, reason = KAFKA_STORAGE_ERROR, str(error)
-        except Exception as error:
-            self._log.failure("a deletion of messages failed")
-            reason = str(error)
-        else:
-            self._log.info(
-                "{peer} deleted the messages of {topic}-{partition} before position {start}",
-                peer=self._peer, topic=place.topic, partition=place.partition, start=log.start,
-            )  # fmt: skip
-            return 0, log.start
-        self._log.warn(
-            "{peer} asked to delete messages of {place} before {offset}: {reason}",
-            peer=self._peer, place=repr(tuple(place)), offset=offset, reason=reason,
+            raise Refused(KAFKA_STORAGE_ERROR, str(error)) from error
+        answered.low_watermark = log.start
+        self._log.info(
+            "{peer} deleted the messages of {topic}-{partition} before position {start}",
+            peer=self._peer, topic=place.topic, partition=place.partition, start=log.start,
         )  # fmt: skip
-        return code, -1
 
     async def describe_log_dirs(self, request: Any) -> Any:
         """Return the data directory, with the bytes of each partition's files; partitions that are offline have 0."""
