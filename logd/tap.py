@@ -13,6 +13,7 @@ from twisted.python.usage import CompleteDirs, CompleteFiles, Completions, Usage
 
 from logd import __version__
 from logd.config import BrokerSettings, Source, broker_settings, parse_assignments, read_toml
+from logd.config.kinds import OneOrMore, Switch
 from logd.config.setting import Setting
 from logd.config.sources import ROWS
 from logd.config.zookeeper import values_of_environment
@@ -36,6 +37,13 @@ def _described(row: Setting) -> str:
     return f"{row.meaning.rstrip('.')}{f' [{default}]' if default else ''}"
 
 
+def _parsed(row: Setting, given: Any) -> object:
+    """Return the value of an option: a text, the texts of an option that was given again, or 1 for a flag."""
+    if isinstance(row.kind, OneOrMore):
+        return [row.parse(each) for each in given]
+    return True if isinstance(row.kind, Switch) else row.parse(given)
+
+
 class Options(ServiceOptions):
     """The options of ``twistd logd``. ``settings`` is set once the options are parsed."""
 
@@ -53,17 +61,35 @@ twistd); SIGTERM stops it cleanly. Settings are read from the file of --config, 
 options; the last value counts. docs/configuration.md lists them all."""
 
     optParameters: list[list[Any]] = [  # noqa: N815, RUF012  # Twisted reads it
-        *([row.option, None, None, _described(row)] for row in _ROWS),
+        *([row.option, None, None, _described(row)] for row in _ROWS if not isinstance(row.kind, Switch | OneOrMore)),
         ["config", "c", None, "A settings file in TOML, for example with the line: retention.ms = 86400000"],
     ]
 
+    optFlags: list[list[Any]] = [  # noqa: N815, RUF012  # Twisted reads it
+        [row.option, None, _described(row)] for row in _ROWS if isinstance(row.kind, Switch)
+    ]
+
     compData = Completions(  # noqa: N815  # Twisted reads it
-        optActions={"data": CompleteDirs(), "config": CompleteFiles("*.toml")}, multiUse=["set"]
+        optActions={"data": CompleteDirs(), "config": CompleteFiles("*.toml")},
+        multiUse=["set", *(row.option for row in _ROWS if isinstance(row.kind, OneOrMore))],
     )
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         self["set"] = []
+        for row in _ROWS:
+            if isinstance(row.kind, OneOrMore):
+                self[row.option] = []
+
+    def opt_kafka_listen(self, endpoint: str) -> None:
+        self["kafka-listen"].append(endpoint)
+
+    opt_kafka_listen.__doc__ = _described(ROWS["kafka.listen"])
+
+    def opt_kafka_advertise(self, address: str) -> None:
+        self["kafka-advertise"].append(address)
+
+    opt_kafka_advertise.__doc__ = _described(ROWS["kafka.advertise"])
 
     def opt_set(self, assignment: str) -> None:
         """Any setting, as key=value (once for each), for example: --set flush.ms=200 --set topics.create=false"""
@@ -82,9 +108,9 @@ options; the last value counts. docs/configuration.md lists them all."""
                 sources.append(read_toml(self["config"]))
             sources.append(parse_assignments(self["set"]))
             sources.extend(
-                Source(f"--{row.option}", {row.name: row.parse(self[row.option])})
+                Source(f"--{row.option}", {row.name: _parsed(row, self[row.option])})
                 for row in _ROWS
-                if self[row.option] is not None
+                if self[row.option] not in (None, 0, [])
             )
             hosts = self.environ.get(ZOOKEEPER_VARIABLE)
             if hosts and not any(name in source.values for source in sources for name in _TREE_SETTINGS):
@@ -114,7 +140,7 @@ def _check_endpoints(settings: BrokerSettings) -> None:
 
     for name, description in (
         ("listen", settings.listen),
-        ("kafka.listen", settings.kafka.kafka_listen),
+        *(("kafka.listen", endpoint) for endpoint in settings.kafka.endpoints),
         ("http", settings.http),
         ("zookeeper.listen", settings.zookeeper_listen),
     ):

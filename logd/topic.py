@@ -52,12 +52,15 @@ def is_uuid(value: object) -> bool:
 class TopicEntry:
     """One topic's entry: ``uuid`` tells topics of the same name apart, ``partitions`` lists the brokers of each.
 
-    ``settings`` overrides the broker's defaults by dotted name, such as ``retention.ms``.
+    ``settings`` overrides the broker's defaults by dotted name, such as ``retention.ms``. ``kafka_settings`` are
+    settings of Kafka's clients that change nothing here, as text: they are kept to be shown to them. They stand in a
+    member of their own, which earlier releases pass over.
     """
 
     uuid: str
     partitions: Mapping[int, tuple[int, ...]]
     settings: Mapping[str, int | str] = field(factory=dict)
+    kafka_settings: Mapping[str, str] = field(factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored value, in plain JSON types."""
@@ -67,7 +70,11 @@ class TopicEntry:
             "settings": {name: each for name, each in self.settings.items() if name in _FIRST_SETTINGS},
         }
         later = {name: each for name, each in self.settings.items() if name not in _FIRST_SETTINGS}
-        return {**value, "later_settings": later} if later else value
+        if later:
+            value["later_settings"] = later
+        if self.kafka_settings:
+            value["kafka_settings"] = dict(self.kafka_settings)
+        return value
 
     @classmethod
     def from_json(cls, value: Any) -> TopicEntry:
@@ -81,6 +88,7 @@ class TopicEntry:
                 uuid=name,
                 partitions={decimal(number): _brokers(listed) for number, listed in partitions.items()},
                 settings={key: _setting(setting) for key, setting in settings.items()},
+                kafka_settings={key: str(_setting(text)) for key, text in value.get("kafka_settings", {}).items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a topic's entry ({error!r}): {excerpt(value)}") from error

@@ -46,6 +46,23 @@ class OptionsTests(TestCase):
         ).settings
         self.assertEqual(settings, BrokerSettings(data="d", listen="tcp:0", advertise="h:1", id=7, http="tcp:8080"))
 
+    def test_kafka_listeners_are_given_by_repeated_options(self) -> None:
+        """Their order is that of their addresses; options replace the list of a file."""
+        path = Path(self.mktemp())
+        path.write_text('data = "d"\n[kafka]\nlisten = ["tcp:7"]\nadvertise = ["f:1"]\n')
+        options = ("--kafka-listen", "tcp:1", "--kafka-listen=tcp:2", "--kafka-advertise", "-", "--kafka-advertise=a:1")
+        kafka = parsed("--config", str(path), *options, "--open-to-network").settings.kafka
+        self.assertEqual((kafka.endpoints, kafka.advertised), (("tcp:1", "tcp:2"), (None, ("a", 1))))
+        self.assertTrue(kafka.kafka_open_to_network)
+        kafka = parsed("--config", str(path), "--set", "kafka.listen=tcp:5").settings.kafka
+        self.assertEqual(
+            (kafka.endpoints, kafka.advertised, kafka.kafka_open_to_network), (("tcp:5",), (("f", 1),), False)
+        )
+        self.assertIn("kafka.listen = ''", self.refused("--data", "d", "--kafka-listen", ""))
+        self.assertIn(
+            "is not allowed", self.refused("--data", "d", "--kafka-listen", "tcp:1", "--kafka-listen", "nope:1")
+        )
+
     def test_zookeeper_hosts_come_from_option_setting_or_environment(self) -> None:
         """The environment counts only where neither of the others is given."""
         with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": "env:2181"}):
@@ -150,6 +167,9 @@ class OptionsTests(TestCase):
             "--http",
             "--config",
             "--set",
+            "--kafka-listen",
+            "--kafka-advertise",
+            "--open-to-network",
             "6667",
             "2181",
             "Try it",

@@ -14,6 +14,9 @@ from twisted.logger import Logger
 
 from logd.broker.broker import Broker, KafkaSessions
 from logd.broker.flush_pressure import FlushPressure
+from logd.broker.idempotence.known_producers import Idempotence
+from logd.broker.idempotence.producer_ids import ProducerIds
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.registration import BrokerRegistration
 from logd.broker.resources import BrokerResources, Listener
 from logd.broker.shutdown import Shutdown, StopReport
@@ -29,6 +32,7 @@ from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.kafka.conversation import KafkaConversation
+from logd.protocol.kafka.package import require_package
 
 
 @define(eq=False)
@@ -52,9 +56,12 @@ class BrokerAssembly:
     def open(self) -> Broker:
         """Lock and open the data directory, recover, open the tree, and listen. Blocks; clients wait until ``join``.
 
-        Raises DataDirectoryError, or ConfigurationError if an endpoint cannot be listened on, with everything closed.
+        Raises DataDirectoryError, MissingPackage for a package that a setting needs, or ConfigurationError if an
+        endpoint cannot be listened on, with everything closed.
         """
         settings, resources = self.settings, self.resources
+        if settings.kafka.endpoints:
+            require_package("kafka.listen")
         clock, files, reads = resources.clock, resources.files, resources.read_threads
         gate = FlushPressure()
         store = LogStore(
@@ -79,22 +86,30 @@ class BrokerAssembly:
             stored.reconcile()
             tree = resources.tree.open(resources.data)
             broker, membership = join_others(tree, stored, store, settings, reads, clock, gate, resources.pick)
+            keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
+            broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
             broker.membership = lambda: self._with_tree(membership.health())
-            conversation = partial(ServerConversation, settings.frame_bytes)
             sender, limits = SendfileSender(reads), _limits(settings)
+
+            def conversation() -> ServerConversation:
+                return ServerConversation(settings.frame_bytes, broker.addresses.own_kafka)
+
             self.factory = ConnectionFactory(conversation, broker, sender, clock, limits, broker.counters)
-            self._listeners.append(resources.listen(self.factory, "listen"))
-            if settings.kafka.kafka_listen is not None:
-                kafka = partial(KafkaConversation, settings.frame_bytes)
-                factory = ConnectionFactory(kafka, KafkaSessions(broker), sender, clock, limits, broker.counters)
-                self._listeners.append(resources.listen(factory, "kafka.listen"))
+            broker.counters.foreign_calls = self.factory.watch.callers.counts
+            self._listeners.append(resources.listen(self.factory, "listen", 0))
+            broker.advertised = self._listeners[0].advertised
+            kafka = partial(KafkaConversation, settings.frame_bytes, "{}:{}".format(*broker.advertised))
+            for place, address in enumerate(settings.kafka.advertised):
+                opener = KafkaSessions(broker, KafkaListener(place, address))
+                factory = self.factory.beside(kafka, opener)
+                self._listeners.append(resources.listen(factory, "kafka.listen", place))
         except BaseException:
             for listener in self._listeners:
                 listener.stop()
             self._close_tree()
             store.close()
             raise
-        broker.advertised = self._listeners[0].advertised
+        broker.addresses.own_kafka = tuple([listener.advertised for listener in self._listeners[1:]])
         self.broker, self.store, self.membership = broker, store, membership
         return broker
 
@@ -111,6 +126,7 @@ class BrokerAssembly:
             (store.expire, settings.retention_check_ms),
             (store.write_checkpoints, settings.checkpoint_ms),
             (watch.look, settings.checkpoint_ms),
+            (broker.idempotence.write, settings.checkpoint_ms),
         ):
             loop = LoopingCall(self._look_after, work)
             loop.clock = clock

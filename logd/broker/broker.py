@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
+from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.session import KafkaSession
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
 from logd.net.pause_reasons import PauseReason
@@ -37,12 +39,14 @@ class Broker(BrokerCore):
         self._opened(session)
         return session
 
-    def open_kafka_session(self, connection: Connection) -> KafkaSession | None:
+    def open_kafka_session(
+        self, connection: Connection, listener: KafkaListener, fetches: FetchWork
+    ) -> KafkaSession | None:
         """See ``open_session``; the client speaks today's Kafka."""
         if self.stopping:
             self.counters.connections_refused += 1
             return None
-        session = KafkaSession(self, connection, self._forget)
+        session = KafkaSession(self, connection, self._forget, listener, fetches)
         self._opened(session)
         return session
 
@@ -62,6 +66,7 @@ class Broker(BrokerCore):
     def stop(self) -> None:
         """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""
         self.stopping = True
+        self.groups.stop()
         for session in tuple(self.sessions):
             session.stop()
 
@@ -86,9 +91,15 @@ class Broker(BrokerCore):
             "lost": lost,
             "full": full,
             "connections": len(self.sessions),
+            **self._kafka_health(),
             "unflushed_bytes": self.store.unflushed_bytes,
             **others,
         }
+
+    def _kafka_health(self) -> dict[str, Any]:
+        """Return what /health tells of the listeners for clients of today's Kafka; nothing without any."""
+        addresses = self.addresses.own_kafka
+        return {"kafka": [f"{host}:{port}" for host, port in addresses]} if addresses else {}
 
     def _forget(self, session: BrokerSession | KafkaSession) -> None:
         if session in self.sessions:
@@ -102,7 +113,9 @@ class KafkaSessions:
     """Opens the sessions of a listener for clients of today's Kafka."""
 
     _broker: Broker
+    _listener: KafkaListener = field(factory=KafkaListener)
+    _fetches: FetchWork = field(default=Factory(lambda self: FetchWork(self._broker.threads), takes_self=True))
 
     def open_session(self, connection: Connection) -> KafkaSession | None:
         """See ``logd.net.server.SessionOpener``."""
-        return self._broker.open_kafka_session(connection)
+        return self._broker.open_kafka_session(connection, self._listener, self._fetches)

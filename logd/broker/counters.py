@@ -4,12 +4,43 @@ from __future__ import annotations
 
 from attrs import define, field
 
+#: The most programs of clients that are told apart; a name is what any client says.
+MOST_SOFTWARE = 100
+
+
+@define
+class KafkaCounters:
+    """The counters of the listeners for clients of today's Kafka. All only grow."""
+
+    connections: int = 0
+    #: Requests by the name of their API.
+    requests: dict[str, int] = field(factory=dict)
+    #: Errors that answered parts of Produce and Fetch, by the name of the API and Kafka's code.
+    errors: dict[tuple[str, int], int] = field(factory=dict)
+    #: Connections by the program and version that the client named, "" for none.
+    software: dict[str, int] = field(factory=dict)
+
+    def asked(self, api: str) -> None:
+        """Count a request."""
+        self.requests[api] = self.requests.get(api, 0) + 1
+
+    def failed(self, api: str, code: int) -> None:
+        """Count an error."""
+        self.errors[api, code] = self.errors.get((api, code), 0) + 1
+
+    def named(self, software: str) -> bool:
+        """Count a connection by the program of its client. Return True for the first of its kind."""
+        known = software in self.software
+        if not known and len(self.software) >= MOST_SOFTWARE:
+            software = "other"
+        self.software[software] = self.software.get(software, 0) + 1
+        return not known and software != "other"
+
 
 @define
 class Counters:
-    """The broker's counters. All but ``connections``, ``session_parts`` and ``waiting_parts`` only grow."""
+    """The broker's counters. All but ``session_parts`` and ``waiting_parts`` only grow."""
 
-    connections: int = 0
     connections_total: int = 0
     connections_refused: int = 0
     requests: int = 0
@@ -26,6 +57,9 @@ class Counters:
     bytes_out: int = 0
     sets_refused: int = 0
     refused_by_error: dict[str, int] = field(factory=dict)
+    #: Calls by clients of other protocols, by what they speak.
+    foreign_calls: dict[str, int] = field(factory=dict)
+    kafka: KafkaCounters = field(factory=KafkaCounters)
 
     def refuse(self, error: BaseException) -> None:
         """Count a set that was not appended."""

@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from logd import __version__
+from logd.broker.kafka.session import KafkaSession
 from logd.protocol.implementation import IMPLEMENTATION, REASON
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ class BrokerMetrics(Collector):
             refused.add_metric([name], count)
         yield refused
         yield GaugeMetricFamily("logd_connections", "Open connections.", len(broker.sessions))
+        foreign = CounterMetricFamily(
+            "logd_foreign_calls", "Connections of clients that do not speak the port's protocol.", labels=["client"]
+        )
+        for name, count in list(broker.counters.foreign_calls.items()):
+            foreign.add_metric([name], count)
+        yield foreign
+        if broker.addresses.own_kafka:
+            yield from _of_kafka(broker)
         yield GaugeMetricFamily(
             "logd_fetch_session_partitions",
             "Partitions that consumers watch in fetch sessions.",
@@ -76,3 +85,27 @@ class BrokerMetrics(Collector):
             visible.add_metric(place, log.visible_end)
             offline.add_metric(place, int(log.offline is not None))
         yield from (start, end, visible, offline)
+
+
+def _of_kafka(broker: Broker) -> Iterator[Metric]:
+    """Yield the metrics of the listeners for clients of today's Kafka."""
+    counters = broker.counters.kafka
+    opened = sum(isinstance(session, KafkaSession) for session in broker.sessions)
+    yield GaugeMetricFamily("logd_kafka_connections", "Open connections of clients of today's Kafka.", opened)
+    yield CounterMetricFamily(
+        "logd_kafka_connections_accepted", "Accepted connections of clients of today's Kafka.", counters.connections
+    )
+    requests = CounterMetricFamily("logd_kafka_requests", "Requests of clients of today's Kafka.", labels=["api"])
+    for api, count in counters.requests.items():
+        requests.add_metric([api], count)
+    errors = CounterMetricFamily(
+        "logd_kafka_errors", "Errors that answered parts of Produce and Fetch, by Kafka's code.", labels=["api", "code"]
+    )
+    for (api, code), count in counters.errors.items():
+        errors.add_metric([api, str(code)], count)
+    software = CounterMetricFamily(
+        "logd_kafka_clients", "Connections by the program and version that the client named.", labels=["software"]
+    )
+    for name, count in counters.software.items():
+        software.add_metric([name], count)
+    yield from (requests, errors, software)

@@ -100,6 +100,10 @@ class BrokerRegistration:
         """Return the address of each registered broker, as last seen. May be called on any thread."""
         return {info.id: (info.host, info.port) for info in list(self._brokers.values.values())}
 
+    def live_kafka(self) -> Mapping[int, tuple[tuple[str, int], ...]]:
+        """Return, of each registered broker, the addresses for clients of today's Kafka. See ``live``."""
+        return {info.id: info.kafka for info in list(self._brokers.values.values()) if info.kafka}
+
     def health(self) -> dict[str, Any]:
         """Return the registration's part of /health."""
         return {

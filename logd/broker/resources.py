@@ -61,9 +61,9 @@ class BrokerResources:
     flush_threads: IThreads
     read_threads: IThreads
     tree: TreeAccess
-    #: Listens before it returns, for the wire protocol of that setting (``listen``, ``kafka.listen``).
-    #: Raises ConfigurationError if the endpoint cannot be listened on.
-    listen: Callable[[ConnectionFactory, str], Listener]
+    #: ``listen(factory, setting, place)`` listens before it returns, at the endpoint of a setting (``listen``,
+    #: ``kafka.listen``); ``place``: which of several, from 0 on. Raises ConfigurationError if that is not possible.
+    listen: Callable[[ConnectionFactory, str, int], Listener]
     #: Ends the threads once their work is done.
     end_threads: Callable[[], Deferred[None]]
     #: The numbers of files that may be open for reading and for appending.

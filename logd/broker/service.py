@@ -12,31 +12,26 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import serverFromString
-from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
 from logd.broker.coordination_metrics import CoordinationMetrics
 from logd.broker.descriptors import raise_limit, share_out
+from logd.broker.listening.ports import BrokerPorts
 from logd.broker.metrics import BrokerMetrics
-from logd.broker.resources import BrokerResources, Listener
-from logd.config import BrokerSettings, parse_address
+from logd.broker.resources import BrokerResources
+from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
-from logd.errors import ConfigurationError, LogdError
+from logd.errors import LogdError
 from logd.interfaces import IFileOperations
 from logd.log.disk.local_files import LocalFiles
-from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
 from logd.plurals import counted
 from logd.protocol.implementation import UNUSABLE
 from logd.unprinted import leave_unprinted
 
-#: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
-BACKLOG = 1024
 #: Exit status of a process whose broker did not flush or close everything within ``stop.ms``.
 UNCLEAN_STATUS = 1
 
@@ -84,7 +79,8 @@ class BrokerService(Service):
     def startService(self) -> None:  # noqa: N802
         """Lock and open the data directory, recover, and listen, all before returning, so that a failure ends twistd.
 
-        Raises DataDirectoryError, or ConfigurationError if an endpoint cannot be listened on.
+        Raises DataDirectoryError, MissingPackage for a package that a setting needs, or ConfigurationError if an
+        endpoint cannot be listened on.
         """
         try:
             self._start()
@@ -109,7 +105,7 @@ class BrokerService(Service):
             self._flush_threads,
             self._read_threads,
             self._coordination,
-            self._listen,
+            BrokerPorts(self._reactor, settings).listen,
             self._end_threads,
             descriptors.readers,
             descriptors.writers,
@@ -138,34 +134,6 @@ class BrokerService(Service):
             host=broker.advertised[0],
             port=broker.advertised[1],
         )
-
-    def _listen(self, factory: ConnectionFactory, setting: str) -> Listener:
-        settings = self._settings
-        endpoint = settings.listen if setting == "listen" else settings.kafka.kafka_listen
-        assert endpoint is not None
-        outcome: list[Any] = []
-        # TCP and UNIX endpoints listen before they return, so a port in use makes the start fail here.
-        serverFromString(self._reactor, endpoint).listen(factory).addBoth(outcome.append)
-        if outcome and isinstance(outcome[0], Failure):
-            raise ConfigurationError(
-                f"cannot listen on {endpoint!r}: {outcome[0].getErrorMessage().rstrip('.')}; "
-                f"is another broker running there? Give another --{setting.replace('.', '-')}"
-            )
-        port: IListeningPort | None = outcome[0] if outcome else None
-        listening = getattr(port, "socket", None)
-        if listening is not None and "backlog=" not in endpoint:
-            listening.listen(BACKLOG)
-        return Listener(self._advertised(port), lambda: None if port is None else port.stopListening())
-
-    def _advertised(self, port: IListeningPort | None) -> tuple[str, int]:
-        if self._settings.advertise is not None:
-            return parse_address(self._settings.advertise)
-        address: Any = port.getHost() if port is not None else None
-        host, number = getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0)
-        if host in ("0.0.0.0", "::", ""):
-            self.log.warn("clients are told to connect to 127.0.0.1: set --advertise HOST:PORT for other machines")
-            host = "127.0.0.1"
-        return host, number
 
     def stopService(self) -> Deferred[None]:  # noqa: N802
         """Stop in order within ``stop.ms``; see BrokerAssembly.stop. Fires when the broker has stopped."""

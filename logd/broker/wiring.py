@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
+from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
@@ -54,15 +55,18 @@ def join_others(
     administration = TopicAdministration(tree, stored, settings, clock, placement, ends, topics, reconciler)
     broker = Broker(settings, store, topics, administration, threads, clock, gate, growth, ends)
 
+    broker.groups = GroupCoordinator(tree, clock, store.broker_id, settings.kafka)
+
     def info() -> BrokerInfo:
         partitions: dict[str, list[int]] = {}
         for log in store.logs():
             partitions.setdefault(log.topic, []).append(log.partition)
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
-        return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held)
+        return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka)
 
     membership = BrokerRegistration(tree, clock, info, registry, reconciler, broker.begin)
-    broker.live = membership.live
+    broker.addresses.native = membership.live
+    broker.addresses.kafka = membership.live_kafka
     topics.uuid_of_cluster = lambda: membership.cluster
     broker.membership = membership.health
     return broker, membership

@@ -215,6 +215,38 @@ class Address(Text):
 
 
 @frozen
+class AddressOrNone(Address):
+    """A host and a port, or a dash for none."""
+
+    @property
+    def allowed(self) -> str:
+        return f"{super().allowed}, or - for none"
+
+    def accepts(self, value: object) -> bool:
+        return value == "-" or super().accepts(value)
+
+
+@frozen
+class OneOrMore:
+    """One value of a kind, or a list of them. A command line gives each by an option of its own."""
+
+    kind: Kind
+    most: int
+
+    @property
+    def allowed(self) -> str:
+        return f"{self.kind.allowed}; or a list of at most {self.most} such texts"
+
+    def accepts(self, value: object) -> bool:
+        if isinstance(value, (list, tuple)):
+            return 0 < len(value) <= self.most and all(map(self.kind.accepts, value))
+        return self.kind.accepts(value)
+
+    def parse(self, text: str) -> object:
+        return self.kind.parse(text)
+
+
+@frozen
 class Hosts(Text):
     """The servers of a coordination tree; only their rough form is checked here."""
 

@@ -20,8 +20,8 @@ A setting is read from three places; a later one overrides an earlier one:
 1. the file of `--config FILE.toml`;
 2. `--set key=value`, once for each setting;
 3. the options `--data`, `--listen`, `--advertise`, `--id` and `--http`, for the settings of these names, and
-   `--zookeeper`, `--zookeeper-listen` and `--kafka-listen`, for `zookeeper.hosts`, `zookeeper.listen` and
-   `kafka.listen`.
+   `--zookeeper`, `--zookeeper-listen`, `--kafka-listen`, `--kafka-advertise` and `--open-to-network`, for
+   `zookeeper.hosts`, `zookeeper.listen`, `kafka.listen`, `kafka.advertise` and `kafka.open.to.network`.
 
 A broker joins the coordination tree of `zookeeper.hosts`, or serves its own at `zookeeper.listen`; setting both is an
 error. If none of the three places sets either, the environment variable `LOGD_ZOOKEEPER` is used as `zookeeper.hosts`.
@@ -58,7 +58,15 @@ The security of connections to the coordination tree; brokers, commands and grou
 _KAFKA = """
 ## Clients of today's Kafka
 
-The listener for them is off by default; it needs the extra `kafka`.
+The listeners for them are off by default; they need the extra `kafka`. Several are given by several options, or by a
+list in the file; this broker is reached from its own network directly, and from elsewhere through a gateway:
+
+```toml
+[kafka]
+listen = ["tcp:9092:interface=10.0.0.5", "ssl:9093:interface=10.0.0.5:privateKey=key.pem:certKey=certificate.pem"]
+advertise = ["-", "kafka.example.com:9093"]
+open.to.network = true
+```
 """
 
 _LOGS = """

@@ -11,10 +11,14 @@
     /consumers/<group>/ids/<consumer>                ephemeral: topics subscribed, with the number of streams for each
     /consumers/<group>/owners/<topic>/<partition>    ephemeral: id of the consumer stream that owns the partition
     /consumers/<group>/offsets/<topic>/<partition>   position of the next message to consume, as decimal text
+    /consumers/<group>/coordinator                   ephemeral: the broker that coordinates the group's Kafka clients
+    /consumers/<group>/generation                    how often those have shared out their partitions, in decimal
+    /consumers/<group>/metadata/<topic>/<partition>  the text that a Kafka client has stored beside a position
+    /producers/ids                                   the next id of an idempotent producer, as decimal text
     /schemas/...                                     the schema registry: see logd/schema_registry/tree/paths.py
 
-Values are UTF-8 JSON except for the owners and offsets of groups, which are plain text. A name that would leave its
-place in the tree raises ValueError.
+Values are UTF-8 JSON except for the owners, offsets and metadata of groups, which are plain text. A name that would
+leave its place in the tree raises ValueError.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ DELETED_TOPICS = "/brokers/deleted"
 STORED = "/brokers/stored"
 CONTROLLER = "/controller"
 CONSUMERS = "/consumers"
+PRODUCER_IDS = "/producers/ids"
 
 
 def broker(broker_id: int) -> str:
@@ -91,6 +96,26 @@ def group_offsets(name: str, topic_name: str) -> str:
 def group_offset(name: str, topic_name: str, partition: int) -> str:
     """The node with a group's position in a partition."""
     return f"{group_offsets(name, topic_name)}/{partition:d}"
+
+
+def group_coordinator(name: str) -> str:
+    """The claim of the broker that coordinates the group's Kafka clients; it exists while there are some."""
+    return f"{group(name)}/coordinator"
+
+
+def group_generation(name: str) -> str:
+    """The node with the generation of the group's Kafka clients. Each claim of the coordinator changes its version."""
+    return f"{group(name)}/generation"
+
+
+def group_metadata(name: str, topic_name: str) -> str:
+    """The parent of the texts that Kafka clients have stored beside their positions in a topic."""
+    return f"{group(name)}/metadata/{_segment(topic_name)}"
+
+
+def group_metadatum(name: str, topic_name: str, partition: int) -> str:
+    """The node with the text that a Kafka client has stored beside its position in a partition."""
+    return f"{group_metadata(name, topic_name)}/{partition:d}"
 
 
 def _segment(name: str) -> str:

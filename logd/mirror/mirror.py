@@ -237,7 +237,7 @@ class Mirror:
             return
         for where in places:
             stream.pause(*_number_and_topic(where))
-        for topic in {where.topic for where in places}:
+        for topic in sorted({where.topic for where in places}):
             self._prepare(topic)
 
     def _revoked(self, places: Sequence[TopicPartition]) -> Deferred[None]:
@@ -359,7 +359,7 @@ class Mirror:
         while True:
             await tell_brokers(self._target, self._producer, self._admin)
             await sleep(self._clock, self.settings.check_interval)
-            for topic in {where.topic for where in self._places()}:
+            for topic in sorted({where.topic for where in self._places()}):
                 self._prepare(topic)
 
     async def _measure_often(self) -> None:

@@ -16,7 +16,8 @@ from logd.net.paced_transport import PacedConsumer
 from logd.net.transfer import SendfileSender, can_sendfile
 from logd.protocol.requests.fields import Piece
 
-#: Ranges below this size are read and written, which costs less than a sendfile (measured: equal at 20 to 32 KB).
+#: Ranges below this size are read and written, which costs less than a sendfile (measured: equal at 20 to 32 KB). Those
+#: without a descriptor can only be read.
 SMALL_RANGE_BYTES = 16 << 10
 #: Bytes that are written to the transport before waiting until its buffer is empty.
 UNSENT_BYTES = 64 << 10
@@ -131,8 +132,10 @@ class OutputQueue:
         return self._paced is None and self._unsent > UNSENT_BYTES
 
     def _sent(self, _: None) -> None:
+        # A range that was written may still be in the transport's buffer.
+        written = self._sending is not None and self._sending.file.fileno() < 0
         self._let_go()
-        self._unsent = 0
+        self._unsent = UNSENT_BYTES + 1 if written else 0
         if not self._closed and not self._working:
             self._work()
 
@@ -186,7 +189,7 @@ class _Drain:
 
 def _read_small(piece: IFileRange) -> bytes | None:
     """Return the bytes of a small range; None if it is large or not in the page cache."""
-    if piece.count > SMALL_RANGE_BYTES:
+    if piece.count > SMALL_RANGE_BYTES and (piece.count > UNSENT_BYTES or piece.file.fileno() >= 0):
         return None
     try:
         data: bytes | None = piece.file.read_cached(piece.file_position, piece.count)

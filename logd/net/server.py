@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from attrs import define, field
+from attrs import Factory as AttrsFactory
+from attrs import define, evolve, field
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
@@ -20,6 +21,7 @@ from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
 from logd.net.output import OutputQueue, close_pieces
 from logd.net.pause_reasons import PauseReason
+from logd.net.tls_failures import tls_failure
 from logd.net.transfer import PeerLeft, SendfileSender
 from logd.protocol.conversation.foreign import ForeignClient
 from logd.protocol.conversation.interfaces import IConversation, Received
@@ -84,6 +86,8 @@ class Connection(TwistedProtocol):
         self._closing = False
         #: The peer as ``host:port``, or the name of a local socket.
         self.peer = "?"
+        #: The client's own name for itself, in a form that a log may show; empty if it told none.
+        self.client = ""
         self.session: Session | None = None
 
     # Called by Twisted
@@ -117,6 +121,12 @@ class Connection(TwistedProtocol):
         self._drain()
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
+        if not (self._lost or self._closing):
+            failure = tls_failure(reason)
+            if failure is not None:
+                said = self._said_of(failure)
+                if said:
+                    self._log.warn("the connection of {peer} is closed: {reason}", peer=self.caller, reason=said)
         self._lost = True
         self._backlog.clear()
         if self._next_turn is not None and self._next_turn.active():
@@ -171,7 +181,7 @@ class Connection(TwistedProtocol):
         if self._lost or (drain and self._closing):
             return
         if reason:
-            self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=reason)
+            self._log.warn("closing the connection of {peer}: {reason}", peer=self.caller, reason=reason)
         self._closing = True
         self._backlog.clear()
         if drain:
@@ -187,14 +197,20 @@ class Connection(TwistedProtocol):
         if not isinstance(violation, ForeignClient):
             self.close(str(violation))
             return
+        self.close(self._said_of(violation))
+
+    def _said_of(self, client: ForeignClient) -> str:
+        """Count a call by a client of another protocol. Return what to log of it, nothing if that was logged lately."""
         host = self.address or self.peer
-        unsaid = self._watch.callers.called(violation.kind, host)
+        unsaid = self._watch.callers.called(client.kind, host)
         if unsaid is None:
-            self.close()
-        else:
-            self.close(
-                f"{violation}" + f" ({unsaid} more such calls from {host} since the last such line)" * bool(unsaid)
-            )
+            return ""
+        return f"{client}" + f" ({unsaid} more such calls from {host} since the last such line)" * bool(unsaid)
+
+    @property
+    def caller(self) -> str:
+        """The peer, with the name that the client has told."""
+        return f"{self.peer} ({self.client})" if self.client else self.peer
 
     @property
     def idle(self) -> bool:
@@ -255,7 +271,7 @@ class Connection(TwistedProtocol):
                     self.pause(PauseReason.TURN)
                     self._next_turn = self._clock.callLater(0, self.resume, PauseReason.TURN)
         except Exception:
-            self._log.failure("request of {peer} failed; closing its connection", peer=self.peer)
+            self._log.failure("request of {peer} failed; closing its connection", peer=self.caller)
             self.close(drain=False)
             return
         finally:
@@ -306,7 +322,7 @@ class Connection(TwistedProtocol):
             if not failure.check(PeerLeft):
                 self._log.warn(
                     "cannot send a fetch response to {peer}; closing its connection: {reason}",
-                    peer=self.peer,
+                    peer=self.caller,
                     reason=str(failure.value),
                 )
             self.close(drain=False)
@@ -329,10 +345,15 @@ class ConnectionFactory(Factory):
     _clock: Clock
     _limits: ConnectionLimits
     _counters: AdmissionCounters
-    watch: Watch[Connection] = field(init=False)
+    #: Enforces the limits, over the connections of all factories that share it.
+    watch: Watch[Connection] = field(
+        default=AttrsFactory(lambda self: Watch(self._clock, self._limits, self._counters), takes_self=True),
+        kw_only=True,
+    )
 
-    def __attrs_post_init__(self) -> None:
-        self.watch = Watch(self._clock, self._limits, self._counters)
+    def beside(self, conversation: Callable[[], IConversation], opener: SessionOpener) -> ConnectionFactory:
+        """Return a factory for another listener of the same server: the limits hold over the connections of both."""
+        return evolve(self, conversation=conversation, opener=opener)
 
     def buildProtocol(self, addr: IAddress | None) -> Connection:  # noqa: N802
         """See IProtocolFactory."""

@@ -70,13 +70,20 @@ def tested_resources(
     read_threads: IThreads,
     tree: TestedTree,
     address: tuple[str, int],
+    ports: dict[tuple[str, int], ConnectionFactory] | None = None,
     **more: Any,
 ) -> BrokerResources:
-    """Return the resources of a broker that is reached by its factory alone and stopped by its assembly."""
+    """Return the resources of a broker that is reached by its factories alone and stopped by its assembly.
 
-    def listen(factory: ConnectionFactory, setting: str) -> Listener:
+    ``ports`` takes the factories, by setting and place. The n-th listener of a setting is at the n-th port from
+    ``address`` on.
+    """
+
+    def listen(factory: ConnectionFactory, setting: str, place: int) -> Listener:
         factory.doStart()
-        return Listener(address, factory.doStop)
+        if ports is not None:
+            ports[setting, place] = factory
+        return Listener((address[0], address[1] + place), factory.doStop)
 
     return BrokerResources(
         clock,

@@ -18,7 +18,7 @@ from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import TreeHost
 from logd.log.partition import PartitionLog
-from logd.net.server import Connection
+from logd.net.server import Connection, ConnectionFactory
 from logd.protocol.conversation.client import ClientConversation
 from logd.protocol.requests.produce_ack import ProduceAck, ProducedPart, ProducePart
 from logd.testing.inprocess.client import InProcessCoordination
@@ -153,8 +153,11 @@ class BrokerTestCase(SynchronousTestCase):
         self.process = ProcessClock(self.clock)
         self.access = TestedTree(lambda: InProcessCoordination(self.tree, self.tree_clock))
         address = "broker.example", 6667
+        #: The factory of each port, by its setting and place.
+        self.ports: dict[tuple[str, int], ConnectionFactory] = {}
+        threads = self.flushes, self.reads
         self.assembly = BrokerAssembly(
-            settings, tested_resources(self.process, self.files, self.flushes, self.reads, self.access, address)
+            settings, tested_resources(self.process, self.files, *threads, self.access, address, self.ports)
         )
         self.broker = self.assembly.open()
         assert self.assembly.membership is not None and self.assembly.factory is not None

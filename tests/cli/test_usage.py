@@ -68,6 +68,8 @@ class UsageTests(SynchronousTestCase):
             (["dead-letters", "replay", "t", "--to", "t"], "their replay would never end"),
             (["import", "--to", "d", "--compact", "--topics", "t"], "--compact take all of DIR"),
             (["import", "--to", "d"], "give one of --topics and --topics-pattern"),
+            (["audit", "--broker", "a:1", "--zookeeper", "b:2"], "--broker and --zookeeper exclude one another"),
+            (["audit", "--zookeeper", "b:c"], "'b:c' is not allowed"),
             (["frobnicate"], "No such command"),
         ):
             status, output = invoke(*arguments)

@@ -120,6 +120,14 @@ class MirrorAuditTests(SynchronousTestCase):
         self.assertEqual([[event.sequence for event in events] for events in self.source.sent], [[0], [0], [1]])
         self.flushLoggedErrors()
 
+    def test_a_report_that_has_nothing_to_publish_does_not_end_the_reports(self) -> None:
+        """A gap alone is no count; the next messages are published and handled as ever."""
+        self.stored(0, [])
+        self.successResultOf(self.report())
+        self.stored(10, [1])
+        self.successResultOf(self.report())
+        self.assertEqual((self.handled, len(self.source.sent)), ([10, 20], 1))
+
     def test_partitions_that_were_taken_away_are_not_committed(self) -> None:
         """Their counts are published all the same."""
         self.stored(0, [1])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
+from logd.coord.errors import CoordinationError
 from logd.schema_registry.errors import (
     BrokenRegistry,
     IncompatibleSchema,
     InvalidSchema,
     InvalidSubject,
     OperationNotPermitted,
+    RegistryBusy,
     SchemaNotFound,
     SubjectNotFound,
 )
@@ -17,6 +19,7 @@ from logd.schema_registry.levels import CompatibilityLevel, RegistryMode
 from logd.schema_registry.registration import NewSchema
 from logd.schema_registry.schemas import MOST_BYTES
 from logd.schema_registry.tree import paths
+from logd.schema_registry.tree.changes import TURN_SECONDS
 from tests.schema_registry.rig import SchemaRegistryTestCase, record, referring
 
 
@@ -234,3 +237,19 @@ class LostAnswerTests(SchemaRegistryTestCase):
             self.pass_time(8)
             self.assertEqual(self.successResultOf(doing), number)
         self.assertEqual(sorted(self.require_whole()), list(range(1, 60)))
+
+    def test_no_registration_waits_for_more_than_its_turn_and_one_call(self) -> None:
+        """While the tree is away: twenty of them are over after their turn, not after twenty timeouts of a call."""
+        tree = self.client()
+        registry = self.another(tree)
+        self.outcome(registry.registration.register("a", record("first")))
+        tree.link.reachable = False
+        tree.link.cut()
+        doing = [Deferred.fromCoroutine(registry.registration.register("a", record(f"f{each}"))) for each in range(20)]
+        self.pass_time(TURN_SECONDS + 10 + 1)
+        busy = [self.failureResultOf(each).trap(CoordinationError, RegistryBusy) for each in doing].count(RegistryBusy)
+        self.assertGreater(busy, 10)
+        tree.link.reachable = True
+        self.pass_time(5)
+        self.assertEqual(self.outcome(registry.registration.register("a", record("first", "second=1"))), 2)
+        self.require_whole()

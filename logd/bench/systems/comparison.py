@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 
 from attrs import asdict, define, field, frozen
 
 from logd.bench.machine import describe_machine
-from logd.bench.rates.process_usage import UsageMeter
+from logd.bench.rates.process_usage import UsageMeter, memory_bytes
 from logd.bench.rates.result import summarise
 from logd.bench.scratch import scratch
 from logd.bench.systems.client_main import Measured
@@ -52,6 +53,7 @@ class PeerComparison:
     tell: Callable[[str], None] = lambda _: None
     _rows: dict[tuple[object, ...], list[dict[str, object]]] = field(factory=dict, init=False)
     _missing: dict[str, str] = field(factory=dict, init=False)
+    _starts: dict[str, list[dict[str, object]]] = field(factory=dict, init=False)
     _versions: dict[str, str] = field(factory=dict, init=False)
 
     def run(self) -> dict[str, object]:
@@ -76,13 +78,16 @@ class PeerComparison:
                 if kind.name in self._versions
             ],
             "missing": [{"name": name, "reason": reason} for name, reason in self._missing.items()],
+            "starts": [summarise(rows, "seconds") for rows in self._starts.values()],
             "figures": [summarise(rows, _key(rows[0])) for rows in self._rows.values()],
         }
 
     def _round(self, peer: Peer) -> None:
         try:
+            begin = time.monotonic()
             try:
                 peer.start()
+                self._started(peer, time.monotonic() - begin)
             except (LogdError, OSError) as error:
                 self._missing[peer.name] = str(error)
                 return
@@ -93,12 +98,17 @@ class PeerComparison:
                     self._missing[f"{peer.name} by {client.name}"] = reason
                     continue
                 for batch in self.plan.batches:
-                    if batch in client.batches:
+                    if not client.batches or batch in client.batches:
                         self._attempt(peer, client, f"batch {batch}", lambda: self._rates(peer, client, batch))  # noqa: B023  # called at once
                 for rate in self.plan.rates if client.paced else ():
                     self._attempt(peer, client, f"{rate} a second", lambda: self._latency(peer, client, rate))  # noqa: B023
         finally:
             peer.stop()
+
+    def _started(self, peer: Peer, seconds: float) -> None:
+        resident = sum(memory_bytes(each, "VmRSS") for each in peer.processes)
+        figures = {"seconds": round(seconds, 3), "idle_megabytes": round(resident / 1e6, 1)}
+        self._starts.setdefault(peer.name, []).append({"system": peer.name, **figures})
 
     def _attempt(self, peer: Peer, client: PeerClient, what: str, work: Callable[[], None]) -> None:
         """Do one measurement. A failure becomes a line of the result, and the run goes on."""

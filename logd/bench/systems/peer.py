@@ -31,7 +31,8 @@ class PeerClient:
     """A way to load a system from Python: ``module`` has ``produce`` and ``consume``, see client_main.
 
     ``package`` is the Python package that it imports, and ``distribution`` its name for pip. ``batches`` are the values
-    of Load.batch that it supports: 1 and 50 messages to a request, 0 for its defaults. ``paced``: it supports a rate.
+    of Load.batch that it supports, messages to a request, 0 for its defaults; empty for all. ``paced``: it
+    supports a rate.
     """
 
     name: str

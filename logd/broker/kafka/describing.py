@@ -1,102 +1,140 @@
-"""Kafka's Metadata and ListOffsets."""
+"""Kafka's Metadata and DescribeCluster: brokers and their addresses, topics, partitions and their leaders."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.kafka.error_codes import UNKNOWN_TOPIC_OR_PARTITION, kafka_code, kafka_code_of
-from logd.broker.reading import find_log
+from logd.broker.kafka.error_codes import (
+    INVALID_TOPIC_EXCEPTION,
+    LEADER_NOT_AVAILABLE,
+    MISMATCHED_ENDPOINT_TYPE,
+    kafka_code_of,
+)
+from logd.broker.listening.addresses import Address
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.describe import DescribeRequests
-from logd.errors import WireError
+from logd.errors import InvalidTopic
 from logd.protocol.kafka.apis import APIS
-from logd.protocol.requests.describe_log import DescribeLog
-from logd.protocol.requests.metadata import MetadataResponse, MetadataV1, TopicMetadata
+from logd.protocol.requests.metadata import MetadataResponse, MetadataV1, PartitionMetadata, TopicMetadata
+from logd.topic import check_topic_name
 
-LIST_OFFSETS, METADATA = APIS[2], APIS[3]
-_EARLIEST, _LATEST = -2, -1
+METADATA, DESCRIBE_CLUSTER = APIS[3], APIS[60]
+#: Before this version an empty list of topics asks for all of them; from it on only null does.
+_EMPTY_IS_NONE_FROM = 1
+#: From this version on a request says whether missing topics may be created; before, they always may.
+_SAYS_CREATE_FROM = 4
+#: The operations of Kafka's access lists (AclOperation) on a topic and on a cluster: all, as there are no users.
+_TOPIC_OPERATIONS = {3, 4, 5, 6, 7, 8, 10, 11}
+_CLUSTER_OPERATIONS = {5, 7, 8, 9, 10, 11, 12}
+_NO_BROKER = -1
+#: The endpoints that DescribeCluster is asked for.
+_BROKERS = 1
 
 
 class KafkaDescribing:
-    """These requests of one connection. ``address`` is where its client has reached this broker."""
+    """These requests of one connection. ``addresses()`` returns where its client reaches each broker.
 
-    def __init__(self, broker: BrokerCore, address: tuple[str, int]) -> None:
+    Each broker calls itself the controller, since any broker creates, changes and deletes topics.
+    """
+
+    def __init__(self, broker: BrokerCore, addresses: Callable[[], dict[int, Address]]) -> None:
         self._broker = broker
-        self._address = address
+        self._addresses = addresses
+        #: The handler of native requests.
         self.native = DescribeRequests(broker)
 
     async def metadata(self, request: Any) -> Any:
         """Return the brokers and the leaders; creates missing topics if request and broker allow it."""
-        topics = request.topics
-        names = (
-            None if topics is None or (request.version == 0 and not topics) else tuple([each.name for each in topics])
-        )
-        create = names is not None and (request.version < 4 or bool(request.allow_auto_topic_creation))
-        response = self.native.metadata(MetadataV1(names, create))
+        version = request.version
+        wanted = request.topics
+        if wanted is not None and not wanted and version < _EMPTY_IS_NONE_FROM:
+            wanted = None
+        names = None if wanted is None else list(dict.fromkeys(each.name for each in wanted))
+        valid = None if names is None else tuple(filter(_is_allowed, names))
+        create = version < _SAYS_CREATE_FROM or bool(request.allow_auto_topic_creation)
+        response = self.native.metadata(MetadataV1(valid, create and valid is not None))
         found: MetadataResponse = await response if isinstance(response, Deferred) else response
-        types = METADATA.response_class
-        host, port = self._address
-        me = self._broker.store.broker_id
+        by_name = {topic.topic: topic for topic in found.topics}
+        addresses = self._addresses()
+        operations = _TOPIC_OPERATIONS if request.include_topic_authorized_operations else None
+        kind = METADATA.response_class
         return METADATA.response(
             throttle_time_ms=0,
-            brokers=[types.MetadataResponseBroker(node_id=me, host=host, port=port, rack=None)],
+            brokers=[
+                kind.MetadataResponseBroker(node_id=number, host=host, port=port, rack=None)
+                for number, (host, port) in sorted(addresses.items())
+            ],
             cluster_id=found.cluster or None,
-            controller_id=me,
-            topics=[self._topic(types.MetadataResponseTopic, each) for each in found.topics],
+            controller_id=self._broker.store.broker_id,
+            topics=[
+                _topic(kind.MetadataResponseTopic, name, by_name.get(name), addresses, operations)
+                for name in (by_name if names is None else names)
+            ],
+            authorized_operations=_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
         )
 
-    def _topic(self, kind: Any, topic: TopicMetadata) -> Any:
-        partitions = [
-            kind.MetadataResponsePartition(
-                error_code=kafka_code_of(each.error),
-                partition_index=each.partition,
-                leader_id=each.leader,
-                leader_epoch=-1,
-                replica_nodes=list(each.replicas),
-                isr_nodes=list(each.in_sync),
-                offline_replicas=[],
+    async def describe_cluster(self, request: Any) -> Any:
+        """Return the brokers, as Metadata does. There are no controllers that clients could ask for."""
+        if request.endpoint_type not in (None, _BROKERS):
+            text = f"endpoints of type {request.endpoint_type} are not served here, only brokers (1)"
+            return DESCRIBE_CLUSTER.response(
+                throttle_time_ms=0,
+                error_code=MISMATCHED_ENDPOINT_TYPE,
+                error_message=text,
+                endpoint_type=_BROKERS,
+                cluster_id="",
+                brokers=[],
             )
-            for each in topic.partitions
-        ]
-        return kind(error_code=kafka_code_of(topic.error), name=topic.topic, is_internal=False, partitions=partitions)
+        kind = DESCRIBE_CLUSTER.response_class.DescribeClusterBroker
+        return DESCRIBE_CLUSTER.response(
+            throttle_time_ms=0,
+            error_code=0,
+            error_message=None,
+            endpoint_type=_BROKERS,
+            cluster_id=self._broker.topics.cluster(),
+            controller_id=self._broker.store.broker_id,
+            brokers=[
+                kind(broker_id=number, host=host, port=port, rack=None, is_fenced=False)
+                for number, (host, port) in sorted(self._addresses().items())
+            ],
+            authorized_operations=_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
+        )
 
-    async def list_offsets(self, request: Any) -> Any:
-        """Return the offset of the first message, of the end, or of the first message at or after a time."""
-        kind = LIST_OFFSETS.response_class.ListOffsetsTopicResponse
-        topics = []
-        for topic in request.topics:
-            parts = []
-            for part in topic.partitions:
-                error, offset, time = await self._offset(topic.name, part.partition_index, part.timestamp)
-                parts.append(
-                    kind.ListOffsetsPartitionResponse(
-                        partition_index=part.partition_index,
-                        error_code=error,
-                        old_style_offsets=[offset] if offset >= 0 else [],
-                        timestamp=time,
-                        offset=offset,
-                        leader_epoch=-1,
-                    )
-                )
-            topics.append(kind(name=topic.name, partitions=parts))
-        return LIST_OFFSETS.response(throttle_time_ms=0, topics=topics)
 
-    async def _offset(self, topic: str, partition: int, time: int) -> tuple[int, int, int]:
-        """Return an error, an offset and its time; -1 for none."""
-        try:
-            log = find_log(self._broker.store, self._broker.topics, topic, partition)
-        except WireError as error:
-            return kafka_code(error), -1, -1
-        if time == _EARLIEST:
-            return 0, log.start, -1
-        if time == _LATEST:
-            return 0, log.visible_end, -1
-        if time < 0:
-            return UNKNOWN_TOPIC_OR_PARTITION, -1, -1
-        response = self.native.describe_log(DescribeLog(topic, partition, (), time))
-        found = await response if isinstance(response, Deferred) else response
-        if found.error:
-            return kafka_code_of(found.error), -1, -1
-        return 0, found.time_position, time if found.time_position >= 0 else -1
+def _is_allowed(name: object) -> bool:
+    try:
+        check_topic_name(name)  # type: ignore[arg-type]  # what is no text, such as null, raises TypeError
+    except (InvalidTopic, TypeError):
+        return False
+    return True
+
+
+def _topic(
+    kind: Any, name: str, found: TopicMetadata | None, live: Mapping[int, object], operations: set[int] | None
+) -> Any:
+    if found is None:
+        return kind(error_code=INVALID_TOPIC_EXCEPTION, name=name, is_internal=False, partitions=[])
+    return kind(
+        error_code=kafka_code_of(found.error),
+        name=name,
+        is_internal=False,
+        partitions=[_partition(kind.MetadataResponsePartition, each, live) for each in found.partitions],
+        authorized_operations=operations,
+    )
+
+
+def _partition(kind: Any, found: PartitionMetadata, live: Mapping[int, object]) -> Any:
+    """Return one partition; a leader that does not listen for Kafka's clients is none to them."""
+    leads = found.leader in live
+    return kind(
+        error_code=kafka_code_of(found.error) if leads else LEADER_NOT_AVAILABLE,
+        partition_index=found.partition,
+        leader_id=found.leader if leads else _NO_BROKER,
+        leader_epoch=-1,
+        replica_nodes=list(found.replicas),
+        isr_nodes=list(found.in_sync),
+        offline_replicas=[broker for broker in found.replicas if broker not in live],
+    )

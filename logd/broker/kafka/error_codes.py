@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from logd import errors
+from logd.broker.topics.directory import TopicDirectory
 
 #: Kafka's codes by the class of the error. Classes that are not here, and bugs, are UNKNOWN_SERVER_ERROR.
 _CODES: dict[type[BaseException], int] = {
@@ -26,11 +27,48 @@ _CODES: dict[type[BaseException], int] = {
     errors.StaleLeaderEpoch: 74,  # FENCED_LEADER_EPOCH
 }
 UNKNOWN_SERVER_ERROR = -1
-UNKNOWN_TOPIC_OR_PARTITION = 3
+OFFSET_OUT_OF_RANGE = 1
 CORRUPT_MESSAGE = 2
+UNKNOWN_TOPIC_OR_PARTITION = 3
+LEADER_NOT_AVAILABLE = 5
+NOT_LEADER_OR_FOLLOWER = 6
+REQUEST_TIMED_OUT = 7
+MESSAGE_TOO_LARGE = 10
+OFFSET_METADATA_TOO_LARGE = 12
+COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+INVALID_TOPIC_EXCEPTION = 17
+INVALID_REQUIRED_ACKS = 21
+ILLEGAL_GENERATION = 22
+INCONSISTENT_GROUP_PROTOCOL = 23
+INVALID_GROUP_ID = 24
+UNKNOWN_MEMBER_ID = 25
+INVALID_SESSION_TIMEOUT = 26
+REBALANCE_IN_PROGRESS = 27
+UNSUPPORTED_VERSION = 35
+INVALID_PARTITIONS = 37
+INVALID_REPLICATION_FACTOR = 38
+INVALID_REPLICA_ASSIGNMENT = 39
+INVALID_CONFIG = 40
+NOT_CONTROLLER = 41
+INVALID_REQUEST = 42
 UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+POLICY_VIOLATION = 44
+OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+DUPLICATE_SEQUENCE_NUMBER = 46
+INVALID_PRODUCER_EPOCH = 47
+KAFKA_STORAGE_ERROR = 56
+NON_EMPTY_GROUP = 68
+GROUP_ID_NOT_FOUND = 69
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+TOPIC_DELETION_DISABLED = 73
 UNSUPPORTED_COMPRESSION_TYPE = 76
+MEMBER_ID_REQUIRED = 79
+GROUP_MAX_SIZE_REACHED = 81
+FENCED_INSTANCE_ID = 82
+GROUP_SUBSCRIBED_TO_TOPIC = 86
 INVALID_RECORD = 87
+MISMATCHED_ENDPOINT_TYPE = 114
 
 
 def kafka_code(error: BaseException) -> int:
@@ -41,3 +79,9 @@ def kafka_code(error: BaseException) -> int:
 def kafka_code_of(code: int) -> int:
     """Return Kafka's code for a code of logd's own protocol; 0 for 0."""
     return kafka_code(errors.error_for_code(code)) if code else 0
+
+
+def partition_code(topics: TopicDirectory, topic: str, partition: int, error: errors.WireError) -> int:
+    """Return the code of an error about one partition: another broker's makes a client ask for the leader again."""
+    entry = topics.get(topic) if isinstance(error, errors.WrongPartition) else None
+    return NOT_LEADER_OR_FOLLOWER if entry is not None and partition in entry.partitions else kafka_code(error)

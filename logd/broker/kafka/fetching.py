@@ -1,89 +1,148 @@
-"""Kafka's Fetch: the same waiting as native fetches; whole batches leave, entries of other kinds as batches."""
+"""Kafka's Fetch: the same waiting as native fetches; whole batches leave, entries of other kinds as batches.
+
+Each part is answered from the entry that contains its offset. The client's own place inside an answer is remembered, so
+that its next fetch needs no search for an entry's start.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
-from logd.broker.kafka.error_codes import kafka_code, kafka_code_of
+from logd.broker.kafka.fetches.answer_pieces import AnswerEnd
+from logd.broker.kafka.fetches.part_answer import FetchLimits, PartAnswer
+from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch import FetchRequests
-from logd.errors import UnknownError, WireError
-from logd.interfaces import IFileRange
-from logd.protocol.kafka.fetch import KafkaFetch, KafkaFetchedPart
-from logd.protocol.kafka.fetched_entries import FetchedEntries
-from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
+from logd.net.output import close_pieces
+from logd.protocol.kafka.fetch import KafkaFetch, KafkaFetchedPart, KafkaFetchPart
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
+
+#: Partitions of one connection whose next positions are remembered.
+MOST_REMEMBERED = 20_000
+#: Parts that are answered in one turn of the reactor.
+TURN_PARTS = 500
+
+Partition = tuple[str, int]
 
 
 class KafkaFetching:
     """The Fetch requests of one connection."""
 
-    _log = Logger()
-
-    def __init__(self, broker: BrokerCore) -> None:
+    def __init__(self, broker: BrokerCore, work: FetchWork) -> None:
         self._broker = broker
+        self._work = work
         #: The handler of native requests.
         self.native = FetchRequests(broker)
+        #: The offset that the client asks for next if it took all that it was sent, and the start of the entry there.
+        self._next: dict[Partition, tuple[int, int]] = {}
+        #: The first partition of the last answer for which there was no room: it comes first in the next.
+        self._starved: Partition | None = None
+        #: The end of the last answer, perhaps one that is not begun.
+        self._last: AnswerEnd | None = None
+        self._lost = False
+
+    def lost(self) -> None:
+        """Answer nothing more: the connection is lost."""
+        self._lost = True
+        self.native.lost()
 
     async def fetch(self, request: KafkaFetch) -> list[KafkaFetchedPart]:
-        """Return the parts of the answer, once there are enough bytes or the wait is over."""
-        parts = tuple([FetchPart(part.topic, part.partition, 0, part.offset, part.max_bytes) for part in request.parts])
-        asked = FetchWait(request.max_wait_ms, request.min_bytes, request.max_bytes, parts)
-        response = self.native.fetch_wait(asked)
-        found: FetchWaitResponse = await response if isinstance(response, Deferred) else response
-        answers = []
-        sent = 0
-        for part in found.parts:
-            answer = await self._answer(part, first=not sent)
-            sent += sum(map(len, answer.pieces))
-            answers.append(answer)
+        """Return the parts of the answer, once there are enough bytes or the wait is over.
+
+        Fetches that are sent together are answered one by one, as by Kafka: the next when the answer before has left,
+        so that no client makes the broker hold more than one answer.
+        """
+        before, self._last = self._last, AnswerEnd()
+        end = self._last
+        if before is not None and not before.closed:
+            await before.wait()
+            await self._next_turn()
+        try:
+            answers = await self._fetch(request)
+        except BaseException:
+            end.close()
+            raise
+        if not answers:
+            end.close()
+            return answers
+        last = answers[-1]
+        answers[-1] = last._replace(pieces=(*last.pieces, end))
         return answers
 
-    async def _answer(self, part: FetchedPart, first: bool) -> KafkaFetchedPart:
-        """Return the answer to one part; of the first one with data at least one whole batch is sent."""
-        code = kafka_code_of(part.error)
-        pieces: list[bytes | memoryview] = []
-        found: Any = part.message_set
-        if not code and found:
-            entries = FetchedEntries(part.first_position)
-            try:
-                entries.convert(await self._read(found), part.first_position)
-                if not entries.pieces and entries.needed and first:
-                    more = self._more(part, entries.needed)
-                    if more is not None:
-                        entries.convert(await self._read(more), part.first_position)
-                entries.finish()
-                pieces = entries.pieces
-                for position, reason in entries.left_out:
-                    self._log.warn(
-                        "{topic}-{partition}: the wrapper at {position} is left out for Kafka's clients: {reason}",
-                        topic=part.topic, partition=part.partition, position=position, reason=reason,
-                    )  # fmt: skip
-            except (WireError, OSError) as error:
-                code = kafka_code(error if isinstance(error, WireError) else UnknownError(str(error)))
-        return KafkaFetchedPart(part.topic, part.partition, code, part.visible_end, part.log_start, pieces)
+    async def _fetch(self, request: KafkaFetch) -> list[KafkaFetchedPart]:
+        first = self._first(request.parts)
+        asked = (*request.parts[first:], *request.parts[:first])
+        wanted = FetchWait(
+            request.max_wait_ms, request.min_bytes, max(request.max_bytes, 1), tuple(map(self._wanted, asked))
+        )
+        response = self.native.fetch_wait(wanted)
+        found: FetchWaitResponse = await response if isinstance(response, Deferred) else response
+        answers = await self._answers(request, asked, found)
+        return answers[len(asked) - first :] + answers[: len(asked) - first] if first else answers
 
-    def _more(self, part: FetchedPart, size: int) -> IFileRange | None:
-        log = self._broker.store.log(part.topic, part.partition)
-        return None if log is None else log.read(part.first_position, size)
-
-    async def _read(self, found: IFileRange) -> bytes:
-        """Return the bytes of a range, and close it. Pages that are not cached are read on a thread."""
+    async def _answers(
+        self, request: KafkaFetch, asked: Sequence[KafkaFetchPart], found: FetchWaitResponse
+    ) -> list[KafkaFetchedPart]:
+        work = self._work
+        limits = FetchLimits(request.version, min(max(request.max_bytes, 1), self._broker.settings.fetch_max_bytes))
+        self._starved = None
+        answers: list[KafkaFetchedPart] = []
+        parts = [PartAnswer(self._broker.store, work, *pair) for pair in zip(asked, found.parts, strict=True)]
+        done = 0
         try:
-            data: bytes | None = found.file.read_cached(found.file_position, found.count)
-            if data is not None:
-                return data
-            waiting: Deferred[bytes] = Deferred()
-
-            def read(data: bytes | None, error: BaseException | None) -> None:
-                if data is None:
-                    waiting.errback(error)
+            for part in parts:
+                if part.begin(limits):
+                    await work.walks.run(part, self._is_lost)
+                elif done % TURN_PARTS == TURN_PARTS - 1:
+                    await self._next_turn()
+                if self._lost:
+                    break
+                answers.append(part.finish(limits))
+                if answers[-1].error:
+                    self._broker.counters.kafka.failed("Fetch", answers[-1].error)
+                done += 1
+                if part.next is None:
+                    self._next.pop(part.key, None)
                 else:
-                    waiting.callback(data)
-
-            self._broker.threads.run(lambda: found.file.read_at(found.file_position, found.count), read)
-            return await waiting
+                    self._remember(part.key, part.next)
+                if part.starved and self._starved is None:
+                    self._starved = part.key
+        except BaseException:
+            for answer in answers:
+                close_pieces([piece for piece in answer.pieces if not isinstance(piece, memoryview)])
+            raise
         finally:
-            found.close()
+            for part in parts[done:]:
+                part.close()
+        return answers
+
+    def _next_turn(self) -> Deferred[None]:
+        """Let others have their turns."""
+        turn: Deferred[None] = Deferred()
+        self._broker.clock.callLater(0, turn.callback, None)
+        return turn
+
+    def _is_lost(self) -> bool:
+        return self._lost
+
+    def _wanted(self, part: KafkaFetchPart) -> FetchPart:
+        """Return the part of a native request; it begins where the entry begins, if that is known."""
+        offset, exact = part.offset, False
+        known = self._next.get((part.topic, part.partition))
+        if known is not None and known[0] == offset:
+            offset, exact = known[1], True
+        return FetchPart(part.topic, part.partition, 0, offset, max(part.max_bytes, 1), exact)
+
+    def _first(self, parts: Sequence[KafkaFetchPart]) -> int:
+        """Return the index of the part that had no room in the last answer."""
+        if self._starved is None:
+            return 0
+        topic, partition = self._starved
+        return next((i for i, part in enumerate(parts) if part.partition == partition and part.topic == topic), 0)
+
+    def _remember(self, key: Partition, place: tuple[int, int]) -> None:
+        if len(self._next) >= MOST_REMEMBERED and key not in self._next:
+            del self._next[next(iter(self._next))]
+        self._next[key] = place

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.kafka.describing import LIST_OFFSETS, METADATA, KafkaDescribing
+from logd.broker.kafka.administration.handlers import administration_handlers
+from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
+from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.fetching import KafkaFetching
+from logd.broker.kafka.groups.requests import KafkaGroupRequests
+from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
+from logd.broker.kafka.producer_ids import INIT_PRODUCER_ID, KafkaInitProducerId
 from logd.broker.kafka.producing import KafkaProducing
+from logd.broker.kafka.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, sasl_authenticate, sasl_handshake
+from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
+from logd.checkedjson import excerpt
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
-from logd.protocol.kafka.apis import KafkaApi
-from logd.protocol.kafka.conversation import ApiVersions, NotServed
+from logd.protocol.kafka.apis import APIS, KafkaApi
+from logd.protocol.kafka.conversation import ApiVersions, KafkaToken, NotServed
 from logd.protocol.kafka.fetch import KafkaFetch
 from logd.protocol.kafka.produce import KafkaProduce
 
@@ -26,20 +35,38 @@ class KafkaSession:
 
     _log = Logger()
 
-    def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[KafkaSession], None]) -> None:
+    def __init__(
+        self,
+        broker: BrokerCore,
+        connection: Connection,
+        on_lost: Callable[[KafkaSession], None],
+        listener: KafkaListener,
+        fetches: FetchWork,
+    ) -> None:
         """``on_lost(session)`` is called when the connection is lost."""
         self._broker = broker
+        self._counters = broker.counters.kafka
+        self._counters.connections += 1
         self._on_lost = on_lost
         self.connection = connection
-        transport: Any = connection.transport
-        host = transport.getHost()
+        reached = listener.address_for(connection.transport, broker.advertised)
+        #: Returns the address of each broker by its id, as this connection's client reaches it.
+        self.addresses = partial(broker.kafka_addresses, listener.place, reached)
         self._producing = KafkaProducing(broker, connection)
-        self._fetching = KafkaFetching(broker)
-        self._describing = KafkaDescribing(broker, (host.host, host.port))
+        self._fetching = KafkaFetching(broker, fetches)
+        self._describing = KafkaDescribing(broker, self.addresses)
+        self._groups = KafkaGroupRequests(broker, connection.peer, self.addresses)
         self._has_produced = False
+        self._is_named = False
         self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             METADATA: self._describing.metadata,
-            LIST_OFFSETS: self._describing.list_offsets,
+            DESCRIBE_CLUSTER: self._describing.describe_cluster,
+            LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
+            INIT_PRODUCER_ID: KafkaInitProducerId(broker.idempotence.ids, connection.peer).init_producer_id,
+            SASL_HANDSHAKE: sasl_handshake,
+            SASL_AUTHENTICATE: sasl_authenticate,
+            **self._groups.handlers,
+            **administration_handlers(broker, connection.peer),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 
@@ -53,6 +80,7 @@ class KafkaSession:
             taken = 1
         for request, token in left if producing.native.waiting is None else ():
             if isinstance(request, KafkaProduce):
+                self._counters.asked("Produce")
                 if not self._has_produced:
                     self._has_produced = True
                     self._broker.gate.add(self.connection)
@@ -71,8 +99,9 @@ class KafkaSession:
     def lost(self) -> None:
         """See ``logd.net.server.Session``."""
         self._producing.native.lost()
-        self._fetching.native.lost()
+        self._fetching.lost()
         self._describing.native.lost()
+        self._groups.lost()
         self._on_lost(self)
 
     def stop(self) -> None:
@@ -80,17 +109,32 @@ class KafkaSession:
         self._producing.native.stopping = True
         self._fetching.native.finish()
 
-    def _take(self, request: Any, token: Any) -> None:
+    def _take(self, request: Any, token: KafkaToken) -> None:
+        if not self._is_named:
+            self._name(token.header.client_id, request.software if isinstance(request, ApiVersions) else "")
+        api = APIS.get(token.header.api_key)
+        self._counters.asked("unknown" if api is None else api.name)
         if isinstance(request, NotServed | ApiVersions):
             self.connection.answer(token, request)
             return
         if isinstance(request, KafkaFetch):
             answer = Deferred.fromCoroutine(self._fetching.fetch(request))
         else:
+            self._groups.called_by(token.header.client_id)
             answer = Deferred.fromCoroutine(self._kinds[type(request).__name__](request))
         answer.addCallback(lambda found: self.connection.answer(token, found))
         answer.addErrback(self._failed)
 
+    def _name(self, client_id: str, software: str) -> None:
+        """Take the names that the client's first request tells, for log lines about its connection."""
+        self._is_named = True
+        names = ([f"client id {excerpt(client_id)}"] if client_id else []) + ([software] if software else [])
+        self.connection.client = ", ".join(names)
+        if self._counters.named(software) and software:
+            self._log.info(
+                "clients of {software} connect; the first is {peer}", software=software, peer=self.connection.caller
+            )
+
     def _failed(self, failure: Failure) -> None:
-        self._log.failure("a request of {peer} failed; closing its connection", failure, peer=self.connection.peer)
+        self._log.failure("a request of {peer} failed; closing its connection", failure, peer=self.connection.caller)
         self.connection.close(drain=False)

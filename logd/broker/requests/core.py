@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
+from logd.broker.idempotence.known_producers import Idempotence
+from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
 from logd.broker.topics.directory import TopicDirectory
@@ -24,6 +26,9 @@ from logd.errors import TopicExists
 from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.broker.kafka.groups.coordinator import GroupCoordinator
 
 #: The settings of topics that clients use and that are created for that: none, or those for clients of 0.7.
 NO_SETTINGS: Mapping[str, int | str] = MappingProxyType({})
@@ -56,8 +61,12 @@ class BrokerCore:
     stopping: bool = field(default=False, init=False)
     #: The (host, port) that clients are told to connect to.
     advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
-    #: Returns the address of each registered broker, as last seen.
-    live: Callable[[], Mapping[int, tuple[str, int]]] = field(default=dict, init=False)
+    #: The addresses of all brokers.
+    addresses: BrokerAddresses = field(factory=BrokerAddresses, init=False)
+    #: What idempotent producers of Kafka have sent.
+    idempotence: Idempotence = field(init=False)
+    #: The groups of today's Kafka clients that this broker coordinates.
+    groups: GroupCoordinator = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -67,7 +76,15 @@ class BrokerCore:
 
     def brokers(self) -> dict[int, tuple[str, int]]:
         """Return the address of each live broker, always including this one."""
-        return {**self.live(), self.store.broker_id: self.advertised}
+        return {**self.addresses.native(), self.store.broker_id: self.advertised}
+
+    def kafka_addresses(self, place: int, reached: Address) -> dict[int, Address]:
+        """Return the address of each live broker that a client of today's Kafka can reach, always including this one.
+
+        ``place`` is that of the listener by which the client has reached this broker, at the address ``reached``. A
+        broker without a listener of this place is left out.
+        """
+        return {**self.addresses.for_kafka(place), self.store.broker_id: reached}
 
     def create_on_demand(self, topic: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Deferred[None]:
         """Create a topic that a client uses; connections that ask for it at the same time share the first creation.

@@ -97,21 +97,24 @@ class AdministrationRequests:
         return CreateTopicResponseV1(*answer)
 
     def alter_topic(self, request: AlterTopic) -> AlterTopicResponse | Deferred[AlterTopicResponse]:
-        """Change a topic's settings and its number of partitions."""
+        """Change a topic's settings and its number of partitions; with neither it is a question, and not logged."""
+        changes = bool(request.partitions or request.settings)
 
         def altered(entry: TopicEntry) -> AlterTopicResponse:
-            _log.info(
-                "{peer} changed topic {topic}: {partitions} partitions, settings {settings}",
-                peer=self._peer,
-                topic=request.topic,
-                partitions=len(entry.partitions),
-                settings=dict(entry.settings),
-            )
+            if changes:
+                _log.info(
+                    "{peer} changed topic {topic}: {partitions} partitions, settings {settings}",
+                    peer=self._peer,
+                    topic=request.topic,
+                    partitions=len(entry.partitions),
+                    settings=dict(entry.settings),
+                )
             texts = {name: str(value) for name, value in entry.settings.items()}
             return AlterTopicResponse(0, entry.uuid, len(entry.partitions), texts)
 
         def failed(failure: Failure) -> AlterTopicResponse:
-            self._refused("change", request.topic, failure)
+            if changes:
+                self._refused("change", request.topic, failure)
             return AlterTopicResponse(_code(failure), text=failure.getErrorMessage())
 
         try:

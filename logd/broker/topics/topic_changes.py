@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from attrs import define, evolve, field
@@ -54,13 +54,30 @@ class TopicAdministration:
     #: The number of partitions of topics that are being created.
     _claimed: dict[str, int] = field(factory=dict, init=False)
 
-    def create(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> Deferred[TopicEntry]:
-        """Create a topic with its partitions spread over the live brokers. Fires once this broker's logs exist.
+    def create(
+        self,
+        topic: str,
+        partitions: int,
+        settings: Mapping[str, int | str],
+        *,
+        kafka_settings: Mapping[str, str] = NO_CHANGES,
+        brokers: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Deferred[TopicEntry]:
+        """Create a topic. Fires once this broker's logs exist.
 
-        Fails with TopicExists, InvalidTopic, CoordinationUnavailable, BrokerStopping, and with StorageFull or
-        UnknownError if this broker's disk fails. Of two concurrent creations one succeeds.
+        ``brokers`` has the broker of each partition; None: they are spread over the live brokers. Fails with
+        TopicExists, InvalidTopic, CoordinationUnavailable, BrokerStopping, and with StorageFull or UnknownError if this
+        broker's disk fails. Of two concurrent creations one succeeds.
         """
-        return Deferred.fromCoroutine(self._create(topic, partitions, settings))
+        return Deferred.fromCoroutine(self._create(topic, partitions, settings, kafka_settings, brokers))
+
+    def check_create(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> None:
+        """Raise what ``create`` would fail with, as far as that is known without the tree and the disk."""
+        check_topic_name(topic)
+        if self._directory.get(topic) is not None:
+            raise TopicExists(f"topic {topic!r} exists already")
+        self._check_new(topic, partitions, settings)
+        self._check_ready(f"topic {topic!r} cannot be created", self._clock.seconds())
 
     def delete(self, topic: str) -> Deferred[None]:
         """Delete a topic. Fires once this broker's logs are removed; other brokers remove theirs when they see it.
@@ -79,21 +96,26 @@ class TopicAdministration:
         on it; other brokers do when they see it. Fails with UnknownTopic, InvalidTopic, CoordinationUnavailable,
         BrokerStopping, and with StorageFull or UnknownError if the topic is changed but this broker's disk fails.
         """
-        return Deferred.fromCoroutine(self._alter(topic, uuid, partitions, settings))
 
-    async def _alter(self, topic: str, uuid: str, partitions: int, settings: Mapping[str, str]) -> TopicEntry:
+        def change(entry: TopicEntry) -> TopicEntry:
+            if uuid and uuid != entry.uuid:
+                raise UnknownTopic(f"there is no topic {topic!r} with the uuid {uuid!r} any more")
+            return self.with_partitions(topic, self._with_settings(topic, entry, settings), partitions)
+
+        return self.change(topic, change)
+
+    def change(self, topic: str, change: Callable[[TopicEntry], TopicEntry]) -> Deferred[TopicEntry]:
+        """Replace a topic's entry by ``change(entry)``, which may be called several times, and act on it.
+
+        Fires and fails as ``alter`` does, and with what ``change`` raises.
+        """
+        return Deferred.fromCoroutine(self._change(topic, change))
+
+    async def _change(self, topic: str, change: Callable[[TopicEntry], TopicEntry]) -> TopicEntry:
         check_topic_name(topic)
         since = self._clock.seconds()
         async with self._reconciler.locks.hold(topic):
             self._check_ready(f"topic {topic!r} cannot be changed", since)
-            placed = self._placement.of(partitions) if 0 < partitions <= self._settings.topics_max else {}
-
-            def change(entry: TopicEntry) -> TopicEntry:
-                if uuid and uuid != entry.uuid:
-                    raise UnknownTopic(f"there is no topic {topic!r} with the uuid {uuid!r} any more")
-                changed = self._with_settings(topic, entry, settings)
-                return evolve(changed, partitions=self._with_partitions(topic, entry, partitions, placed))
-
             try:
                 former, entry = await change_topic(self._tree, topic, change)
             except CoordinationError as error:
@@ -120,23 +142,38 @@ class TopicAdministration:
             raise InvalidTopic(f"topic {topic!r}: {error}") from error
         return evolve(entry, settings=merged)
 
-    def _with_partitions(
-        self, topic: str, entry: TopicEntry, partitions: int, placed: Mapping[int, tuple[int, ...]]
-    ) -> Mapping[int, tuple[int, ...]]:
-        """Return the topic's partitions with those that are added."""
+    def with_partitions(
+        self, topic: str, entry: TopicEntry, partitions: int, brokers: Sequence[tuple[int, ...]] | None = None
+    ) -> TopicEntry:
+        """Return the topic's entry with ``partitions`` of them, 0 for as many as it has.
+
+        ``brokers`` are those of the new partitions, in order; None: they are spread. Raises InvalidTopic for a number
+        that is too low or too high.
+        """
         before = len(entry.partitions)
         if partitions in (0, before):
-            return entry.partitions
+            return entry
         room = self._settings.topics_max - self._directory.partitions - sum(self._claimed.values())
         if not before < partitions <= before + room:
             raise InvalidTopic(
                 f"topic {topic!r} has {counted(before, 'partition')} and cannot have {partitions}; this broker allows "
                 f"{before} to {before + room} (partitions are never removed; topics.max = {self._settings.topics_max})"
             )
+        placed = self._placement.of(partitions)
         unused = [number for number in placed if number not in entry.partitions]  # an entry made by hand may have holes
-        return {**entry.partitions, **{number: placed[number] for number in unused[: partitions - before]}}
+        added = unused[: partitions - before]
+        if brokers is not None:
+            placed = dict(zip(added, brokers, strict=True))
+        return evolve(entry, partitions={**entry.partitions, **{number: placed[number] for number in added}})
 
-    async def _create(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> TopicEntry:
+    async def _create(
+        self,
+        topic: str,
+        partitions: int,
+        settings: Mapping[str, int | str],
+        kafka_settings: Mapping[str, str],
+        brokers: Mapping[int, tuple[int, ...]] | None,
+    ) -> TopicEntry:
         check_topic_name(topic)
         since = self._clock.seconds()
         async with self._reconciler.locks.hold(topic):
@@ -146,14 +183,14 @@ class TopicAdministration:
             self._check_ready(f"topic {topic!r} cannot be created", since)
             self._claimed[topic] = partitions
             try:
-                return await self._make(topic, self._placement.of(partitions), settings)
+                placed = self._placement.of(partitions) if brokers is None else brokers
+                return await self._make(
+                    topic, TopicEntry(str(uuid.uuid4()), placed, dict(settings), dict(kafka_settings))
+                )
             finally:
                 del self._claimed[topic]
 
-    async def _make(
-        self, topic: str, brokers: Mapping[int, tuple[int, ...]], settings: Mapping[str, int | str]
-    ) -> TopicEntry:
-        entry = TopicEntry(str(uuid.uuid4()), brokers, dict(settings))
+    async def _make(self, topic: str, entry: TopicEntry) -> TopicEntry:
         try:
             if topic in self._stored.entries:
                 await self._reconciler.settle_shown(topic)  # a former topic of this name has left something

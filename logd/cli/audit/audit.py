@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -18,6 +18,7 @@ from logd.audit.verdict_fields import as_json_line
 from logd.audit.verdicts import DEFAULT_GRACE, Verdict, judge
 from logd.audit.windows import DEFAULT_WIDTH, MOST_WIDTH
 from logd.cli.audit.report import COLUMNS, as_row, findings, write_metrics, write_parquet
+from logd.cli.broker_search import broker_search_option, brokers_at, cluster_place
 from logd.cli.messages.start_option import parse_start
 from logd.cli.options import TopicParameter, broker_option, json_option
 from logd.cli.reactor_command import run
@@ -27,6 +28,7 @@ from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.fetching.batches import MessageBatch
 from logd.client.starting_positions import Start, Time
+from logd.clientcore.addresses import Address
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError, UnknownTopic
 from logd.plurals import counted
@@ -41,6 +43,7 @@ Examples:
   logd audit --topic clicks
   logd audit --from 2011-11-11T00:00 --to 2011-11-12T00:00 --json
   logd audit --follow
+  logd audit --zookeeper zk1:2181,zk2:2181/logd
 """
 
 
@@ -111,9 +114,10 @@ class Question:
 @click.option("--metrics", type=click.Path(dir_okay=False), help="Write totals to this file, in Prometheus' format.")
 @click.option("--parquet", type=click.Path(dir_okay=False), help="Write the table to this Parquet file (pyarrow).")
 @broker_option
+@broker_search_option
 @json_option
 @click.pass_context
-def audit(ctx: click.Context, /, **options: Any) -> None:
+def audit(ctx: click.Context, /, broker: str, zookeeper: str | None, **options: Any) -> None:
     """Compare what producers sent with what mirrors, consumers and imports saw, by topic and window of time.
 
     The counts are those of audited clients (audit=True, --audit) in topic _audit. A line has the topic, the window's
@@ -121,12 +125,17 @@ def audit(ctx: click.Context, /, **options: Any) -> None:
     here), duplicated, and unaccounted (no producer has counted them yet, this tier has not read so far, or a reporter
     died before its last count). Ends with status 1 if messages are missing, and names their servers and windows.
     """
-    ctx.exit(run(lambda reactor: _audit(reactor, **options)))
+    place = cluster_place(ctx, broker, zookeeper)
+
+    async def running(reactor: Any) -> None:
+        await _audit(reactor, await brokers_at(reactor, place), **options)
+
+    ctx.exit(run(running))
 
 
 async def _audit(
     reactor: Any,
-    broker: str,
+    brokers: str | Sequence[Address],
     topics: tuple[str, ...],
     begin: int | None,
     end: int | None,
@@ -141,8 +150,8 @@ async def _audit(
         topics=frozenset(topics), begin=begin, end=end, width=round(window * 1000), grace=round(grace * 1000)
     )
     events = EventReader(Reconciliation(question.width, question.topics))
-    async with Consumer(broker, reactor=reactor, on_corrupt="skip") as consumer:
-        await _check_topic(reactor, broker)
+    async with Consumer(brokers, reactor=reactor, on_corrupt="skip") as consumer:
+        await _check_topic(reactor, brokers)
         start: Start = "earliest" if begin is None else Time(max(0, begin - question.width))
         (stream,) = consumer.create_message_streams(AUDIT_TOPIC, 1, start=start)
         await stream.assigned()
@@ -206,9 +215,9 @@ class EventReader:
             )
 
 
-async def _check_topic(reactor: Any, broker: str) -> None:
+async def _check_topic(reactor: Any, brokers: str | Sequence[Address]) -> None:
     """Raise UnknownTopic if nothing was ever audited: a consumer would wait for the topic."""
-    admin = Admin(broker, reactor=reactor)
+    admin = Admin(brokers, reactor=reactor)
     try:
         await admin.describe(AUDIT_TOPIC)
     except UnknownTopic:

@@ -7,6 +7,7 @@ import click
 from logd.cli.bench.beside import beside
 from logd.cli.bench.coordination import coordination
 from logd.cli.bench.groups import groups
+from logd.cli.bench.kafka import kafka
 from logd.cli.bench.latency import latency
 from logd.cli.bench.mirror import mirror
 from logd.cli.bench.partitions import partitions
@@ -26,5 +27,7 @@ def bench() -> None:
     """
 
 
-for command in (produce, consume, latency, mirror, retained, partitions, peers, beside, groups, coordination, spark):
+for command in (
+    *(produce, consume, latency, mirror, retained, partitions, peers, kafka, beside, groups, coordination, spark),
+):
     bench.add_command(command)

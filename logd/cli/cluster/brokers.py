@@ -29,21 +29,34 @@ def brokers() -> None:
 @json_option
 @click.pass_context
 def list_brokers(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
-    """Print each live broker: its address, and how many topics and partitions it stores."""
+    """Print each live broker: its address, that for clients of today's Kafka if there is one (--kafka-listen), and how
+    many topics and partitions it stores."""
 
     async def work(tree: ICoordination) -> None:
         found = (await read_brokers(tree, _complain)).values()
         if as_json:
             rows = [
-                {"id": b.id, "host": b.host, "port": b.port, "instance": b.instance, "topics": dict(b.topics)}
+                {
+                    "id": b.id,
+                    "host": b.host,
+                    "port": b.port,
+                    "instance": b.instance,
+                    "topics": dict(b.topics),
+                    "kafka": [{"host": host, "port": port} for host, port in b.kafka],
+                }
                 for b in found
             ]
             click.echo(json.dumps(rows))
             return
-        show(
-            ["id", "host", "port", "topics", "partitions", "instance"],
-            [(b.id, b.host, str(b.port), len(b.topics), sum(map(len, b.topics.values())), b.instance) for b in found],
-        )
+        # The last column, and only where there is something to show: scripts take columns by their numbers.
+        listens = any(b.kafka for b in found)
+        lines: list[tuple[object, ...]] = []
+        for b in found:
+            kafka = (", ".join(f"{host}:{port}" for host, port in b.kafka),) if listens else ()
+            partitions = sum(map(len, b.topics.values()))
+            lines.append((b.id, b.host, str(b.port), len(b.topics), partitions, b.instance, *kafka))
+        head = ["id", "host", "port", "topics", "partitions", "instance", *(["kafka"] if listens else [])]
+        show(head, lines)
 
     with_tree(ctx, zookeeper, work)
 

@@ -1,6 +1,10 @@
 """The broker registry of the paper (section 3.2): an ephemeral node for each live broker, with its partitions.
 
-/brokers/ids/<id>    {"host": "10.0.0.5", "port": 6667, "instance": "<uuid>", "topics": {"<topic>": [0, 2], ...}}
+/brokers/ids/<id>    {"host": "10.0.0.5", "port": 6667, "instance": "<uuid>", "topics": {"<topic>": [0, 2], ...},
+                      "kafka": [{"host": "10.0.0.5", "port": 9092}, ...]}
+
+``kafka`` is there if the broker listens for clients of today's Kafka: the address of each of its listeners, in their
+order. Readers that do not know it pass it over.
 """
 
 from __future__ import annotations
@@ -8,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from attrs import field, frozen
 from twisted.python.failure import Failure
@@ -24,6 +29,8 @@ from logd.interfaces import Clock
 #: A host is a name or an address; it appears in error messages and on terminals.
 _HOST = re.compile(r"[^\s\x00-\x20\x7f-\x9f]{1,255}\Z")
 _INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
+#: The most listeners for clients of today's Kafka that a broker may have.
+MOST_LISTENERS = 16
 #: Bytes; ZooKeeper refuses nodes above 1 MiB. The list of topics is informative, so it is left out beyond this.
 MOST_BYTES = 900_000
 
@@ -38,10 +45,14 @@ class BrokerInfo:
     instance: str
     #: The partitions stored there. Informative: a topic's entry decides.
     topics: Mapping[str, tuple[int, ...]] = field(factory=dict)
+    #: The addresses of its listeners for clients of today's Kafka, in their order.
+    kafka: tuple[tuple[str, int], ...] = ()
 
     def encode(self) -> bytes:
         """Return the node's value."""
-        value = {"host": self.host, "port": self.port, "instance": self.instance}
+        value: dict[str, Any] = {"host": self.host, "port": self.port, "instance": self.instance}
+        if self.kafka:
+            value["kafka"] = [{"host": host, "port": port} for host, port in self.kafka]
         topics = {name: list(partitions) for name, partitions in sorted(self.topics.items())}
         data = json.dumps({**value, "topics": topics}).encode()
         return data if len(data) <= MOST_BYTES else json.dumps({**value, "topics": {}}).encode()
@@ -51,15 +62,25 @@ class BrokerInfo:
         """Decode the node ``name``; raise ValueError, and nothing else, for a value that is no broker's."""
         try:
             value = load_json(data)
-            host, port, instance = value["host"], value["port"], value["instance"]
+            instance = value["instance"]
             topics = {str(topic): tuple(map(whole_number, found)) for topic, found in value.get("topics", {}).items()}
-            if not isinstance(host, str) or not _HOST.match(host):
-                raise ValueError(f"{excerpt(host)} is no host")
+            kafka = value.get("kafka", [])
+            if not isinstance(kafka, list) or len(kafka) > MOST_LISTENERS:
+                raise ValueError(f"{excerpt(kafka)} is no list of at most {MOST_LISTENERS} listeners")
+            listeners = tuple([_address(each) for each in kafka])
             if not isinstance(instance, str) or not _INSTANCE.match(instance):
                 raise ValueError(f"{excerpt(instance)} is no instance")
-            return cls(decimal(name), host, whole_number(port, 65535), instance, topics)
+            return cls(decimal(name), *_address(value), instance, topics, listeners)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a broker's entry: {excerpt(data)}") from error
+
+
+def _address(value: Any) -> tuple[str, int]:
+    """Return the host and the port that ``value`` names. Raises ValueError, KeyError or TypeError."""
+    host = value["host"]
+    if not isinstance(host, str) or not _HOST.match(host):
+        raise ValueError(f"{excerpt(host)} is no host")
+    return host, whole_number(value["port"], 65535)
 
 
 def keep_registered(

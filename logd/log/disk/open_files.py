@@ -48,6 +48,16 @@ class FileRange:
         self._log = log
         self._base = base
 
+    @property
+    def position(self) -> int:
+        """The log position of the first byte."""
+        return self._base + self.file_position
+
+    def part(self, position: int, count: int) -> FileRange:
+        """Return another range of the same file, from this log position on. Both have to be closed."""
+        self._shared.hold()
+        return FileRange(self._shared, position - self._base, count, self._log, self._base)
+
     def unreadable(self, file_position: int, error: OSError) -> None:
         """See IFileRange."""
         self._log.cannot_read(self._base + file_position, error)

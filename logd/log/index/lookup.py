@@ -188,6 +188,19 @@ def _entry_at(file: IFile, start: int, begin: int, position: int, end: int) -> t
     raise CorruptMessage("an entry's length is invalid", entry_start)
 
 
+def next_boundary(log: Snapshot, position: int) -> int:
+    """Return the first boundary behind ``position`` that the index vouches for, else the end of its segment or the log.
+
+    For readers that go on behind damage. Raises OffsetOutOfRange.
+    """
+    if not log.start <= position < log.end:
+        raise OffsetOutOfRange(f"position {position} is not between {log.start} and {log.end}")
+    number = log.segments.find(position)
+    end = min(log.segments.end_of(number, log.end), log.end)
+    _, after = log.split(number, lambda boundary: boundary.position <= position)
+    return end if after is None else min(after.position, end)
+
+
 def position_at_time(log: Snapshot, time_ms: int) -> int:
     """Return the position of the first entry at or after a time (ms since the epoch), the end if there is none.
 

@@ -113,8 +113,10 @@ class MirrorAudit:
                 return True
             self._taken, self._waiting = self._waiting, {}
             self._since = self._clock.seconds()
-            self._publishing = self._publisher.report().addCallbacks(self._published, self._not_published)
-        if await fired_within(self._clock, seconds, self._publishing):
+            self._publishing = self._publisher.report()
+            # It may have fired already, where there is nothing to publish, and is then no more under way.
+            self._publishing.addCallbacks(self._published, self._not_published)
+        if self._publishing is None or await fired_within(self._clock, seconds, self._publishing):
             return True
         await tell_brokers(self._source, self.producer)
         return self._lose_patience()

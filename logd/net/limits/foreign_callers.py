@@ -16,14 +16,17 @@ MOST = 256
 
 @define(eq=False)
 class ForeignCallers:
-    """Decides which calls by clients of other protocols are logged."""
+    """Counts calls by clients of other protocols, and decides which are logged."""
 
     _clock: Clock
+    #: All calls, by kind.
+    counts: dict[str, int] = field(factory=dict, init=False)
     #: By kind and host: the end of the time without log lines, and the number of calls since the last line.
     _told: OrderedDict[tuple[str, str], tuple[float, int]] = field(factory=OrderedDict, init=False)
 
     def called(self, kind: str, host: str) -> int | None:
         """Count a call. Return the number of unlogged calls since the last line, or None if this one is not logged."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
         now = self._clock.seconds()
         until, unsaid = self._told.get((kind, host), (now, 0))
         if now < until:

@@ -9,6 +9,7 @@ compact str                varint (bytes + 1) | UTF-8
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct, error
 
 from logd.errors import ProtocolViolation
@@ -34,8 +35,11 @@ class ForeignClient(ProtocolViolation):
         self.kind = kind
 
 
-def foreign_opening(size: int) -> ForeignClient | None:
-    """Return the kind of client whose first four bytes were read as a frame's size, None if it is not recognized."""
+def foreign_opening(size: int, setting: str = "listen") -> ForeignClient | None:
+    """Return the kind of client whose first four bytes were read as a frame's size, None if it is not recognized.
+
+    ``setting`` is that of the port.
+    """
     opening = (size & 0xFFFFFFFF).to_bytes(4, "big")
     if opening in _HTTP:
         return ForeignClient(
@@ -47,13 +51,17 @@ def foreign_opening(size: int) -> ForeignClient | None:
         return ForeignClient(
             "TLS",
             "a TLS client called, and this port does not speak TLS; have it connect without, or let the broker listen "
-            "on an ssl: endpoint (setting listen)",
+            f"on an ssl: endpoint (setting {setting})",
         )
     return None
 
 
-def foreign_request(frame: bytes | memoryview, start: int, stop: int) -> ForeignClient | None:
+def foreign_request(
+    frame: bytes | memoryview, start: int, stop: int, kafka: Sequence[tuple[str, int]] = ()
+) -> ForeignClient | None:
     """Return the client of today's Kafka that sent an invalid frame, None if the frame does not look like its request.
+
+    ``kafka`` has the addresses of this broker's ports for such clients.
 
     ApiVersions is recognized by the whole frame. Other requests are recognized by the head, which must contain a client
     id: no request of 0.7 or of ours has printable text there.
@@ -70,7 +78,7 @@ def foreign_request(frame: bytes | memoryview, start: int, stop: int) -> Foreign
     client = _text(frame, body - max(length, 0), body)
     software: str | None = ""
     if key == _API_VERSIONS:
-        software = _software(bytes(frame[body:stop])) if version >= _FLEXIBLE_FROM else "" if body == stop else None
+        software = software_name(bytes(frame[body:stop])) if version >= _FLEXIBLE_FROM else "" if body == stop else None
     if client is None or software is None or (key != _API_VERSIONS and not client):
         return None
     called = (
@@ -81,15 +89,26 @@ def foreign_request(frame: bytes | memoryview, start: int, stop: int) -> Foreign
     return ForeignClient(
         "Kafka",
         f"a client of Kafka 0.8 or later called ({called}), and this port speaks the protocol of Kafka 0.7 and logd's "
-        "own; use logd's client or commands (docs/clients.md), or a client of Kafka 0.7",
+        f"own; {_kafka_remedy(kafka)}",
     )
 
 
-def is_api_versions(frame: bytes | memoryview, start: int, stop: int) -> ForeignClient | None:
+def _kafka_remedy(kafka: Sequence[tuple[str, int]]) -> str:
+    if kafka:
+        return f"have it connect to the port for such clients, {' or '.join(f'{host}:{port}' for host, port in kafka)}"
+    return (
+        "let the broker listen for such clients too, with --kafka-listen tcp:9092:interface=127.0.0.1, or use logd's "
+        "client or commands (docs/clients.md)"
+    )
+
+
+def is_api_versions(
+    frame: bytes | memoryview, start: int, stop: int, kafka: Sequence[tuple[str, int]] = ()
+) -> ForeignClient | None:
     """Return the client of today's Kafka that sent an ApiVersions request, None for any other frame."""
     if frame[start : start + 2] != b"\x00\x12":
         return None
-    return foreign_request(frame, start, stop)
+    return foreign_request(frame, start, stop, kafka)
 
 
 def _text(data: bytes | memoryview, start: int, stop: int) -> str | None:
@@ -98,8 +117,8 @@ def _text(data: bytes | memoryview, start: int, stop: int) -> str | None:
     return text.decode() if all(0x20 <= byte < 0x7F for byte in text) else None
 
 
-def _software(body: bytes) -> str | None:
-    """Return the software named in an ApiVersions body of version 3 or later, None if the bytes are no such body."""
+def software_name(body: bytes) -> str | None:
+    """Return the software that an ApiVersions body of version 3 or later names, None if the bytes are no such body."""
     at, parts = 1, []
     for _ in range(2):
         length = body[at] - 1 if at < len(body) else -1

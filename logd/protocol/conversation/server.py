@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct, error
 
 from zope.interface import implementer
@@ -34,7 +35,9 @@ MOST_JOINED = 1000
 class ServerConversation:
     """Cuts frames; one of two conversations, by the type of the request, reads and answers each."""
 
-    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, kafka: Sequence[tuple[str, int]] = ()) -> None:
+        """``kafka``: the addresses of this broker's ports for clients of today's Kafka, which such clients are told."""
+        self._kafka = kafka
         self._frames = FrameBuffer(max_frame_bytes)
         self._legacy = LegacyConversation(max_frame_bytes)
         self._native = NativeConversation(max_frame_bytes)
@@ -118,8 +121,8 @@ class ServerConversation:
         try:
             received = self._read(frame, start, stop)
         except ProtocolViolation as violation:
-            raise foreign_request(frame, start, stop) or violation from None
-        foreign = is_api_versions(frame, start, stop) if isinstance(received[0], Unsupported) else None
+            raise foreign_request(frame, start, stop, self._kafka) or violation from None
+        foreign = is_api_versions(frame, start, stop, self._kafka) if isinstance(received[0], Unsupported) else None
         if foreign is not None:
             raise foreign
         return received

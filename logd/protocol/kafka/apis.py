@@ -12,14 +12,20 @@ from typing import Any
 
 from attrs import frozen
 
+from logd.errors import ProtocolViolation
 from logd.protocol.kafka import fetch, produce
+from logd.protocol.kafka.request_check import check_request
 from logd.protocol.requests.fields import INT16, INT32
 
 API_VERSIONS = 18
 #: The error that answers a version, or a request, that is not served.
 UNSUPPORTED_VERSION = 35
+#: The most bytes of a request that is read by kafka-python, and the most items of all its lists together: more would
+#: hold up all other clients.
+MOST_BODY_BYTES = 1 << 20
+MOST_ITEMS = 50_000
 #: ApiVersions has tag buffers and compact arrays from this version on.
-_FLEXIBLE_FROM = 3
+API_VERSIONS_FLEXIBLE = 3
 _RANGE = Struct(">hhh")
 
 
@@ -35,10 +41,19 @@ class KafkaApi:
     name: str
     versions: range
     module: Callable[[], Any] = _read_here
+    #: From this version on the heads have tag buffers (KIP-482), and kafka-python reads and writes those of the body.
+    flexible_from: int = 1 << 15
 
     def decode(self, body: bytes, version: int) -> Any:
-        """Return the request of kafka-python. Raises what it raises: any error says that the bytes are no request."""
-        return self._class("Request").decode(body, version=version)
+        """Return the request of kafka-python. Raises what it raises: any error says that the bytes are no request.
+
+        Raises ProtocolViolation for requests that are too large to be taken in one turn, or null where they may not be.
+        """
+        if len(body) > MOST_BODY_BYTES:
+            raise ProtocolViolation(f"{len(body)} bytes; the requests of this kind may have {MOST_BODY_BYTES}")
+        request = self._class("Request").decode(body, version=version)
+        check_request(request, version, MOST_ITEMS)
+        return request
 
     def response(self, **fields: Any) -> Any:
         """Return a response of kafka-python with these fields."""
@@ -68,6 +83,24 @@ def _consumer() -> Any:
     return consumer
 
 
+def _admin() -> Any:
+    from kafka.protocol import admin
+
+    return admin
+
+
+def _producer() -> Any:
+    from kafka.protocol import producer
+
+    return producer
+
+
+def _sasl() -> Any:
+    from kafka.protocol import sasl
+
+    return sasl
+
+
 #: All of them, by number.
 APIS = {
     api.key: api
@@ -76,7 +109,30 @@ APIS = {
         KafkaApi(fetch.API_KEY, "Fetch", fetch.VERSIONS),
         KafkaApi(2, "ListOffsets", range(6), _consumer),
         KafkaApi(3, "Metadata", range(9), _metadata),
+        KafkaApi(8, "OffsetCommit", range(8), _consumer),
+        KafkaApi(9, "OffsetFetch", range(6), _consumer),
+        KafkaApi(10, "FindCoordinator", range(3), _metadata),
+        KafkaApi(11, "JoinGroup", range(6), _consumer),
+        KafkaApi(12, "Heartbeat", range(4), _consumer),
+        KafkaApi(13, "LeaveGroup", range(4), _consumer),
+        KafkaApi(14, "SyncGroup", range(4), _consumer),
+        KafkaApi(15, "DescribeGroups", range(5), _admin),
+        KafkaApi(16, "ListGroups", range(3), _admin),
+        KafkaApi(17, "SaslHandshake", range(2), _sasl),
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
+        KafkaApi(19, "CreateTopics", range(5), _admin),
+        KafkaApi(20, "DeleteTopics", range(4), _admin),
+        KafkaApi(21, "DeleteRecords", range(2), _admin),
+        KafkaApi(22, "InitProducerId", range(2), _producer),
+        KafkaApi(32, "DescribeConfigs", range(4), _admin),
+        KafkaApi(33, "AlterConfigs", range(2), _admin),
+        KafkaApi(35, "DescribeLogDirs", range(2), _admin),
+        KafkaApi(36, "SaslAuthenticate", range(2), _sasl),
+        KafkaApi(37, "CreatePartitions", range(2), _admin),
+        KafkaApi(42, "DeleteGroups", range(2), _admin),
+        KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
+        KafkaApi(47, "OffsetDelete", range(1), _consumer),
+        KafkaApi(60, "DescribeCluster", range(3), _admin, flexible_from=0),
     )
 }
 
@@ -89,7 +145,7 @@ def encode_api_versions(version: int) -> bytes:
     rows = [_RANGE.pack(api.key, api.versions[0], api.versions[-1]) for api in APIS.values()]
     error = INT16.pack(UNSUPPORTED_VERSION if unsupported else 0)
     throttle = INT32.pack(0) if version >= 1 else b""
-    if version < _FLEXIBLE_FROM:
+    if version < API_VERSIONS_FLEXIBLE:
         return b"".join((error, INT32.pack(len(rows)), *rows, throttle))
     return b"".join((error, bytes((len(rows) + 1,)), *(row + b"\0" for row in rows), throttle, b"\0"))
 

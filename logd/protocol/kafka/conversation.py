@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 from zope.interface import implementer
 
 from logd.errors import ProtocolViolation
+from logd.protocol.conversation.foreign import foreign_opening, software_name
 from logd.protocol.conversation.framed import FramedConversation
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES
 from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.kafka import fetch, produce
-from logd.protocol.kafka.apis import API_VERSIONS, APIS, UNSUPPORTED_VERSION, encode_api_versions
-from logd.protocol.kafka.header import RESPONSE_HEAD, RequestHeader, read_header
-from logd.protocol.requests.fields import INT16, Piece, Reader
+from logd.protocol.kafka.apis import API_VERSIONS, API_VERSIONS_FLEXIBLE, APIS, UNSUPPORTED_VERSION, encode_api_versions
+from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, read_header, skip_tags
+from logd.protocol.kafka.other_clients import other_client
+from logd.protocol.requests.fields import INT16, Piece, Reader, size_of
 
 
 class NotServed(NamedTuple):
@@ -25,9 +27,10 @@ class NotServed(NamedTuple):
 
 
 class ApiVersions(NamedTuple):
-    """A question for the served requests."""
+    """A question for the served requests. ``software``: the client's library and version, or empty."""
 
     version: int
+    software: str = ""
 
 
 class KafkaToken:
@@ -44,27 +47,52 @@ class KafkaToken:
 class KafkaConversation(FramedConversation):
     """The conversation of one connection."""
 
-    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, native: str = "") -> None:
+        """``native``: the address of the port for native clients, which those who call here are told."""
         super().__init__(max_frame_bytes)
+        self._native = native
+        #: True once a request has come: a peer that speaks another protocol shows it at once.
+        self._spoke = False
         self._waiting: deque[KafkaToken] = deque()
         self._closed = False
         #: See IConversation.
         self.unanswered = 0
-        #: The client's name for itself in its last request.
-        self.client_id = ""
+
+    def receive_data(self, data: bytes) -> list[Received]:
+        """See IConversation."""
+        received = super().receive_data(data)
+        if self.violation is not None and not self._spoke:
+            self.violation = foreign_opening(self._frames.refused_size, "kafka.listen") or self.violation
+        return received
 
     def read_frame(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
         """See FramedConversation."""
         reader = Reader(frame, start, stop)
-        header = read_header(reader)
-        self.client_id = header.client_id
-        request = _read_body(reader, header)
+        if self._spoke:
+            header = read_header(reader)
+            request = _read_body(reader, header)
+        else:
+            header, request = self._read_first(reader)
+            self._spoke = True
         if isinstance(request, produce.KafkaProduce) and request.acks == 0:
             return request, None
         token = KafkaToken(header)
         self._waiting.append(token)
         self.unanswered += 1
         return request, token
+
+    def _read_first(self, reader: Reader) -> tuple[RequestHeader, Any]:
+        """Read the first request of the connection. Raises ForeignClient if it is none of Kafka's but one of others."""
+        foreign = other_client(reader.data, reader.at, reader.stop, self._native)
+        try:
+            header = read_header(reader)
+            body = reader.at
+            request = _read_body(reader, header)
+        except ProtocolViolation as violation:
+            raise foreign or violation from None
+        if foreign is not None and not _fills(request, reader.stop - body):
+            raise foreign
+        return header, request
 
     def answer(self, token: KafkaToken, response: Any) -> list[Piece]:
         """See IConversation; the answer is held until those before it are there."""
@@ -92,7 +120,8 @@ class KafkaConversation(FramedConversation):
 def _read_body(reader: Reader, header: RequestHeader) -> Any:
     key, version = header.api_key, header.version
     if key == API_VERSIONS:
-        return ApiVersions(version)  # its body says nothing that matters
+        # Its body says nothing that matters, so an unknown version's is not read.
+        return ApiVersions(version, (software_name(reader.rest()) or "") if version >= API_VERSIONS_FLEXIBLE else "")
     api = APIS.get(key)
     if api is None or version not in api.versions:
         return NotServed(key, version)
@@ -100,10 +129,26 @@ def _read_body(reader: Reader, header: RequestHeader) -> Any:
         return produce.read_produce(reader, version)
     if key == fetch.API_KEY:
         return fetch.read_fetch(reader, version)
+    if version >= api.flexible_from:
+        skip_tags(reader)
     try:
         return api.decode(reader.rest(), version)
+    except ProtocolViolation as violation:
+        raise ProtocolViolation(f"{api.name} version {version}: {violation}") from None
     except Exception as error:  # kafka-python raises whatever its fields raise
         raise ProtocolViolation(f"{api.name} version {version} that cannot be read: {error!r}") from None
+
+
+def _fills(request: Any, size: int) -> bool:
+    """Return whether a request fills its ``size`` bytes; kafka-python passes over what is behind it."""
+    if isinstance(request, NotServed | ApiVersions):
+        return False
+    if isinstance(request, produce.KafkaProduce | fetch.KafkaFetch):
+        return True
+    try:
+        return len(request.encode()) == size
+    except Exception:  # as above
+        return False
 
 
 def _encode(header: RequestHeader, response: Any) -> list[Piece]:
@@ -117,6 +162,8 @@ def _encode(header: RequestHeader, response: Any) -> list[Piece]:
     elif header.api_key == fetch.API_KEY:
         body = fetch.encode_fetched(response, version)
     else:
-        body = [bytes(response.encode(version=version))]
-    size = sum(map(len, body)) + 4
-    return [RESPONSE_HEAD.pack(size, header.correlation_id), *(bytes(piece) for piece in body)]
+        tags = NO_TAGS if version >= APIS[header.api_key].flexible_from else b""
+        body = [tags, bytes(response.encode(version=version))]
+    size = sum(map(size_of, body)) + 4
+    head = RESPONSE_HEAD.pack(size, header.correlation_id)
+    return [head, *(bytes(piece) if isinstance(piece, memoryview) else piece for piece in body)]

@@ -19,7 +19,8 @@ from itertools import groupby
 from struct import Struct
 from typing import NamedTuple
 
-from logd.protocol.requests.fields import INT8, INT16, INT32, INT64, Reader, encode_text
+from logd.protocol.kafka.header import check_parts
+from logd.protocol.requests.fields import INT8, INT16, INT32, INT64, MessageSetField, Reader, encode_text, size_of
 
 API_KEY = 1
 VERSIONS = range(12)
@@ -52,14 +53,14 @@ class KafkaFetch(NamedTuple):
 
 
 class KafkaFetchedPart(NamedTuple):
-    """The answer to one part; ``error`` is a code of Kafka's. ``pieces`` are whole batches."""
+    """The answer to one part; ``error`` is a code of Kafka's. ``pieces`` are whole batches, or ranges of files."""
 
     topic: str
     partition: int
     error: int
     visible_end: int = -1
     log_start: int = -1
-    pieces: Sequence[bytes | memoryview] = ()
+    pieces: Sequence[MessageSetField] = ()
 
 
 def read_fetch(reader: Reader, version: int) -> KafkaFetch:
@@ -70,10 +71,12 @@ def read_fetch(reader: Reader, version: int) -> KafkaFetch:
         reader.unpack(INT8)
     if version >= 7:
         reader.unpack(_SESSION)
-    parts = []
+    parts: list[KafkaFetchPart] = []
     for _ in range(reader.count(2 + 4)):
         topic = reader.text()
-        for _ in range(reader.count(4 + 8 + 4)):
+        count = reader.count(4 + 8 + 4)
+        check_parts(len(parts) + count)
+        for _ in range(count):
             partition = reader.int32()
             epoch = reader.int32() if version >= 9 else _NO_LEADER_EPOCH
             (offset,) = reader.unpack(INT64)
@@ -90,7 +93,7 @@ def read_fetch(reader: Reader, version: int) -> KafkaFetch:
     return KafkaFetch(version, max_wait_ms, min_bytes, max_bytes, tuple(parts))
 
 
-def encode_fetched(parts: Sequence[KafkaFetchedPart], version: int) -> list[bytes | memoryview]:
+def encode_fetched(parts: Sequence[KafkaFetchedPart], version: int) -> list[MessageSetField]:
     """Return the body of the response, in pieces: the batches are not copied."""
     head = b""
     if version >= 1:
@@ -98,7 +101,7 @@ def encode_fetched(parts: Sequence[KafkaFetchedPart], version: int) -> list[byte
     if version >= 7:
         head += INT16.pack(0) + INT32.pack(0)
     groups = [(topic, list(of_topic)) for topic, of_topic in groupby(parts, lambda part: part.topic)]
-    pieces: list[bytes | memoryview] = [head + INT32.pack(len(groups))]
+    pieces: list[MessageSetField] = [head + INT32.pack(len(groups))]
     for topic, of_topic in groups:
         pieces.append(encode_text(topic) + INT32.pack(len(of_topic)))
         for part in of_topic:
@@ -111,6 +114,6 @@ def encode_fetched(parts: Sequence[KafkaFetchedPart], version: int) -> list[byte
                 fields.append(INT32.pack(0))
             if version >= 11:
                 fields.append(INT32.pack(-1))
-            fields.append(INT32.pack(sum(map(len, part.pieces))))
+            fields.append(INT32.pack(sum(map(size_of, part.pieces))))
             pieces += (b"".join(fields), *part.pieces)
     return pieces

@@ -3,8 +3,10 @@
     request    int32 size | int16 api key | int16 version | int32 correlation id | nullable str client id | body
     response   int32 size | int32 correlation id | body
 
-All versions served here have these forms, but for ApiVersions from 3 on, whose request has a tag buffer behind the
-client id; the head of its response is as above. A nullable str has length -1 for null.
+Flexible versions have a tag buffer behind the client id, and one behind the correlation id of the response; ApiVersions
+from 3 on has the first alone. A nullable str has length -1 for null.
+
+    tag buffer := varint count | (varint tag | varint size | size bytes)*        unsigned varints
 """
 
 from __future__ import annotations
@@ -17,6 +19,20 @@ from logd.protocol.requests.fields import INT16, Reader
 
 _HEAD = Struct(">hhi")
 RESPONSE_HEAD = Struct(">ii")
+#: The tag buffer of a response's head, which never has a tag.
+NO_TAGS = b"\0"
+#: No client has tags in a head; those of more than this are refused.
+_MOST_TAGS = 100
+
+
+#: The most partitions in one request: more would hold up all other clients.
+MOST_PARTS = 50_000
+
+
+def check_parts(count: int) -> None:
+    """Raise ProtocolViolation for a request with too many partitions."""
+    if count > MOST_PARTS:
+        raise ProtocolViolation(f"{count} partitions in one request, {MOST_PARTS} are allowed")
 
 
 class RequestHeader(NamedTuple):
@@ -32,6 +48,27 @@ def read_header(reader: Reader) -> RequestHeader:
     """Read the head of a request, without the tag buffer. Raises ProtocolViolation."""
     api_key, version, correlation_id = reader.unpack(_HEAD)
     return RequestHeader(api_key, version, correlation_id, nullable_text(reader) or "")
+
+
+def skip_tags(reader: Reader) -> None:
+    """Read a tag buffer, of which nothing is used. Raises ProtocolViolation."""
+    count = _varint(reader)
+    if count > _MOST_TAGS:
+        raise ProtocolViolation(f"{count} tags in the head of a request")
+    for _ in range(count):
+        _varint(reader)
+        reader.take(_varint(reader))
+
+
+def _varint(reader: Reader) -> int:
+    value = shift = 0
+    while shift <= 28:
+        byte = reader.take(1)[0]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+        shift += 7
+    raise ProtocolViolation("a varint of more than 5 bytes")
 
 
 def nullable_text(reader: Reader) -> str | None:

@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from twisted.internet import defer
 from twisted.internet.defer import DeferredLock
 
 from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty, RuntimeInconsistency
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Operation
 from logd.deferreds.sleeping import sleep
+from logd.deferreds.timeouts import with_timeout
 from logd.interfaces import Clock
 from logd.schema_registry.errors import RegistryBusy
 from logd.schema_registry.tree import paths
@@ -27,6 +29,9 @@ ATTEMPTS = 20
 FIRST_PAUSE = 0.02
 #: Changes that may wait for their turn.
 MOST_WAITING = 2_000
+#: Seconds that a change waits for its turn. While the tree is away each change before it takes the timeout of a call
+#: (10 s in ``twistd logd-registry``): without a limit the clients of a long queue would wait for minutes.
+TURN_SECONDS = 15.0
 
 
 class RegistryChanges:
@@ -52,7 +57,13 @@ class RegistryChanges:
         """
         if len(self._lock.waiting) >= MOST_WAITING:
             raise RegistryBusy(f"{MOST_WAITING} changes of schemas wait already; try again later")
-        await self._lock.acquire()
+        try:
+            await with_timeout(self._clock, TURN_SECONDS, self._lock.acquire())
+        except defer.TimeoutError:
+            raise RegistryBusy(
+                f"the changes of schemas before this one have taken more than {TURN_SECONDS:g} s: the coordination "
+                "tree is away or slow; nothing was changed, try again later"
+            ) from None
         try:
             for number in range(1, ATTEMPTS + 1):
                 try:

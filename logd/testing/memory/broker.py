@@ -26,7 +26,7 @@ from logd.testing.memory.tree import MemoryTree
 
 #: The data directory of a broker on its disk in memory.
 DATA = "/data"
-#: The port for clients of today's Kafka, where there is one.
+#: The port of the first listener for clients of today's Kafka, where there is one; further ones have the next.
 KAFKA_PORT = 9092
 #: Seconds for which a broker tries to open its first session.
 _FOR_EVER = 24 * 60 * 60.0
@@ -90,7 +90,7 @@ class MemoryBroker:
             ClockThreads(clock, self.disk_delay),
             ClockThreads(clock, self.disk_delay),
             access,
-            lambda factory, setting: self._listen(factory, setting, clock),
+            lambda factory, setting, place: self._listen(factory, setting, place, clock),
             lambda: succeed(None),
             open_readers=self.open_readers,
             pick=self.random.randrange,
@@ -114,8 +114,8 @@ class MemoryBroker:
         self.files.restart(power_lost)
         self._over(clock)
 
-    def _listen(self, factory: ConnectionFactory, setting: str, clock: ProcessClock) -> Listener:
-        port = self.port if setting == "listen" else KAFKA_PORT
+    def _listen(self, factory: ConnectionFactory, setting: str, place: int, clock: ProcessClock) -> Listener:
+        port = self.port if setting == "listen" else KAFKA_PORT + place
         return Listener((self.host, port), self.network.listen(self.host, port, factory, clock).stopListening)
 
     async def _stop(self) -> StopReport:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from twisted.logger import formatEvent
+
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicResponseV1, CreateTopicV1
 from logd.protocol.requests.legacy_requests import Produce
@@ -42,6 +44,12 @@ class AlterTopicTests(BrokerTestCase):
         self.assertEqual((answer.error, "cannot have 1" in answer.text), (103, True))
         self.assertEqual(self.ask(self.peer, AlterTopic("none", partitions=1)).error, 101)
         self.assertEqual(len(self.events.warnings("10.0.0.7:40000 asked to change topic 't'")), 1)
+
+    def test_a_question_is_not_logged(self) -> None:
+        """A mirror asks every few seconds what the target has, and changes nothing."""
+        self.assertEqual(self.ask(self.peer, AlterTopic("t")).partitions, 2)
+        self.assertEqual(self.ask(self.peer, AlterTopic("none")).error, 101)
+        self.assertEqual([formatEvent(event) for event in self.events.events if "10.0.0.7" in formatEvent(event)], [])
 
 
 class ForbiddenTests(BrokerTestCase):

@@ -53,6 +53,17 @@ _LIKELY = st.one_of(
     ),
     st.fixed_dictionaries({"host": _VALUES, "port": _VALUES, "instance": _VALUES, "topics": _VALUES}),
     st.fixed_dictionaries({"host": st.just("h"), "port": _VALUES, "instance": st.just("i"), "topics": _VALUES}),
+    st.fixed_dictionaries(
+        {
+            "host": st.just("h"),
+            "port": st.just(1),
+            "instance": st.just("i"),
+            "topics": st.just({}),
+            "kafka": st.one_of(
+                _VALUES, st.lists(st.fixed_dictionaries({"host": _VALUES, "port": _VALUES}), max_size=3)
+            ),
+        }
+    ),
     st.fixed_dictionaries({"topics": _VALUES, "patterns": _VALUES}),
     st.fixed_dictionaries({"topics": st.just({}), "patterns": st.lists(st.tuples(_VALUES, _VALUES), max_size=3)}),
     st.fixed_dictionaries({"brokers": _VALUES}),

@@ -101,6 +101,16 @@ class AuditTests(CliTestCase):
         process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 143)
 
+    def test_the_brokers_are_found_through_the_tree(self) -> None:
+        """Without the address of any; a tree that does not answer, or has no broker, is named."""
+        self.produce("web1", 10)
+        tree = self.broker.coordination
+        del self.env["LOGD_BROKER"]
+        self.logd("consume", "t", "--group", "g", "--zookeeper", tree, "--exit-at-end", *WINDOWS)
+        self.assertEqual(self.totals(self.audit("--zookeeper", tree))["expected"], 10)
+        self.audit("--zookeeper", f"{tree}/elsewhere", status=3)
+        self.assertIn("no broker is live", self.errors)
+
     def test_a_broker_that_is_killed_loses_nothing(self) -> None:
         """The producer sends again what was not acknowledged, and claims each message once."""
         process = self.begin("produce", "t", *WINDOWS, "--server", "web1", "--json")

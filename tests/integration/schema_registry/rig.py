@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.schema_registry import SchemaRegistryProcess
+from logd.testing.processes.zookeeper import ZooKeeperProcess
 
 
 def ask(url: str, path: str, body: Any = None, method: str | None = None) -> tuple[int, Any]:
@@ -36,15 +37,19 @@ def record(*fields: str, name: str = "User") -> str:
 
 
 class RegistryProcessTestCase(SynchronousTestCase):
-    """A test with ``count`` registries over one ``logd zookeeper``."""
+    """A test with ``count`` registries over one coordination tree."""
 
     count = 1
+
+    def make_tree(self, data: str) -> CoordinationProcess | ZooKeeperProcess:
+        """Return the tree, not started: ``logd zookeeper`` unless a subclass makes another one."""
+        return CoordinationProcess(data)
 
     def setUp(self) -> None:
         """Start them."""
         folder = Path(self.mktemp())
         folder.mkdir(parents=True)
-        tree = CoordinationProcess(str(folder / "tree")).start()
+        tree = self.make_tree(str(folder / "tree")).start()
         self.addCleanup(tree.stop)
         self.tree = tree
         self.registries = []

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.coordination import four_letter_word
 from logd.testing.processes.schema_registry import SchemaRegistryProcess
+from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.schema_registry.rig import RegistryProcessTestCase, ask, record
 
 REQUESTS = 200
 
 
-class SeveralRegistriesTests(RegistryProcessTestCase):
-    """Two registries."""
+class SeveralRegistriesHistories(RegistryProcessTestCase):
+    """Two registries, over any kind of tree; subclasses choose it."""
 
     count = 2
 
@@ -26,15 +29,15 @@ class SeveralRegistriesTests(RegistryProcessTestCase):
         self.assertEqual(status, 200, answer)
         return int(answer["id"])
 
-    def test_200_concurrent_registrations_give_each_schema_one_id(self) -> None:
-        """Of one schema in many subjects, and of forty schemas that compete for the next id and version."""
+    def check_200_concurrent_registrations(self, register: Callable[[int, str, str], int]) -> None:
+        """Register one schema in many subjects, and forty schemas that compete for the next id and version."""
         ask(self.url, "/config", {"compatibility": "NONE"}, "PUT")
         with ThreadPoolExecutor(50) as threads:
-            same = set(threads.map(lambda each: self.register(each, record("a"), f"s{each}"), range(REQUESTS)))
+            same = set(threads.map(lambda each: register(each, record("a"), f"s{each}"), range(REQUESTS)))
             self.assertEqual(same, {1})
             competing = list(
                 threads.map(
-                    lambda each: (each % 40, self.register(each // 40, record(f"f{each % 40}"), "one")), range(REQUESTS)
+                    lambda each: (each % 40, register(each // 40, record(f"f{each % 40}"), "one")), range(REQUESTS)
                 )
             )
         ids: dict[int, set[int]] = {}
@@ -46,11 +49,12 @@ class SeveralRegistriesTests(RegistryProcessTestCase):
             self.assertEqual(versions, list(range(1, 41)))
             self.assertEqual(len(ask(registry.url, "/subjects")[1]), REQUESTS + 1)
 
-    def test_ids_and_schemas_survive_kills_of_registries_and_tree(self) -> None:
-        """What was answered is there afterwards; what was not has at most one id."""
+    def check_kills(self) -> None:
+        """Kill registries and the tree under load: an answer stays true, and what had none has at most one id."""
         ask(self.url, "/config", {"compatibility": "NONE"}, "PUT")
         given: dict[int, int] = {}
         for round_ in range(3):
+            harmed = self.registries[round_ % 2] if round_ < 2 else self.tree
             with ThreadPoolExecutor(8) as threads:
                 answers = [
                     (
@@ -65,16 +69,81 @@ class SeveralRegistriesTests(RegistryProcessTestCase):
                     for number in range(round_ * 40, round_ * 40 + 40)
                 ]
                 next(each for each in answers)[1].result()
-                (self.registries[round_ % 2] if round_ < 2 else self.tree).kill()
+                harmed.kill()
+                harmed.start()
             for number, answer in answers:
                 if answer.exception() is None and answer.result()[0] == 200:
                     given[number] = answer.result()[1]["id"]
-            (self.registries[round_ % 2] if round_ < 2 else self.tree).start()
         for number in range(120):
             status, answer = ask(self.url, "/subjects/k/versions", {"schema": record(f"f{number}")})
             self.assertEqual(status, 200, answer)
             self.assertEqual(given.setdefault(number, answer["id"]), answer["id"])
         self.assertEqual(sorted(given.values()), list(range(1, 121)))
+
+
+class EmbeddedTreeTests(SeveralRegistriesHistories):
+    """Over ``logd zookeeper``."""
+
+    def test_200_concurrent_registrations_give_each_schema_one_id(self) -> None:
+        """Of one schema in many subjects, and of forty schemas that compete for the next id and version."""
+        self.check_200_concurrent_registrations(self.register)
+
+    def test_ids_and_schemas_survive_kills_of_registries_and_tree(self) -> None:
+        """What was answered is there afterwards; what was not has at most one id."""
+        self.check_kills()
+
+
+class RealZooKeeperTests(SeveralRegistriesHistories):
+    """Over a real ZooKeeper, whose sessions are short."""
+
+    skip = missing() or None
+
+    def make_tree(self, data: str) -> ZooKeeperProcess:
+        """Return a ZooKeeper that grants a session less than the client asks for."""
+        return ZooKeeperProcess(data, settings=("maxSessionTimeout=2000",))
+
+    def register_again(self, number: int, text: str, subject: str) -> int:
+        """Register at one of the two; repeat what fails because the tree does not answer."""
+        url = self.registries[number % 2].url
+        while True:
+            status, answer = ask(url, f"/subjects/{subject}/versions", {"schema": text})
+            if status < 500:
+                self.assertEqual(status, 200, answer)
+                return int(answer["id"])
+
+    def expired_sessions(self) -> int:
+        """Return how many sessions the server has ended for silence."""
+        words = four_letter_word(self.tree.port, b"mntr").decode().split()
+        return int(float(words[words.index("zk_stale_sessions_expired") + 1]))
+
+    def test_200_concurrent_registrations_give_each_schema_one_id_while_a_session_expires(self) -> None:
+        """A registry stands still in the middle, until the server has ended its session; then it goes on."""
+        asked = iter(range(2 * REQUESTS))
+        paused = self.registries[0]
+
+        def expire() -> None:
+            paused.pause()
+            try:
+                while not self.expired_sessions():
+                    pass
+            finally:
+                paused.resume()
+
+        with ThreadPoolExecutor(1) as one:
+            expiring: list[Future[None]] = []
+
+            def register(number: int, text: str, subject: str) -> int:
+                if next(asked) == REQUESTS // 2:
+                    expiring.append(one.submit(expire))
+                return self.register_again(number, text, subject)
+
+            self.check_200_concurrent_registrations(register)
+            expiring[0].result()
+        self.assertEqual(self.expired_sessions(), 1)
+
+    def test_ids_and_schemas_survive_kills_of_registries_and_tree(self) -> None:
+        """What was answered is there afterwards; what was not has at most one id."""
+        self.check_kills()
 
 
 class BrokerRegistryTests(SynchronousTestCase):

@@ -16,7 +16,7 @@ from logd.testing.processes.broker import free_port
 _CLUSTER = "bG9nZGJlbmNobG9nZGJlbg"
 _HEAP = "-Xmx1g"
 _JARS = "kafka*/libs"
-_TOOLS = "logd.bench.systems.clients.kafka_tools"
+TOOLS = "logd.bench.systems.clients.kafka_tools"
 
 
 @define(eq=False)
@@ -28,7 +28,7 @@ class KafkaPeer(Peer):
         "acks 1: in the page cache of one broker, flushed by the system later; readers see what is not flushed"
     )
     clients: ClassVar[tuple[PeerClient, ...]] = (
-        PeerClient("its perf tools (Java)", _TOOLS),
+        PeerClient("its perf tools (Java)", TOOLS),
         PeerClient(
             "confluent-kafka",
             "logd.bench.systems.clients.confluent",
@@ -62,7 +62,7 @@ class KafkaPeer(Peer):
 
     def option(self, client: PeerClient) -> str:
         """See Peer: the tools need the class path."""
-        return self.class_path if client.module == _TOOLS else client.option
+        return self.class_path if client.module == TOOLS else client.option
 
     def launch(self) -> None:
         """See Peer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import ClassVar
 
 from attrs import define
@@ -41,7 +42,11 @@ class LogdPeer(Peer):
 
     def launch(self) -> None:
         """See Peer."""
-        broker = BrokerProcess(self.data, port=self.port, log_path=f"{self.folder}/log")
+        self.start_broker(self.port)
+
+    def start_broker(self, port: int, options: Sequence[str] = ()) -> None:
+        """Start the broker with its native listener at ``port``."""
+        broker = BrokerProcess(self.data, options, port, log_path=f"{self.folder}/log")
         try:
             broker.start()
         finally:  # also after Ctrl-C, for ``stop``
@@ -49,7 +54,9 @@ class LogdPeer(Peer):
 
     def create(self, topic: str) -> None:
         """See Peer."""
+        self.create_at(self.port, topic)
+
+    def create_at(self, port: int, topic: str) -> None:
+        """Create a topic by the native listener at ``port``."""
         command = [sys.executable, "-c", "from logd.cli.main import main; main()", "topics", "create", topic]
-        self.call(
-            [*command, "--broker", f"127.0.0.1:{self.port}"], {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        )
+        self.call([*command, "--broker", f"127.0.0.1:{port}"], {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})

@@ -93,6 +93,7 @@ class GroupStreamState(StreamState):
 
     def begin(self, fetches: list[PartitionFetch]) -> None:
         """Take these partitions from now on."""
+        self.failure = None  # where the group had refused this consumer
         for fetch in self._past.values():
             self._forget(fetch)
         self._past.clear()

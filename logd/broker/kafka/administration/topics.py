@@ -1,0 +1,217 @@
+"""Kafka's CreateTopics, DeleteTopics and CreatePartitions, over the administration that native clients use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from twisted.logger import Logger
+
+from logd.broker.kafka.administration.refusals import ChangeOutcome, RefusalLog, Refused
+from logd.broker.kafka.administration.setting_names import parse_settings
+from logd.broker.kafka.error_codes import (
+    INVALID_PARTITIONS,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_REQUEST,
+    TOPIC_DELETION_DISABLED,
+)
+from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.create_delete_topic import check_administration
+from logd.deferreds.gathering import for_each
+from logd.errors import (
+    AdministrationDisabled,
+    BrokerStopping,
+    ConfigurationError,
+    InvalidTopic,
+    TopicCreationDisabled,
+    UnknownTopic,
+)
+from logd.plurals import counted
+from logd.protocol.kafka.apis import APIS
+from logd.topic import TopicEntry, check_topic_name
+
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = APIS[19], APIS[20], APIS[37]
+#: From this version on a client knows TOPIC_DELETION_DISABLED.
+_DELETION_DISABLED_FROM = 3
+#: The number of partitions, or the replication factor, that stands for the broker's own.
+_DEFAULT = -1
+#: Topics of one request that are changed at a time, so that requests of others come in between.
+CHANGED_AT_ONCE = 50
+
+
+class KafkaTopicAdministration:
+    """These requests of one connection. Each change and each refusal is logged with the peer."""
+
+    _log = Logger()
+
+    def __init__(self, broker: BrokerCore, peer: str) -> None:
+        """``peer`` names the client in the log."""
+        self._broker = broker
+        self._peer = peer
+
+    async def create_topics(self, request: Any) -> Any:
+        """Create topics, or check only whether they could be created."""
+        repeated = _repeated(each.name for each in request.topics)
+
+        async def create(topic: Any) -> None:
+            if topic.name in repeated:
+                raise Refused(INVALID_REQUEST, f"topic {topic.name!r} is named twice in one request")
+            await self._create(topic, bool(request.validate_only))
+
+        outcomes = await self._each(request.topics, create, lambda topic: f"create topic {topic.name!r}")
+        kind = CREATE_TOPICS.response_class.CreatableTopicResult
+        results = [
+            kind(name=topic.name, error_code=outcome.code, error_message=outcome.text)
+            for topic, outcome in zip(request.topics, outcomes, strict=True)
+        ]
+        return CREATE_TOPICS.response(throttle_time_ms=0, topics=results)
+
+    async def delete_topics(self, request: Any) -> Any:
+        """Delete topics and their messages."""
+        names = list(dict.fromkeys(request.topic_names))
+
+        async def delete(name: str) -> None:
+            try:
+                check_administration(self._broker, "delete a topic")
+            except AdministrationDisabled as error:
+                known = request.version >= _DELETION_DISABLED_FROM
+                raise Refused(TOPIC_DELETION_DISABLED if known else INVALID_REQUEST, str(error)) from error
+            await self._broker.administration.delete(name)
+            self._log.info("{peer} deleted topic {topic}", peer=self._peer, topic=name)
+
+        outcomes = await self._each(names, delete, lambda name: f"delete topic {name!r}")
+        kind = DELETE_TOPICS.response_class.DeletableTopicResult
+        results = [kind(name=name, error_code=outcome.code) for name, outcome in zip(names, outcomes, strict=True)]
+        return DELETE_TOPICS.response(throttle_time_ms=0, responses=results)
+
+    async def create_partitions(self, request: Any) -> Any:
+        """Give topics more partitions, or check only whether they could have them."""
+        repeated = _repeated(each.name for each in request.topics)
+
+        async def add(topic: Any) -> None:
+            if topic.name in repeated:
+                raise Refused(INVALID_REQUEST, f"topic {topic.name!r} is named twice in one request")
+            await self._add_partitions(topic, bool(request.validate_only))
+
+        outcomes = await self._each(request.topics, add, lambda topic: f"change topic {topic.name!r}")
+        kind = CREATE_PARTITIONS.response_class.CreatePartitionsTopicResult
+        results = [
+            kind(name=topic.name, error_code=outcome.code, error_message=outcome.text)
+            for topic, outcome in zip(request.topics, outcomes, strict=True)
+        ]
+        return CREATE_PARTITIONS.response(throttle_time_ms=0, results=results)
+
+    async def _each(
+        self, items: Sequence[Any], work: Callable[[Any], Any], what: Callable[[Any], str]
+    ) -> list[ChangeOutcome]:
+        """Do the work for each item, some at a time; return the outcomes in order."""
+        outcomes = [ChangeOutcome()] * len(items)
+        refusals = RefusalLog(self._peer)
+
+        async def one(numbered: tuple[int, Any]) -> None:
+            number, item = numbered
+            outcomes[number] = await refusals.outcome_of(work(item), what(item))
+
+        await for_each(enumerate(items), one, min(CHANGED_AT_ONCE, len(items)))
+        refusals.close()
+        return outcomes
+
+    async def _create(self, topic: Any, validate_only: bool) -> None:
+        broker, name = self._broker, topic.name
+        if broker.stopping:
+            raise BrokerStopping("the broker is stopping")
+        if not broker.settings.creates_on_request:
+            raise TopicCreationDisabled(
+                f"topic {name!r} is not created: topics.create = false on this broker; explicit would allow it"
+            )
+        check_topic_name(name)
+        if topic.replication_factor not in (1, _DEFAULT):
+            raise Refused(
+                INVALID_REPLICATION_FACTOR,
+                f"topic {name!r} cannot have {topic.replication_factor} replicas: each partition is on one broker, as "
+                "this release has no replication; give 1, or -1 for the broker's own number",
+            )
+        settings = parse_settings({each.name: each.value for each in topic.configs})
+        try:
+            broker.settings.log_settings(settings.native)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"topic {name!r}: {error}") from error
+        brokers = None
+        partitions = topic.num_partitions
+        if topic.assignments:
+            if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
+                text = f"topic {name!r} has both a number of partitions or replicas and an assignment of them"
+                raise Refused(INVALID_REQUEST, text)
+            assigned = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
+            partitions = len(topic.assignments)
+            if sorted(assigned) != list(range(partitions)):
+                text = f"topic {name!r}: partitions are numbered from 0 on, each once, and not {sorted(assigned)}"
+                raise Refused(INVALID_REPLICA_ASSIGNMENT, text)
+            self._check_brokers(name, assigned.values())
+            brokers = assigned
+        elif partitions == _DEFAULT:
+            partitions = broker.settings.topics_partitions
+        administration = broker.administration
+        try:
+            administration.check_create(name, partitions, settings.native)
+            if not validate_only:
+                await administration.create(
+                    name, partitions, settings.native, kafka_settings=settings.kept, brokers=brokers
+                )
+        except InvalidTopic as error:  # name and settings are checked above
+            raise Refused(INVALID_PARTITIONS, str(error)) from error
+        if not validate_only:
+            number = {"topic": name, "partitions": partitions}
+            self._log.info("{peer} created topic {topic} with {partitions} partitions", peer=self._peer, **number)
+
+    async def _add_partitions(self, topic: Any, validate_only: bool) -> None:
+        broker, name, count = self._broker, topic.name, topic.count
+        check_administration(broker, "change a topic")
+
+        def change(entry: TopicEntry) -> TopicEntry:
+            before = len(entry.partitions)
+            if count <= before:
+                text = f"topic {name!r} has {counted(before, 'partition')}; {count} are no more than that"
+                raise Refused(INVALID_PARTITIONS, text)
+            brokers = None
+            if topic.assignments is not None:
+                brokers = [tuple(each.broker_ids) for each in topic.assignments]
+                if len(brokers) != count - before:
+                    text = (
+                        f"topic {name!r} gets {counted(count - before, 'partition')}, and {len(brokers)} are assigned"
+                    )
+                    raise Refused(INVALID_REPLICA_ASSIGNMENT, text)
+                self._check_brokers(name, brokers)
+            try:
+                return broker.administration.with_partitions(name, entry, count, brokers)
+            except InvalidTopic as error:
+                raise Refused(INVALID_PARTITIONS, str(error)) from error
+
+        if validate_only:
+            entry = broker.topics.get(name)
+            if entry is None:
+                raise UnknownTopic(f"there is no topic {name!r}")
+            change(entry)
+            return
+        await broker.administration.change(name, change)
+        self._log.info("{peer} gave topic {topic} {count} partitions", peer=self._peer, topic=name, count=count)
+
+    def _check_brokers(self, topic: str, assigned: Iterable[tuple[int, ...]]) -> None:
+        """Raise Refused unless each partition is assigned to one live broker."""
+        live = self._broker.brokers()
+        for brokers in assigned:
+            if len(brokers) != 1:
+                raise Refused(
+                    INVALID_REPLICA_ASSIGNMENT,
+                    f"topic {topic!r} cannot have a partition on brokers {list(brokers)}: each partition is on one "
+                    "broker, as this release has no replication",
+                )
+            if brokers[0] not in live:
+                text = f"topic {topic!r} cannot be on broker {brokers[0]}: the live brokers are {sorted(live)}"
+                raise Refused(INVALID_REPLICA_ASSIGNMENT, text)
+
+
+def _repeated(names: Iterable[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}

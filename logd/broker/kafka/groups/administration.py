@@ -1,0 +1,167 @@
+"""Kafka's DescribeGroups, ListGroups and DeleteGroups. Groups of native consumers are shown where they are alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from logd.broker.kafka.error_codes import GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, NON_EMPTY_GROUP
+from logd.broker.kafka.groups.coordinator import GroupRefused, refusals
+from logd.broker.kafka.groups.group import KafkaGroup
+from logd.broker.kafka.groups.members import GroupState
+from logd.broker.kafka.groups.membership_requests import likely_coordinator
+from logd.broker.kafka.groups.subscriptions import CONSUMER, encode_assignment, encode_subscription
+from logd.broker.requests.core import BrokerCore
+from logd.coord.groups.group_changes import GroupChanged, GroupLive, delete_group
+from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
+from logd.coord.registries.kafka_coordinator import read_coordinator
+from logd.deferreds.gathering import gather_some
+from logd.protocol.kafka.apis import APIS
+
+DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = APIS[15], APIS[16], APIS[42]
+
+#: The state of a group that does not exist.
+_DEAD = "Dead"
+#: The assignor of native consumers, as Kafka's tools show it.
+_NATIVE = "logd"
+#: Groups that are looked at in the tree at the same time.
+_AT_ONCE = 200
+
+
+class GroupAdministration:
+    """These requests of one connection."""
+
+    def __init__(self, broker: BrokerCore, addresses: Callable[[], dict[int, tuple[str, int]]]) -> None:
+        self._groups = broker.groups
+        self._addresses = addresses
+
+    async def describe(self, request: Any) -> Any:
+        """Describe groups: their state, and their members with subscriptions and assignments."""
+        found = await gather_some((self._describe(name) for name in request.groups), _AT_ONCE)
+        return DESCRIBE_GROUPS.response(throttle_time_ms=0, groups=found)
+
+    async def list_all(self, request: Any) -> Any:
+        """List the groups that this broker coordinates, and of those that no broker coordinates its share."""
+        error = 0
+        listed = {name: held.group.protocol_type for name, held in self._groups.groups.items()}
+        try:
+            for name, kind in await self._others():
+                listed.setdefault(name, kind)
+        except GroupRefused as refused:
+            error = refused.code
+        row = LIST_GROUPS.response_class.ListedGroup
+        return LIST_GROUPS.response(
+            throttle_time_ms=0,
+            error_code=error,
+            groups=[row(group_id=name, protocol_type=kind) for name, kind in sorted(listed.items())],
+        )
+
+    async def delete(self, request: Any) -> Any:
+        """Delete groups that have no members, with their positions."""
+        row = DELETE_GROUPS.response_class.DeletableGroupResult
+        results = []
+        for name in request.groups_names:
+            results.append(row(group_id=name, error_code=await self._delete(name)))
+        return DELETE_GROUPS.response(throttle_time_ms=0, results=results)
+
+    async def _describe(self, name: str) -> Any:
+        try:
+            held = await self._groups.held(name)
+            if held is not None:
+                return _described(held.group)
+            with refusals():
+                entry = await read_group(self._groups.coordination, name)
+            return _described_entry(entry)
+        except UnknownGroup:
+            return _row(name, _DEAD)
+        except GroupRefused as refused:
+            return _row(name, "", error=refused.code)
+
+    async def _others(self) -> list[tuple[str, str]]:
+        """Return the groups that no broker coordinates and this one would, each with the kind of its members."""
+        groups, brokers = self._groups, sorted(self._addresses())
+        with refusals():
+            mine = [
+                name
+                for name in await list_groups(groups.coordination)
+                if likely_coordinator(name, brokers) == groups.broker_id and name not in groups.groups
+            ]
+            claims = await gather_some((read_coordinator(groups.coordination, name) for name in mine), _AT_ONCE)
+        return [(name, CONSUMER) for name, claim in zip(mine, claims, strict=True) if claim is None]
+
+    async def _delete(self, name: str) -> int:
+        groups = self._groups
+        try:
+            if await groups.held(name) is not None:
+                return NON_EMPTY_GROUP
+            with refusals():
+                await delete_group(groups.coordination, name)
+        except UnknownGroup:
+            return GROUP_ID_NOT_FOUND
+        except (GroupLive, GroupChanged):
+            return NON_EMPTY_GROUP
+        except GroupRefused as refused:
+            return NON_EMPTY_GROUP if refused.code == INCONSISTENT_GROUP_PROTOCOL else refused.code
+        return 0
+
+
+def _row(name: str, state: str, kind: str = "", protocol: str = "", members: Any = (), error: int = 0) -> Any:
+    return DESCRIBE_GROUPS.response_class.DescribedGroup(
+        error_code=error,
+        group_id=name,
+        group_state=state,
+        protocol_type=kind,
+        protocol_data=protocol,
+        members=list(members),
+        authorized_operations=None,  # not known here, and not asked for
+    )
+
+
+def _member(
+    member_id: str, instance_id: str | None, client: tuple[str, str], metadata: bytes, assignment: bytes
+) -> Any:
+    return DESCRIBE_GROUPS.response_class.DescribedGroup.DescribedGroupMember(
+        member_id=member_id,
+        group_instance_id=instance_id,
+        client_id=client[0],
+        client_host=client[1],
+        member_metadata=metadata,
+        member_assignment=assignment,
+    )
+
+
+def _described(group: KafkaGroup) -> Any:
+    stable = group.state is GroupState.STABLE
+    members = [
+        _member(
+            member.member_id,
+            member.instance_id,
+            (member.asked.client_id, f"/{member.asked.client_host}"),
+            member.metadata(group.protocol) if stable else b"",
+            member.assignment if stable else b"",
+        )
+        for member in group.roster
+    ]
+    return _row(group.name, group.state.value, group.protocol_type, group.protocol if stable else "", members)
+
+
+def _described_entry(entry: GroupEntry) -> Any:
+    """Describe a group that no broker coordinates: it has native consumers, or none."""
+    if not entry.live:
+        return _row(entry.name, GroupState.EMPTY.value, CONSUMER)
+    owned: dict[str, dict[str, list[int]]] = {name: defaultdict(list) for name in entry.consumers}
+    for where, owner in entry.owners.items():
+        consumer = owner.stream.rpartition("-")[0]
+        owned.setdefault(consumer, defaultdict(list))[where.topic].append(where.partition)
+    members = [
+        _member(
+            consumer,
+            None,
+            (consumer, ""),
+            encode_subscription(entry.consumers[consumer].topics if consumer in entry.consumers else partitions),
+            encode_assignment(partitions),
+        )
+        for consumer, partitions in sorted(owned.items())
+    ]
+    return _row(entry.name, GroupState.STABLE.value, CONSUMER, _NATIVE, members)

@@ -1,0 +1,353 @@
+"""The groups that this broker coordinates: claims them in the tree when members join, and gives them back when empty.
+
+Nothing of a group is kept but its claim's node, its generation and its positions. When the session with the tree ends,
+or the broker, the members are told so (NOT_COORDINATOR), find the next coordinator, and join there anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from uuid import uuid4
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.logger import Logger
+
+from logd.broker.kafka.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
+    ILLEGAL_GENERATION,
+    INCONSISTENT_GROUP_PROTOCOL,
+    INVALID_GROUP_ID,
+    NOT_COORDINATOR,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from logd.broker.kafka.groups.group import KafkaGroup
+from logd.broker.kafka.groups.limits import GroupLimits, MemberMemory
+from logd.broker.kafka.groups.members import JoinAnswer, JoinRequest, SyncAnswer
+from logd.broker.topics.named_locks import NamedLocks
+from logd.config.kafka import KafkaSettings
+from logd.coord import paths
+from logd.coord.errors import BadArguments, CoordinationError
+from logd.coord.groups.liveness import PATIENCE
+from logd.coord.interfaces import ICoordination
+from logd.coord.kafka_groups.claim import (
+    ClaimLost,
+    CoordinatedElsewhere,
+    GroupClaim,
+    NativeMembers,
+)
+from logd.coord.kafka_groups.commit_operations import Commits
+from logd.coord.kafka_groups.positions import KafkaPositions, NoSuchTopic
+from logd.coord.records import SessionState
+from logd.coord.registries.kafka_coordinator import read_coordinator
+from logd.deferreds.background import Background
+from logd.interfaces import Clock
+from logd.topic import TopicPartition
+
+#: Bytes of the longest name of a group.
+_LONGEST_NAME = 250
+
+
+#: A context in which a function is called if the connection of a request is lost.
+OnLost = Callable[[Callable[[], None]], AbstractContextManager[None]]
+
+
+class GroupRefused(Exception):
+    """A request for a group that is not served; ``code`` is Kafka's."""
+
+    def __init__(self, code: int, text: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@define(eq=False)
+class HeldGroup:
+    """A group that this broker has claimed."""
+
+    group: KafkaGroup
+    claim: GroupClaim
+    positions: KafkaPositions
+    #: Held by each write to the tree, so that commits are stored in the order in which they came.
+    lock: DeferredLock = field(factory=DeferredLock, init=False)
+
+
+class GroupCoordinator:
+    """The groups of Kafka clients that one broker coordinates. For the reactor's thread alone."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        coordination: ICoordination,
+        clock: Clock,
+        broker_id: int,
+        settings: KafkaSettings,
+        new_id: Callable[[], str] = lambda: str(uuid4()),
+    ) -> None:
+        """``new_id()`` returns an id that nobody else has."""
+        self.coordination = coordination
+        self.broker_id = broker_id
+        self._clock = clock
+        self._new_id = new_id
+        self._most = settings.kafka_groups_max
+        self.limits = GroupLimits.of(settings)
+        self.memory = MemberMemory(settings.kafka_groups_bytes)
+        self._held: dict[str, HeldGroup] = {}
+        self._locks = NamedLocks()
+        self._background = Background("the groups of Kafka clients")
+        self._stopped = False
+        #: Groups whose claims could not be given back while the tree did not answer.
+        self._unreleased: dict[str, GroupClaim] = {}
+        self._unsubscribe = coordination.subscribe(self._session_is)
+
+    @property
+    def groups(self) -> Mapping[str, HeldGroup]:
+        """The groups that this broker coordinates, by name."""
+        return self._held
+
+    def check(self, name: str) -> None:
+        """Raise GroupRefused if the name is not allowed, or the tree cannot be asked now."""
+        try:
+            paths.group(name)
+        except ValueError as error:
+            raise GroupRefused(INVALID_GROUP_ID, str(error)) from None
+        if len(name.encode()) > _LONGEST_NAME or not name.isprintable():
+            raise GroupRefused(INVALID_GROUP_ID, f"the name of a group has at most {_LONGEST_NAME} printable bytes")
+        if not self._in_touch:
+            raise GroupRefused(COORDINATOR_NOT_AVAILABLE, "the coordination tree does not answer this broker")
+
+    async def find(self, name: str) -> int | None:
+        """Return the broker that coordinates a group; None if no broker does. Raises GroupRefused."""
+        self.check(name)
+        if name in self._held:
+            return self.broker_id
+        with refusals():
+            return await read_coordinator(self.coordination, name)
+
+    async def held(self, name: str) -> HeldGroup | None:
+        """Return a group that this broker coordinates; None if no broker does.
+
+        Raises GroupRefused, also if another one does.
+        """
+        broker = await self.find(name)
+        found = self._held.get(name)
+        if found is None and broker is not None and broker != self.broker_id:
+            raise GroupRefused(NOT_COORDINATOR, f"broker {broker} coordinates group {name!r}")
+        return found
+
+    async def member_of(self, name: str) -> KafkaGroup:
+        """Return the group of a member. Raises GroupRefused, also if the group has no members."""
+        found = await self.held(name)
+        if found is None:
+            raise GroupRefused(UNKNOWN_MEMBER_ID, f"group {name!r} has no members")
+        return found.group
+
+    async def join(self, name: str, asked: JoinRequest, lost: OnLost) -> JoinAnswer:
+        """Let a member join, and return the answer once there is one. Raises GroupRefused.
+
+        ``lost(call)`` is a context in which ``call()`` is called if the connection of the request is lost.
+        """
+        if asked.member_id and name not in self._held:
+            await self.member_of(name)
+        held = await self._hold(name)
+        group = held.group
+        answer: Deferred[JoinAnswer] = Deferred()
+        group.join(asked, answer.callback)
+        with lost(lambda: group.not_awaited(answer.callback)):
+            return await answer
+
+    async def sync(
+        self,
+        name: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        assignments: Mapping[str, bytes],
+        lost: OnLost,
+    ) -> SyncAnswer:
+        """Return a member's assignment, once there is one. See ``join``."""
+        group = await self.member_of(name)
+        answer: Deferred[SyncAnswer] = Deferred()
+        group.sync(member_id, instance_id, generation, assignments, answer.callback)
+        with lost(lambda: group.not_awaited(answer.callback)):
+            return await answer
+
+    async def commit(
+        self, name: str, commits: Commits, member_id: str, instance_id: str | None, generation: int
+    ) -> int:
+        """Store positions; return an error, 0 for none. Raises GroupRefused."""
+        held = await self.held(name)
+        with refusals():
+            if held is None:
+                if generation >= 0 or member_id or instance_id is not None:
+                    return ILLEGAL_GENERATION
+                try:
+                    async with self._locks.hold(name):
+                        await KafkaPositions(self.coordination, name).store_alone(commits)
+                except NativeMembers:
+                    return UNKNOWN_MEMBER_ID  # as while the group has members among Kafka's clients
+                return 0
+            group = held.group
+            error = group.check_commit(member_id, instance_id, generation)
+            if error:
+                return error
+            began = group.generation
+            async with held.lock:
+                if group.generation != began:  # others read the positions where they begin
+                    return ILLEGAL_GENERATION
+                try:
+                    await held.positions.store(commits, held.claim)
+                except ClaimLost as lost:
+                    self._give_up(held, str(lost))
+                    return NOT_COORDINATOR
+        return 0
+
+    async def positions(self, name: str) -> KafkaPositions:
+        """Return the positions of a group, to be read as they are now or later. Raises GroupRefused."""
+        held = await self.held(name)
+        if held is not None:
+            async with held.lock:  # behind the commits that came before
+                return held.positions
+        with refusals():
+            await self.coordination.sync()
+        return KafkaPositions(self.coordination, name)
+
+    async def forget(self, name: str, places: Collection[TopicPartition]) -> None:
+        """Delete positions of a group. Raises GroupRefused."""
+        held = await self.held(name)
+        with refusals():
+            if held is not None:
+                async with held.lock:
+                    await held.positions.forget(places, held.claim)
+            else:
+                async with self._locks.hold(name):
+                    await KafkaPositions(self.coordination, name).forget(places)
+
+    async def released(self, name: str) -> None:
+        """Wait until a group that has become empty is given back to the tree."""
+        if name not in self._held:
+            async with self._locks.hold(name):
+                pass
+
+    def stop(self) -> None:
+        """Give up all groups, so that the next coordinators can claim them at once."""
+        self._stopped = True
+        self._unsubscribe()
+        for held in tuple(self._held.values()):
+            self._give_up(held, "it is stopping")
+
+    # Calls of the groups
+
+    def write_generation(self, group: KafkaGroup, generation: int) -> None:
+        """See GroupOwner."""
+        held = self._held.get(group.name)
+        if held is not None and held.group is group:
+            self._background.start(self._write_generation(held, generation))
+
+    def emptied(self, group: KafkaGroup) -> None:
+        """See GroupOwner."""
+        held = self._held.get(group.name)
+        if held is not None and held.group is group:
+            del self._held[group.name]
+            self._background.start(self._release(group.name, held.claim))
+
+    async def _hold(self, name: str) -> HeldGroup:
+        """Return a group, claimed if it was not. Raises GroupRefused."""
+        while True:
+            held = self._held.get(name)
+            if held is not None:
+                return held
+            async with self._locks.hold(name):
+                self.check(name)
+                if name in self._held:
+                    continue
+                if len(self._held) >= self._most:
+                    self._log.warn(
+                        "group {group} is refused: this broker coordinates {most} groups, as many as "
+                        "kafka.groups.max allows",
+                        group=name, most=self._most,
+                    )  # fmt: skip
+                    raise GroupRefused(COORDINATOR_NOT_AVAILABLE, "this broker coordinates too many groups")
+                claim = GroupClaim(self.coordination, name, self.broker_id)
+                with refusals():
+                    await claim.take()
+                group = KafkaGroup(name, self._clock, self.limits, self.memory, self, self._new_id, claim.generation)
+                held = HeldGroup(group, claim, KafkaPositions(self.coordination, name))
+                self._held[name] = held
+                return held
+
+    async def _write_generation(self, held: HeldGroup, generation: int) -> None:
+        async with held.lock:
+            try:
+                await held.claim.write_generation(generation)
+            except CancelledError:
+                raise
+            except CoordinationError as error:
+                self._give_up(held, str(error))
+                return
+        held.group.generation_written(generation)
+
+    async def _release(self, name: str, claim: GroupClaim) -> None:
+        async with self._locks.hold(name):
+            if name in self._held:
+                return
+            try:
+                await claim.release()
+            except CoordinationError:
+                self._unreleased[name] = claim
+
+    def _give_up(self, held: HeldGroup, reason: str) -> None:
+        name = held.group.name
+        if self._held.get(name) is held:
+            del self._held[name]
+            self._log.info(
+                "this broker no longer coordinates group {group}, whose members join anew: {reason}",
+                group=name, reason=reason,
+            )  # fmt: skip
+            self._background.start(self._release(name, held.claim))
+        held.group.give_up()
+
+    # The session
+
+    @property
+    def _in_touch(self) -> bool:
+        """True while no other broker can have claimed our groups."""
+        coordination = self.coordination
+        if self._stopped or coordination.state not in (SessionState.CONNECTED, SessionState.SUSPENDED):
+            return False
+        silent: float = self._clock.seconds() - coordination.last_contact
+        patience: float = PATIENCE * coordination.session_timeout
+        return silent < patience
+
+    def _session_is(self, state: SessionState) -> None:
+        if state in (SessionState.LOST, SessionState.CLOSED):
+            for held in tuple(self._held.values()):
+                self._give_up(held, "the session with the coordination tree has ended")
+        elif state is SessionState.CONNECTED:
+            waiting, self._unreleased = self._unreleased, {}
+            for name, claim in waiting.items():
+                if name not in self._held:
+                    self._background.start(self._release(name, claim))
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn errors of the tree into GroupRefused."""
+    try:
+        yield
+    except CoordinationError as error:
+        raise GroupRefused(_code(error), str(error)) from error
+
+
+def _code(error: CoordinationError) -> int:
+    if isinstance(error, NativeMembers):
+        return INCONSISTENT_GROUP_PROTOCOL
+    if isinstance(error, NoSuchTopic):
+        return UNKNOWN_TOPIC_OR_PARTITION
+    if isinstance(error, BadArguments):
+        return INVALID_GROUP_ID
+    if isinstance(error, CoordinatedElsewhere):
+        return NOT_COORDINATOR
+    return COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,181 @@
+"""Kafka's OffsetCommit, OffsetFetch and OffsetDelete."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from logd.broker.kafka.error_codes import (
+    GROUP_ID_NOT_FOUND,
+    GROUP_SUBSCRIBED_TO_TOPIC,
+    INCONSISTENT_GROUP_PROTOCOL,
+    INVALID_REQUEST,
+    NON_EMPTY_GROUP,
+    OFFSET_METADATA_TOO_LARGE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from logd.broker.kafka.groups.coordinator import GroupRefused, refusals
+from logd.broker.kafka.groups.subscriptions import CONSUMER, subscribed_topics
+from logd.broker.requests.core import BrokerCore
+from logd.coord.kafka_groups.commit_operations import Committed
+from logd.protocol.kafka.apis import APIS
+from logd.topic import TopicPartition
+
+OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE = APIS[8], APIS[9], APIS[47]
+
+#: Bytes of the longest text beside a position, Kafka's default of offset.metadata.max.bytes.
+_LONGEST_TEXT = 4096
+#: From this version on an error of the whole answer has a field of its own.
+_ERROR_OF_ALL_FROM = 2
+
+
+class OffsetRequests:
+    """These requests of one connection."""
+
+    def __init__(self, broker: BrokerCore) -> None:
+        self._groups = broker.groups
+        self._topics = broker.topics
+
+    async def commit(self, request: Any) -> Any:
+        """Store positions for a group."""
+        commits: dict[TopicPartition, Committed] = {}
+        errors: dict[TopicPartition, int] = {}
+        for topic in request.topics:
+            for part in topic.partitions:
+                where = TopicPartition(topic.name, part.partition_index)
+                text = part.committed_metadata or ""
+                error = self._refusal(where, part.committed_offset, text)
+                if error:
+                    errors[where] = error
+                else:
+                    commits[where] = Committed(part.committed_offset, text)
+        error = 0
+        if commits:
+            try:
+                error = await self._groups.commit(
+                    request.group_id,
+                    commits,
+                    request.member_id,
+                    request.group_instance_id,
+                    request.generation_id_or_member_epoch,
+                )
+            except GroupRefused as refused:
+                error = refused.code
+        kind = OFFSET_COMMIT.response_class.OffsetCommitResponseTopic
+        return OFFSET_COMMIT.response(
+            throttle_time_ms=0,
+            topics=[
+                kind(
+                    name=topic.name,
+                    partitions=[
+                        kind.OffsetCommitResponsePartition(
+                            partition_index=part.partition_index,
+                            error_code=errors.get(TopicPartition(topic.name, part.partition_index), error),
+                        )
+                        for part in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ],
+        )
+
+    def _refusal(self, where: TopicPartition, position: int, text: str) -> int:
+        entry = self._topics.get(where.topic)
+        if entry is None or where.partition not in entry.partitions:
+            return UNKNOWN_TOPIC_OR_PARTITION
+        if position < 0:
+            return INVALID_REQUEST
+        return OFFSET_METADATA_TOO_LARGE if len(text.encode()) > _LONGEST_TEXT else 0
+
+    async def fetch(self, request: Any) -> Any:
+        """Return the positions of a group: of some partitions, or of all that have one."""
+        asked = None
+        if request.topics is not None:
+            asked = [TopicPartition(each.name, number) for each in request.topics for number in each.partition_indexes]
+        error = 0
+        found: dict[TopicPartition, Committed | None] = dict.fromkeys(asked or ())
+        try:
+            positions = await self._groups.positions(request.group_id)
+            with refusals():
+                places = await positions.places() if asked is None else [w for w in asked if self._is_name(w)]
+                found.update(await positions.read(places))
+        except GroupRefused as refused:
+            error = refused.code
+        kind = OFFSET_FETCH.response_class.OffsetFetchResponseTopic
+        return OFFSET_FETCH.response(
+            throttle_time_ms=0,
+            error_code=error,
+            topics=[
+                kind(
+                    name=topic,
+                    partitions=[
+                        kind.OffsetFetchResponsePartition(
+                            partition_index=number,
+                            committed_offset=-1 if commit is None else commit.position,
+                            committed_leader_epoch=-1,
+                            metadata="" if commit is None else commit.metadata,
+                            error_code=0 if request.version >= _ERROR_OF_ALL_FROM else error,
+                        )
+                        for number, commit in parts.items()
+                    ],
+                )
+                for topic, parts in _by_topic(found).items()
+            ],
+        )
+
+    async def delete(self, request: Any) -> Any:
+        """Delete positions of a group, but for topics that its members read."""
+        error = 0
+        read: set[str] = set()
+        try:
+            held = await self._groups.held(request.group_id)
+            if held is not None and held.group.roster:
+                if held.group.protocol_type != CONSUMER:
+                    raise GroupRefused(NON_EMPTY_GROUP)
+                read = subscribed_topics(held.group)
+            positions = await self._groups.positions(request.group_id)
+            with refusals():
+                there = set(await positions.places())
+            if not there:
+                raise GroupRefused(GROUP_ID_NOT_FOUND)
+            doomed = [
+                TopicPartition(topic.name, part.partition_index)
+                for topic in request.topics
+                for part in topic.partitions
+            ]
+            await self._groups.forget(
+                request.group_id, [where for where in doomed if where in there and where.topic not in read]
+            )
+        except GroupRefused as refused:
+            error = NON_EMPTY_GROUP if refused.code == INCONSISTENT_GROUP_PROTOCOL else refused.code
+        errors = dict.fromkeys(read, GROUP_SUBSCRIBED_TO_TOPIC)
+        kind = OFFSET_DELETE.response_class.OffsetDeleteResponseTopic
+        return OFFSET_DELETE.response(
+            error_code=error,
+            throttle_time_ms=0,
+            topics=[
+                kind(
+                    name=topic.name,
+                    partitions=[
+                        kind.OffsetDeleteResponsePartition(
+                            partition_index=part.partition_index, error_code=errors.get(topic.name, 0)
+                        )
+                        for part in topic.partitions
+                    ],
+                )
+                for topic in (() if error else request.topics)
+            ],
+        )
+
+    def _is_name(self, where: TopicPartition) -> bool:
+        """Return whether there may be a position: names of no topic may not be names of nodes either."""
+        return self._topics.get(where.topic) is not None and where.partition >= 0
+
+
+def _by_topic(
+    found: dict[TopicPartition, Committed | None],
+) -> dict[str, dict[int, Committed | None]]:
+    topics: dict[str, dict[int, Committed | None]] = defaultdict(dict)
+    for where, commit in found.items():
+        topics[where.topic][where.partition] = commit
+    return topics

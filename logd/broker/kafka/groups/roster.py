@@ -1,0 +1,158 @@
+"""The members of one group: their session timeouts, the ids given to clients, the memory that all this takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from logd.broker.kafka.error_codes import FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID
+from logd.broker.kafka.groups.limits import MemberMemory
+from logd.broker.kafka.groups.members import AnswerJoin, JoinRequest, KafkaMember, request_size
+from logd.interfaces import Clock, Timer
+
+
+class Roster:
+    """See the module. Iterates over the members in the order in which they joined, whatever is removed meanwhile."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        memory: MemberMemory,
+        expired: Callable[[KafkaMember], None],
+        not_joined: Callable[[], None],
+    ) -> None:
+        """``expired(member)``: it was not heard of in time. ``not_joined()``: an id was given, and was not used."""
+        self._clock = clock
+        self._memory = memory
+        self._expired = expired
+        self._not_joined = not_joined
+        self.members: dict[str, KafkaMember] = {}
+        #: The ids that were given to new members, which have not joined with them yet.
+        self.given: dict[str, Timer] = {}
+
+    def __iter__(self) -> Iterator[KafkaMember]:
+        return iter(tuple(self.members.values()))
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def is_unused(self) -> bool:
+        """True if there are no members, and none is expected."""
+        return not (self.members or self.given)
+
+    @property
+    def waiting(self) -> list[KafkaMember]:
+        """The members whose requests to join wait."""
+        return [member for member in self.members.values() if member.answer_join is not None]
+
+    @property
+    def rebalance_timeout(self) -> float:
+        """The longest of all members' rebalance timeouts, in seconds."""
+        return max((member.asked.rebalance_timeout for member in self.members.values()), default=0.0)
+
+    def check(self, member_id: str, instance_id: str | None) -> int:
+        """Return the error of a request in the name of a member, 0 for none."""
+        if instance_id is not None:
+            holder = self.static_id(instance_id)
+            if holder != member_id:
+                return FENCED_INSTANCE_ID if holder else UNKNOWN_MEMBER_ID
+        return 0 if member_id in self.members else UNKNOWN_MEMBER_ID
+
+    def static_id(self, instance_id: str) -> str:
+        """Return the id of the static member of that name, "" if there is none."""
+        return next((each.member_id for each in self.members.values() if each.instance_id == instance_id), "")
+
+    def fits(self, asked: JoinRequest) -> bool:
+        """Return whether the others know an assignor of a request to join; whether there is one, if there are none."""
+        others = [each for each in self.members.values() if not _is_same(each, asked)]
+        kinds = {each.asked.protocol_type for each in others}
+        known = [{protocol.name for protocol in each.protocols} for each in (asked, *(other.asked for other in others))]
+        return bool(asked.protocol_type and kinds <= {asked.protocol_type} and set.intersection(*known))
+
+    def expect(self, member_id: str, seconds: float) -> None:
+        """Expect a new member to join with the id that it is given now, within that time."""
+        self.given[member_id] = self._clock.callLater(seconds, self._was_not_used, member_id)
+
+    def expected(self, member_id: str) -> bool:
+        """Expect the member no more; return whether it was expected."""
+        timer = self.given.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+    def add(self, asked: JoinRequest, answer: AnswerJoin, seconds: float) -> bool:
+        """Add a member, whose first request waits ``seconds`` at most; return False if there is no memory for it."""
+        if not self._memory.change(0, request_size(asked)):
+            return False
+        member = self.members[asked.member_id] = KafkaMember(asked.member_id, asked, answer_join=answer)
+        self.touch(member, seconds)
+        return True
+
+    def change(self, member: KafkaMember, asked: JoinRequest) -> bool:
+        """Note what a member asks for now, its id included; return False if there is no memory for that."""
+        if not self._memory.change(request_size(member.asked), request_size(asked)):
+            return False
+        member.asked = asked
+        if member.member_id != asked.member_id:
+            member.member_id = asked.member_id
+            self.members = {each.member_id: each for each in self.members.values()}
+        return True
+
+    def assign(self, assignments: Mapping[str, bytes]) -> bool:
+        """Note the assignments, none for members that are not in it; return False if there is no memory for them."""
+        given = {member_id: assignments.get(member_id, b"") for member_id in self.members}
+        before = sum(len(member.assignment) for member in self)
+        if not self._memory.change(before, sum(map(len, given.values()))):
+            return False
+        for member in self:
+            member.assignment = given[member.member_id]
+        return True
+
+    def remove(self, member: KafkaMember) -> None:
+        """Remove a member."""
+        del self.members[member.member_id]
+        self._memory.change(member.size, 0)
+        if member.timer is not None:
+            member.timer.cancel()
+            member.timer = None
+
+    def clear(self) -> list[KafkaMember]:
+        """Remove and return all members, and expect none."""
+        members = list(self)
+        for member in members:
+            self.remove(member)
+        for member_id in tuple(self.given):
+            self.expected(member_id)
+        return members
+
+    def touch(self, member: KafkaMember, seconds: float | None = None) -> None:
+        """Note that a member lives: it has to be heard of again within ``seconds``, by default its session timeout."""
+        member.deadline = self._clock.seconds() + (member.asked.session_timeout if seconds is None else seconds)
+        if member.timer is None or member.timer_at > member.deadline:
+            self._set_timer(member)
+
+    def _set_timer(self, member: KafkaMember) -> None:
+        if member.timer is not None:
+            member.timer.cancel()
+        left = max(member.deadline - self._clock.seconds(), 0.0)
+        member.timer, member.timer_at = self._clock.callLater(left, self._look_after, member), member.deadline
+
+    def _look_after(self, member: KafkaMember) -> None:
+        member.timer = None
+        if member.is_waiting and not member.is_new:
+            return  # it is not heard of because it waits for us; the answer begins its time anew
+        if member.deadline > self._clock.seconds():
+            self._set_timer(member)
+        else:
+            self._expired(member)
+
+    def _was_not_used(self, member_id: str) -> None:
+        del self.given[member_id]
+        self._not_joined()
+
+
+def _is_same(member: KafkaMember, asked: JoinRequest) -> bool:
+    """Return whether a request to join is one of this member."""
+    if asked.instance_id is not None:
+        return member.instance_id == asked.instance_id
+    return member.member_id == asked.member_id

@@ -1,0 +1,50 @@
+"""What the consumers of a group and their leader tell each other, as far as the broker reads or writes it.
+
+ConsumerProtocolSubscription   int16 version | list of str topic | bytes of the client's own | more in later versions
+ConsumerProtocolAssignment     int16 version | list of (str topic, list of int32) | bytes of the client's own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from logd.broker.kafka.groups.group import KafkaGroup
+from logd.errors import ProtocolViolation
+from logd.protocol.requests.fields import INT16, INT32, Reader, encode_int32s, encode_text
+
+#: The protocol type of consumers.
+CONSUMER = "consumer"
+
+
+def subscribed_topics(group: KafkaGroup) -> set[str]:
+    """Return the topics that the members of a group of consumers read; of what cannot be read, none."""
+    found: set[str] = set()
+    for member in group.roster:
+        for protocol in member.asked.protocols:
+            found |= _topics(protocol.metadata)
+    return found
+
+
+def _topics(metadata: bytes) -> set[str]:
+    found = set()
+    try:
+        reader = Reader(metadata, 0, len(metadata))
+        reader.unpack(INT16)
+        for _ in range(reader.int32()):
+            (length,) = reader.unpack(INT16)
+            found.add(reader.take(length).decode())
+    except (ProtocolViolation, ValueError):
+        return found
+    return found
+
+
+def encode_subscription(topics: Iterable[str]) -> bytes:
+    """Return what a consumer of these topics would tell its leader."""
+    names = [encode_text(topic) for topic in topics]
+    return b"".join((INT16.pack(0), INT32.pack(len(names)), *names, INT32.pack(-1)))
+
+
+def encode_assignment(partitions: Mapping[str, Iterable[int]]) -> bytes:
+    """Return what a leader would tell a consumer that is to read these partitions."""
+    parts = [encode_text(topic) + encode_int32s(sorted(numbers)) for topic, numbers in sorted(partitions.items())]
+    return b"".join((INT16.pack(0), INT32.pack(len(parts)), *parts, INT32.pack(-1)))

@@ -1,0 +1,111 @@
+"""Kafka's ListOffsets: a log's start and visible end, and the first message at or after a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from logd.broker.kafka.error_codes import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, partition_code
+from logd.broker.reading import find_log
+from logd.broker.requests.core import BrokerCore
+from logd.errors import BrokerStopping, WireError
+from logd.interfaces import IFileRange
+from logd.log.partition import PartitionLog
+from logd.protocol.kafka.apis import APIS
+from logd.protocol.kafka.time_search import TimeSearch
+
+T = TypeVar("T")
+
+LIST_OFFSETS = APIS[2]
+_EARLIEST, _LATEST = -2, -1
+#: From this version on a partition has one offset with its time; before, several offsets of segments.
+_ONE_OFFSET_FROM = 1
+#: Bytes that are read at a time in the search for a time.
+_READ_BYTES = 64 << 10
+
+
+class KafkaListingOffsets:
+    """These requests of one connection."""
+
+    def __init__(self, broker: BrokerCore) -> None:
+        self._broker = broker
+
+    async def list_offsets(self, request: Any) -> Any:
+        """Return the offset of the first message, of the end, or of the first message at or after a time."""
+        kind = LIST_OFFSETS.response_class.ListOffsetsTopicResponse
+        topics = []
+        for topic in request.topics:
+            parts = []
+            for part in topic.partitions:
+                fields = await self._partition(request.version, topic.name, part)
+                parts.append(
+                    kind.ListOffsetsPartitionResponse(partition_index=part.partition_index, leader_epoch=-1, **fields)
+                )
+            topics.append(kind(name=topic.name, partitions=parts))
+        return LIST_OFFSETS.response(throttle_time_ms=0, topics=topics)
+
+    async def _partition(self, version: int, topic: str, part: Any) -> dict[str, Any]:
+        error, offset, time = 0, -1, -1
+        several: list[int] = []
+        try:
+            log = find_log(self._broker.store, self._broker.topics, topic, part.partition_index)
+            if version < _ONE_OFFSET_FROM:
+                several = log.offsets_before(part.timestamp, part.max_num_offsets)
+            elif part.timestamp == _EARLIEST:
+                offset = log.start
+            elif part.timestamp == _LATEST:
+                offset = log.visible_end
+            elif part.timestamp < 0:
+                error = UNSUPPORTED_VERSION  # the least time is -2 in all versions that are served
+            else:
+                offset, time = await self._first_at(log, part.timestamp)
+        except WireError as wrong:
+            error = partition_code(self._broker.topics, topic, part.partition_index, wrong)
+        except OSError:
+            error = UNKNOWN_SERVER_ERROR
+        return {"error_code": error, "old_style_offsets": several, "offset": offset, "timestamp": time}
+
+    async def _first_at(self, log: PartitionLog, time: int) -> tuple[int, int]:
+        """Return offset and time of the first message at or after a time, -1 and -1 if there is none.
+
+        Raises WireError and OSError.
+        """
+        position = await self._run(lambda: log.position_at_time(time))
+        search = TimeSearch(time, position)
+        count = _READ_BYTES
+        while not search.over:
+            if self._broker.stopping:
+                raise BrokerStopping("the broker is stopping")
+            search.position = before = max(search.position, log.start)  # retention may have passed it
+            found = log.read(before, count)
+            if found is None:
+                break
+            try:
+                await self._run(partial(_look, search, found))
+            finally:
+                found.close()
+            if search.position == before and not search.over:
+                if search.needed <= count:
+                    break  # the file is shorter than it should be
+                count = search.needed
+        return search.offset, search.found_time
+
+    def _run(self, work: Callable[[], T]) -> Deferred[T]:
+        """Do work that blocks on a thread."""
+        waiting: Deferred[T] = Deferred()
+
+        def done(result: T | None, error: BaseException | None) -> None:
+            if error is None:
+                waiting.callback(result)  # type: ignore[arg-type]  # None only where T is
+            else:
+                waiting.errback(error)
+
+        self._broker.threads.run(work, done)
+        return waiting
+
+
+def _look(search: TimeSearch, found: IFileRange) -> None:
+    search.search(found.file.read_at(found.file_position, found.count))

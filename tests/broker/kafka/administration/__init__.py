@@ -1,0 +1,1 @@
+"""Tests of administration by clients of Kafka."""

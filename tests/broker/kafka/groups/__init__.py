@@ -1,0 +1,1 @@
+"""Tests of groups of Kafka clients."""

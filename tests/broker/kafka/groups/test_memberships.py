@@ -1,0 +1,106 @@
+"""Clients of Kafka join, leave and commit in groups that a broker coordinates."""
+
+from __future__ import annotations
+
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from tests.broker.kafka.groups.clients import GroupsTestCase
+
+COORDINATOR = "/consumers/g/coordinator"
+
+
+class MembershipTests(GroupsTestCase):
+    """One broker, the only one of its tree."""
+
+    def test_a_group_of_one(self) -> None:
+        """It joins in two steps, is the leader, gets its own assignment, commits, reads that, and leaves."""
+        client = self.client()
+        client.send_join()
+        self.assertEqual(client.joined().error_code, 79)
+        self.assertTrue(client.member_id.startswith("tests-"))
+        answer = client.join()
+        self.assertEqual((answer.error_code, answer.generation_id, answer.protocol_name), (0, 1, "range"))
+        self.assertTrue(client.leads)
+        self.assertEqual([(m.member_id, m.metadata) for m in client.members], [(client.member_id, b"mine")])
+        self.assertEqual(client.sync({client.member_id: b"yours"}).assignment, b"yours")
+        self.assertEqual(client.heartbeat(), 0)
+        self.assertEqual(client.commit(("t", 0, 17, "text"), ("t", 1, 0, "")), [0, 0])
+        self.assertEqual(client.positions(), {("t", 0): (17, "text"), ("t", 1): (0, "")})
+        self.assertEqual(client.leave().members[0].error_code, 0)
+        self.assertEqual(self.tree_value("/consumers/g/offsets/t/0"), b"17")
+        self.assertEqual(self.tree_value("/consumers/g/metadata/t/0"), b"text")
+        self.assertIsNone(self.tree_value("/consumers/g/metadata/t/1"))
+
+    def test_the_claim_lasts_as_long_as_there_are_members(self) -> None:
+        """The coordinator's node is there while they are, and the generation goes on where it was."""
+        client = self.member()
+        self.assertEqual(self.tree_value(COORDINATOR), b"0")
+        self.assertEqual(self.tree_value("/consumers/g/generation"), b"1")
+        client.leave()
+        self.assertIsNone(self.tree_value(COORDINATOR))
+        self.assertEqual(self.member().generation, 2)
+
+    def test_every_version(self) -> None:
+        """Clients of all ages can join, commit and leave."""
+        for version in range(6):
+            client = self.client()
+            self.assertEqual(client.join(version).error_code, 0, version)
+            self.assertEqual(client.sync({client.member_id: b"a"}, min(version, 3)).assignment, b"a")
+            self.assertEqual(client.heartbeat(min(version, 3)), 0)
+            self.assertEqual(client.commit(("t", 0, version, ""), version=version + 2), [0])
+            self.assertEqual(client.positions(("t", 0), version=version), {("t", 0): (version, "")})
+            self.assertEqual(client.leave(min(version, 3)).error_code, 0)
+
+    def test_two_members_share(self) -> None:
+        """The second one makes the first one join again; the leader sends the assignments of both."""
+        first, second = self.member(), self.client()
+        second.send_join()
+        self.assertEqual(second.joined().error_code, 79)
+        second.send_join()
+        self.settle()
+        self.assertEqual(second.peer.answers(), [])
+        self.assertEqual(first.heartbeat(), 27)
+        first.send_join()
+        first.joined()
+        second.joined()
+        self.assertEqual((first.generation, second.generation), (2, 2))
+        self.assertEqual((first.leads, second.leads), (True, False))
+        self.assertEqual({m.member_id for m in first.members}, {first.member_id, second.member_id})
+        self.assertEqual(second.members, [])
+        second.send_sync()
+        self.settle()
+        self.assertEqual(second.peer.answers(), [])
+        self.assertEqual(first.sync({first.member_id: b"1", second.member_id: b"2"}).assignment, b"1")
+        (answer,) = second.peer.answers()
+        self.assertEqual(answer.assignment, b"2")
+
+    def test_find_coordinator(self) -> None:
+        """The broker names itself; transactions have no coordinator."""
+        peer = self.kafka()
+        for version in range(3):
+            answer = self.ask(peer, FindCoordinatorRequest[version](key="g", key_type=0))
+            self.assertEqual((answer.error_code, answer.node_id), (0, 0))
+            self.assertTrue(answer.host)
+        self.assertEqual(self.ask(peer, FindCoordinatorRequest[2](key="g", key_type=1)).error_code, 42)
+        self.assertEqual(self.ask(peer, FindCoordinatorRequest[2](key="a/b", key_type=0)).error_code, 24)
+
+    def test_a_client_that_is_no_member_commits(self) -> None:
+        """It may while the group has no members, and may not while it has."""
+        client = self.client()
+        self.assertEqual(client.commit_alone(("t", 0, 5, "alone")), [0])
+        self.assertEqual(client.positions(("t", 0)), {("t", 0): (5, "alone")})
+        self.assertEqual(client.commit_alone(("t", 0, 6, "")), [0])
+        self.assertEqual(client.positions(("t", 0)), {("t", 0): (6, "")})
+        self.member()
+        self.assertEqual(client.commit_alone(("t", 0, 7, "")), [25])
+        self.assertEqual(client.positions(("t", 0), ("t", 1)), {("t", 0): (6, ""), ("t", 1): (-1, "")})
+
+    def test_what_cannot_be_committed(self) -> None:
+        """Each partition has its own error."""
+        client = self.member()
+        long = "x" * 5000
+        self.assertEqual(
+            client.commit(("t", 0, 5, long), ("t", 9, 5, ""), ("nix", 0, 5, ""), ("t", 1, 5, "")), [12, 3, 3, 0]
+        )
+        self.assertEqual(client.commit(("t", 0, -3, "")), [42])
+        self.assertEqual(client.positions(), {("t", 1): (5, "")})

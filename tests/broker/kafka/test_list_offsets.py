@@ -1,0 +1,108 @@
+"""Tests of logd.broker.kafka.list_offsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from logd.protocol.batch import encode_batch
+from logd.protocol.kafka.apis import APIS
+from logd.protocol.message import Message
+from logd.topic import TopicEntry
+from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
+
+MESSAGES = [Message(b"a" * 30, timestamp=100), Message(b"b", timestamp=105), Message(b"c", timestamp=103)]
+
+
+class ListOffsetsTests(KafkaTestCase):
+    """A topic of one partition."""
+
+    def offsets(self, peer: KafkaPeer, version: int, *asked: tuple[str, int, int], most: int = 10) -> list[Any]:
+        """Ask for (topic, partition, time)s; return the answers' partitions."""
+        topics = ListOffsetsRequest.ListOffsetsTopic
+        request = ListOffsetsRequest[version](
+            replica_id=-1,
+            isolation_level=0,
+            topics=[
+                topics(
+                    name=name,
+                    partitions=[
+                        topics.ListOffsetsPartition(partition_index=number, timestamp=time, max_num_offsets=most)
+                    ],
+                )
+                for name, number, time in asked
+            ],
+        )
+        return [part for topic in self.ask(peer, request).topics for part in topic.partitions]
+
+    def test_every_version(self) -> None:
+        """From version 1 on one offset and its time; -1 and -1 if nothing is as late."""
+        self.create("t")
+        native, peer = self.connect(), self.kafka()
+        data = encode_batch(MESSAGES)
+        self.produce(native, "t", data)
+        end = len(data)
+        for version in APIS[2].versions:
+            if version >= 1:
+                asked = [("t", 0, time) for time in (-2, -1, 0, 101, 106)]
+                found = [(p.error_code, p.offset, p.timestamp) for p in self.offsets(peer, version, *asked)]
+                self.assertEqual(
+                    found, [(0, 0, -1), (0, end, -1), (0, end - 3, 100), (0, end - 2, 105), (0, -1, -1)], version
+                )
+
+    def test_version_0(self) -> None:
+        """Old clients get the starts of segments, the newest first, and no more than they ask for."""
+        self.create("t", segment_bytes=10)
+        native, peer = self.connect(), self.kafka()
+        data = encode_batch(MESSAGES)
+        for _ in range(3):
+            self.produce(native, "t", data)
+        size = len(data)
+        for time, most, expected in (
+            (-1, 10, [3 * size, 2 * size, size, 0]),
+            (-1, 1, [3 * size]),
+            (-2, 10, [0]),
+            (-1, 0, []),
+            (-1, -5, []),
+        ):
+            (part,) = self.offsets(peer, 0, ("t", 0, time), most=most)
+            self.assertEqual((part.error_code, part.old_style_offsets), (0, expected))
+
+    def test_a_time_in_a_later_segment(self) -> None:
+        """Entries of several segments are looked through, also such as are larger than one read."""
+        self.create("t", segment_bytes=10)
+        native, peer = self.connect(), self.kafka()
+        early = encode_batch([Message(b"e" * 200_000, timestamp=50), Message(b"f", timestamp=60)])
+        late = encode_batch([Message(b"e" * 200_000, timestamp=70), Message(b"f", timestamp=80)])
+        for data in (early, late):
+            self.produce(native, "t", data)
+        (part,) = self.offsets(peer, 5, ("t", 0, 75))
+        self.assertEqual((part.offset, part.timestamp), (len(early + late) - 1, 80))
+        (part,) = self.offsets(peer, 5, ("t", 0, 55))
+        self.assertEqual((part.offset, part.timestamp), (len(early) - 1, 60))
+
+    def test_errors(self) -> None:
+        """Each partition has its own: unknown, another broker's, and a time of later versions."""
+        self.create("t")
+        peer = self.kafka()
+        self.broker.topics.show("far", TopicEntry("u", {0: (5,)}))
+        asked = [("none", 0, -1), ("t", 7, -1), ("far", 0, -1), ("far", 1, -1), ("t", 0, -3), ("t", 0, -1)]
+        for version in (1, 5):
+            found = [(part.error_code, part.offset) for part in self.offsets(peer, version, *asked)]
+            self.assertEqual(found, [(3, -1), (3, -1), (6, -1), (3, -1), (35, -1), (0, 0)])
+        self.log_of("t").go_offline(OSError("gone"))
+        (part,) = self.offsets(peer, 5, ("t", 0, -1))
+        self.assertEqual(part.error_code, 5)
+
+    def test_a_disk_that_fails(self) -> None:
+        """The answer says so, and later ones are right again."""
+        self.create("t")
+        native, peer = self.connect(), self.kafka()
+        self.produce(native, "t", encode_batch(MESSAGES))
+        self.files.errors["read_at"] = [OSError(5, "no")]
+        (part,) = self.offsets(peer, 5, ("t", 0, 101))
+        self.assertNotEqual(part.error_code, 0)
+        self.files.errors.clear()
+        (part,) = self.offsets(peer, 5, ("t", 0, 101))
+        self.assertEqual((part.error_code, part.timestamp), (0, 105))

@@ -1,0 +1,44 @@
+"""Tests of the registrations of brokers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.registries.brokers import MOST_LISTENERS, BrokerInfo
+
+PLAIN = BrokerInfo(3, "h", 6667, "i", {"t": (0, 2)})
+LISTENING = BrokerInfo(3, "h", 6667, "i", {"t": (0, 2)}, (("a", 9092), ("::1", 9093)))
+
+
+class BrokerInfoTests(SynchronousTestCase):
+    """The value of a node below /brokers/ids."""
+
+    def test_a_registration_is_read_as_it_was_written(self) -> None:
+        """With and without listeners for Kafka's clients."""
+        for info in (PLAIN, LISTENING):
+            self.assertEqual(BrokerInfo.decode("3", info.encode()), info)
+
+    def test_listeners_are_a_field_that_earlier_readers_pass_over(self) -> None:
+        """The fields that they read are as they were, and without a listener the bytes are."""
+        value = json.loads(LISTENING.encode())
+        self.assertEqual(value.pop("kafka"), [{"host": "a", "port": 9092}, {"host": "::1", "port": 9093}])
+        self.assertEqual(value, json.loads(PLAIN.encode()))
+        self.assertEqual(PLAIN.encode(), b'{"host": "h", "port": 6667, "instance": "i", "topics": {"t": [0, 2]}}')
+
+    def test_wrong_listeners_are_refused(self) -> None:
+        """Their hosts and ports are told to clients, and shown on terminals."""
+        good = {"host": "a", "port": 1}
+        wrong: list[Any] = [
+            *({}, "a:1", 5, None, [None], ["a:1"], [["a", 1]], [{}], [good] * (MOST_LISTENERS + 1)),
+            *([{"host": host, "port": 1}] for host in ("", "a b", "\x1b[2J", 5, None, "a" * 300)),
+            *([{"host": "a", "port": port}] for port in (-1, 65536, "1", 1.0, True, None)),
+        ]
+        value = json.loads(PLAIN.encode())
+        for kafka in wrong:
+            with self.assertRaises(ValueError):
+                BrokerInfo.decode("3", json.dumps({**value, "kafka": kafka}).encode())
+        more = [{**good, "tls": True}]
+        self.assertEqual(BrokerInfo.decode("3", json.dumps({**value, "kafka": more}).encode()).kafka, (("a", 1),))
