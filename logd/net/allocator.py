@@ -15,7 +15,9 @@ _MMAP_THRESHOLD = -3
 
 
 def keep_buffers(kept_bytes: int = KEPT_BYTES) -> bool:
-    """Have the memory of freed buffers used again, up to ``kept_bytes``; return whether the C library can do so (glibc).
+    """Have the memory of freed buffers used again, up to ``kept_bytes`` (1 GiB at most).
+
+    Return whether the C library can do so (glibc).
 
     For a process of ours alone: a library must not change the allocator of the application around it.
     """
