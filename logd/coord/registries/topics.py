@@ -186,7 +186,10 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
     Raises UnknownTopic, CoordinationError (DataInconsistency for an entry that cannot be read). After a lost answer the
     topic may be gone.
     """
-    path = paths.topic(name)
+    try:
+        path = paths.topic(name)
+    except ValueError as error:
+        raise UnknownTopic(f"there is no topic {name!r}: {error}") from None
     for _ in range(ATTEMPTS):
         try:
             data, stat = await coordination.get(path)

@@ -25,7 +25,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType, Time
 
 from logd.spark.importer.errors import RunLost, TargetError
 from logd.spark.importer.table_location import CATALOG_FILE, TableLocation, parse_table
-from logd.spark.importer.targets.folders import TargetFolders
+from logd.spark.importer.targets.folders import TargetFolders, TargetNotes
 from logd.spark.importer.targets.table_files import TableFiles
 from logd.spark.importer.targets.table_history import (
     OFFSETS,
@@ -87,6 +87,11 @@ class IcebergTarget:
     def location(self) -> str:
         """The URI of the table."""
         return str(self._name)
+
+    @property
+    def notes(self) -> TargetNotes:
+        """See Target. Raises TargetError if there is no table."""
+        return TableFiles(self._existing())
 
     def runs(self) -> list[int]:
         """See Target; runs whose snapshots have expired are not among them, but for the last one."""
