@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from logd.coord import paths
+from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.membership import GroupMembership
 from logd.coord.groups.records import Timing
@@ -112,6 +113,9 @@ class _Reader:
     ) -> None:
         """See IGroupReader."""
         self._set(len(streams))
+
+    def refused(self, error: CoordinationError) -> None:
+        """See IGroupReader."""
 
     def lost(self, where: TopicPartition) -> None:
         """See IGroupReader."""

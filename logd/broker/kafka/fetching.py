@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
 
+from logd.broker.kafka.fetches.answer_pieces import AnswerEnd
 from logd.broker.kafka.fetches.part_answer import FetchLimits, PartAnswer
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.requests.core import BrokerCore
@@ -20,6 +21,8 @@ from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitRes
 
 #: Partitions of one connection whose next positions are remembered.
 MOST_REMEMBERED = 20_000
+#: Parts that are answered in one turn of the reactor.
+TURN_PARTS = 500
 
 Partition = tuple[str, int]
 
@@ -36,6 +39,8 @@ class KafkaFetching:
         self._next: dict[Partition, tuple[int, int]] = {}
         #: The first partition of the last answer for which there was no room: it comes first in the next.
         self._starved: Partition | None = None
+        #: The end of the last answer, perhaps one that is not begun.
+        self._last: AnswerEnd | None = None
         self._lost = False
 
     def lost(self) -> None:
@@ -44,7 +49,29 @@ class KafkaFetching:
         self.native.lost()
 
     async def fetch(self, request: KafkaFetch) -> list[KafkaFetchedPart]:
-        """Return the parts of the answer, once there are enough bytes or the wait is over."""
+        """Return the parts of the answer, once there are enough bytes or the wait is over.
+
+        Fetches that are sent together are answered one by one, as by Kafka: the next when the answer before has left,
+        so that no client makes the broker hold more than one answer.
+        """
+        before, self._last = self._last, AnswerEnd()
+        end = self._last
+        if before is not None and not before.closed:
+            await before.wait()
+            await self._next_turn()
+        try:
+            answers = await self._fetch(request)
+        except BaseException:
+            end.close()
+            raise
+        if not answers:
+            end.close()
+            return answers
+        last = answers[-1]
+        answers[-1] = last._replace(pieces=(*last.pieces, end))
+        return answers
+
+    async def _fetch(self, request: KafkaFetch) -> list[KafkaFetchedPart]:
         first = self._first(request.parts)
         asked = (*request.parts[first:], *request.parts[:first])
         wanted = FetchWait(
@@ -68,6 +95,8 @@ class KafkaFetching:
             for part in parts:
                 if part.begin(limits):
                     await work.walks.run(part, self._is_lost)
+                elif done % TURN_PARTS == TURN_PARTS - 1:
+                    await self._next_turn()
                 if self._lost:
                     break
                 answers.append(part.finish(limits))
@@ -88,6 +117,12 @@ class KafkaFetching:
             for part in parts[done:]:
                 part.close()
         return answers
+
+    def _next_turn(self) -> Deferred[None]:
+        """Let others have their turns."""
+        turn: Deferred[None] = Deferred()
+        self._broker.clock.callLater(0, turn.callback, None)
+        return turn
 
     def _is_lost(self) -> bool:
         return self._lost

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred
 from zope.interface import Interface
 
+from logd.coord.errors import CoordinationError
 from logd.topic import TopicPartition
 
 
@@ -35,6 +36,9 @@ class IGroupReader(Interface):
 
         ``uuids`` are those of the topics that the positions belong to.
         """
+
+    def refused(error: CoordinationError) -> None:
+        """Tell the application that this consumer cannot be a member now; ``start`` is called once it can."""
 
     def lost(where: TopicPartition) -> None:
         """Stop reading a partition that belongs to another consumer or topic, and forget its handled position."""

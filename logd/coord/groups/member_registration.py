@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from logd.coord import paths
 from logd.coord.errors import NoNode
+from logd.coord.groups.claims import Conflict
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription
+
+
+class KafkaMembers(Conflict):
+    """The group has members among Kafka's clients, which share out its partitions in their own way."""
 
 
 class Registration:
@@ -34,7 +40,11 @@ class Registration:
         self._there = False
 
     async def renew(self, subscription: Subscription) -> None:
-        """Register with a subscription. Fails with the errors of ConsumerRegistry.register."""
+        """Register with a subscription. Fails with KafkaMembers, and the errors of ConsumerRegistry.register.
+
+        A broker claims the group for Kafka's clients and then looks for consumers that are registered. So it is
+        registered first, and looks for that claim then: one of both sees the other, and withdraws.
+        """
         if self._named is not None and self._named[1] != subscription:
             await self.end()
             self._named = None
@@ -43,7 +53,20 @@ class Registration:
             if self._named is None:
                 self._named = f"{self._consumer}.{self._count}" if self._count else self._consumer, subscription
             await self._registry.register(*self._named)
+            await self._require_no_kafka_members()
             self._there = True
+
+    async def _require_no_kafka_members(self) -> None:
+        broker = await self._registry.coordinator()
+        if broker is not None:
+            await self.end()
+            group = self._registry.group
+            raise KafkaMembers(
+                f"group {group!r} has members among Kafka's clients, which broker {broker} coordinates, and native "
+                "consumers cannot share topics with them: stop those clients, or use another group. This consumer "
+                "joins once they have left",
+                paths.group_coordinator(group),
+            )
 
     async def end(self) -> None:
         """Remove the registration."""

@@ -17,6 +17,7 @@ from logd.coord.errors import CoordinationError
 from logd.coord.groups.claims import Conflict
 from logd.coord.groups.commit_timer import CommitTimer
 from logd.coord.groups.interfaces import IGroupReader
+from logd.coord.groups.member_registration import KafkaMembers
 from logd.coord.groups.rebalance import GroupShare, ShareCallbacks
 from logd.coord.groups.records import FOLLOWING, Counts, EventCounter, Phase, Timing
 from logd.coord.interfaces import ICoordination
@@ -56,6 +57,8 @@ class GroupMembership:
         self._share = GroupShare(coordination, clock, group, consumer, reader, self._counter, callbacks)
         #: True if something may have changed since the registries were last read.
         self._wanted = False
+        #: True if the last attempt found members among Kafka's clients.
+        self._refused = False
         self._backoff = Backoff(timing.first_wait, timing.longest_wait, random)
         self._sleep = InterruptibleSleep(clock)
         self._background = Background(f"the membership of group {group}")
@@ -141,6 +144,9 @@ class GroupMembership:
             blocker: str | None = None
             try:
                 await self._share.rebalance()
+            except KafkaMembers as error:
+                self._refuse(error)
+                blocker = error.path
             except Conflict as error:
                 self._counter.add(conflicts=1)
                 self._log.debug("group {group}: {error}", group=self.group, error=error)
@@ -156,6 +162,7 @@ class GroupMembership:
                 self._log.failure("a bug in the membership of group {group}", group=self.group)
             else:
                 self._backoff.reset()
+                self._refused = False
                 if self._share.delivering:  # else the session was lost, and CONNECTED will follow
                     self._enter(Phase.STEADY)
                     self._settled.fire(None)
@@ -163,6 +170,15 @@ class GroupMembership:
             self._wanted = True
             self._enter(Phase.WAITING)
             await self._wait(blocker)
+
+    def _refuse(self, error: KafkaMembers) -> None:
+        """Tell the application that the group has members of another kind, and log that once until they have left."""
+        self._counter.add(conflicts=1)
+        if not self._refused:
+            self._refused = True
+            self._log.warn("{error}", error=error)
+        self._share.refused(error)
+        self._settled.fail(error)
 
     async def _commit(self) -> None:
         if self.phase is Phase.LEFT:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from attrs import frozen
 from twisted.logger import Logger
 
-from logd.coord.errors import ConnectionLoss, NoNode, SessionExpired
+from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from logd.coord.groups.claims import Claims
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.member_registration import Registration
@@ -167,6 +167,10 @@ class GroupShare:
         self._tenure.stop()
         self._tenure.end()
         self._claims.forget()
+
+    def refused(self, error: CoordinationError) -> None:
+        """Tell the reader that this consumer cannot be a member now."""
+        self._tenure.refused(error)
 
     def _give_up(self, lost: list[TopicPartition]) -> list[TopicPartition]:
         """Give up the partitions that a commit has shown to belong to others."""

@@ -13,6 +13,7 @@ from enum import Enum
 
 from twisted.internet.defer import Deferred, succeed
 
+from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.liveness import LivenessTimer
 from logd.coord.groups.registry_view import Registries
@@ -84,6 +85,10 @@ class Tenure:
         may run when partitions are claimed and the reader has not begun with them.
         """
         return {} if self.state is TenureState.NONE else self._reader.handled()
+
+    def refused(self, error: CoordinationError) -> None:
+        """Tell the reader that this consumer cannot be a member now."""
+        self._reader.refused(error)
 
     def lost(self, where: TopicPartition) -> None:
         """Give up one partition, which belongs to another consumer or another topic."""

@@ -30,6 +30,7 @@ from logd.coord.errors import (
 )
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Check, Create, Operation, SetData, Stat
+from logd.coord.registries.kafka_coordinator import decode_coordinator
 
 
 class CoordinatedElsewhere(CoordinationError):
@@ -46,18 +47,6 @@ class NativeMembers(CoordinationError):
 
 class ClaimLost(CoordinationError):
     """The group is no longer coordinated by this broker."""
-
-
-async def read_coordinator(coordination: ICoordination, group: str) -> int | None:
-    """Return the id of the broker that coordinates a group; None if no broker does, -1 if its claim cannot be read.
-
-    Raises CoordinationError.
-    """
-    try:
-        data, _ = await coordination.get(paths.group_coordinator(group))
-    except NoNode:
-        return None
-    return _broker_id(data)
 
 
 async def has_native_members(coordination: ICoordination, group: str) -> bool:
@@ -170,8 +159,8 @@ class GroupClaim:
         """Remove a claim of this broker that an earlier process, or a lost answer, has left."""
         coordination = self._coordination
         data, stat = await coordination.get(self._path)
-        if stat.ephemeral_owner != coordination.session_id and _broker_id(data) != self._broker_id:
-            raise CoordinatedElsewhere(self._path, _broker_id(data))
+        if stat.ephemeral_owner != coordination.session_id and decode_coordinator(data) != self._broker_id:
+            raise CoordinatedElsewhere(self._path, decode_coordinator(data))
         await coordination.delete(self._path, stat.version)
 
     def _read_generation(self, data: bytes) -> int:
@@ -187,10 +176,3 @@ class GroupClaim:
 
     def _natives(self) -> NativeMembers:
         return NativeMembers(f"group {self.group!r} has live native consumers: stop them, or use another group")
-
-
-def _broker_id(data: bytes) -> int:
-    try:
-        return decimal(data.decode())
-    except ValueError:
-        return -1

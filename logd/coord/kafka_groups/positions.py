@@ -22,7 +22,6 @@ from logd.coord.kafka_groups.claim import (
     GroupClaim,
     NativeMembers,
     has_native_members,
-    read_coordinator,
 )
 from logd.coord.kafka_groups.commit_operations import (
     Commits,
@@ -33,6 +32,7 @@ from logd.coord.kafka_groups.commit_operations import (
     topic_checks,
 )
 from logd.coord.records import Create, Delete, Operation, Stat
+from logd.coord.registries.kafka_coordinator import read_coordinator
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.deferreds.gathering import gather, gather_some
 from logd.topic import TopicPartition

@@ -25,6 +25,7 @@ from logd.coord import paths
 from logd.coord.ephemeral import create_ephemeral
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
+from logd.coord.registries.kafka_coordinator import read_coordinator
 from logd.coord.registries.patterns import compile_pattern
 from logd.errors import ConfigurationError, InvalidTopic
 from logd.topic import check_topic_name
@@ -148,6 +149,10 @@ class ConsumerRegistry:
     def deregister(self, consumer: str) -> Deferred[None]:
         """Remove the consumer's node."""
         return self._coordination.delete(paths.group_consumer(self.group, consumer))
+
+    async def coordinator(self) -> int | None:
+        """Return the broker that coordinates the group's Kafka clients; None if there are no such members."""
+        return await read_coordinator(self._coordination, self.group)
 
     async def read(self, consumer: str) -> Subscription | None:
         """Read a consumer's subscription; None when it is gone. Raises ValueError for an invalid value."""

@@ -186,7 +186,10 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
     Raises UnknownTopic, CoordinationError (DataInconsistency for an entry that cannot be read). After a lost answer the
     topic may be gone.
     """
-    path = paths.topic(name)
+    try:
+        path = paths.topic(name)
+    except ValueError as error:
+        raise UnknownTopic(f"there is no topic {name!r}: {error}") from None
     for _ in range(ATTEMPTS):
         try:
             data, stat = await coordination.get(path)
@@ -201,8 +204,8 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
         await _make_parent(coordination)
         doomed = await _below(coordination, path)
         for group in await _children(coordination, paths.CONSUMERS):
-            offsets = paths.group_offsets(group, name)
-            doomed += [*await _below(coordination, offsets), *await _itself(coordination, offsets)]
+            for positions in (paths.group_offsets(group, name), paths.group_metadata(group, name)):
+                doomed += [*await _below(coordination, positions), *await _itself(coordination, positions)]
         operations: list[Operation] = [Delete(each) for each in doomed]
         try:
             while len(operations) > BATCH:

@@ -12,12 +12,18 @@ from typing import Any
 
 from attrs import frozen
 
+from logd.errors import ProtocolViolation
 from logd.protocol.kafka import fetch, produce
+from logd.protocol.kafka.request_check import check_request
 from logd.protocol.requests.fields import INT16, INT32
 
 API_VERSIONS = 18
 #: The error that answers a version, or a request, that is not served.
 UNSUPPORTED_VERSION = 35
+#: The most bytes of a request that is read by kafka-python, and the most items of all its lists together: more would
+#: hold up all other clients.
+MOST_BODY_BYTES = 1 << 20
+MOST_ITEMS = 50_000
 #: ApiVersions has tag buffers and compact arrays from this version on.
 API_VERSIONS_FLEXIBLE = 3
 _RANGE = Struct(">hhh")
@@ -39,8 +45,15 @@ class KafkaApi:
     flexible_from: int = 1 << 15
 
     def decode(self, body: bytes, version: int) -> Any:
-        """Return the request of kafka-python. Raises what it raises: any error says that the bytes are no request."""
-        return self._class("Request").decode(body, version=version)
+        """Return the request of kafka-python. Raises what it raises: any error says that the bytes are no request.
+
+        Raises ProtocolViolation for requests that are too large to be taken in one turn, or null where they may not be.
+        """
+        if len(body) > MOST_BODY_BYTES:
+            raise ProtocolViolation(f"{len(body)} bytes; the requests of this kind may have {MOST_BODY_BYTES}")
+        request = self._class("Request").decode(body, version=version)
+        check_request(request, version, MOST_ITEMS)
+        return request
 
     def response(self, **fields: Any) -> Any:
         """Return a response of kafka-python with these fields."""
@@ -76,6 +89,12 @@ def _admin() -> Any:
     return admin
 
 
+def _producer() -> Any:
+    from kafka.protocol import producer
+
+    return producer
+
+
 def _sasl() -> Any:
     from kafka.protocol import sasl
 
@@ -103,14 +122,17 @@ APIS = {
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
         KafkaApi(19, "CreateTopics", range(5), _admin),
         KafkaApi(20, "DeleteTopics", range(4), _admin),
+        KafkaApi(21, "DeleteRecords", range(2), _admin),
+        KafkaApi(22, "InitProducerId", range(2), _producer),
         KafkaApi(32, "DescribeConfigs", range(4), _admin),
         KafkaApi(33, "AlterConfigs", range(2), _admin),
+        KafkaApi(35, "DescribeLogDirs", range(2), _admin),
         KafkaApi(36, "SaslAuthenticate", range(2), _sasl),
         KafkaApi(37, "CreatePartitions", range(2), _admin),
         KafkaApi(42, "DeleteGroups", range(2), _admin),
         KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
         KafkaApi(47, "OffsetDelete", range(1), _consumer),
-        KafkaApi(60, "DescribeCluster", range(1), _admin, flexible_from=0),
+        KafkaApi(60, "DescribeCluster", range(3), _admin, flexible_from=0),
     )
 }
 

@@ -133,6 +133,8 @@ def _read_body(reader: Reader, header: RequestHeader) -> Any:
         skip_tags(reader)
     try:
         return api.decode(reader.rest(), version)
+    except ProtocolViolation as violation:
+        raise ProtocolViolation(f"{api.name} version {version}: {violation}") from None
     except Exception as error:  # kafka-python raises whatever its fields raise
         raise ProtocolViolation(f"{api.name} version {version} that cannot be read: {error!r}") from None
 

@@ -19,6 +19,7 @@ from itertools import groupby
 from struct import Struct
 from typing import NamedTuple
 
+from logd.protocol.kafka.header import check_parts
 from logd.protocol.requests.fields import INT8, INT16, INT32, INT64, MessageSetField, Reader, encode_text, size_of
 
 API_KEY = 1
@@ -70,10 +71,12 @@ def read_fetch(reader: Reader, version: int) -> KafkaFetch:
         reader.unpack(INT8)
     if version >= 7:
         reader.unpack(_SESSION)
-    parts = []
+    parts: list[KafkaFetchPart] = []
     for _ in range(reader.count(2 + 4)):
         topic = reader.text()
-        for _ in range(reader.count(4 + 8 + 4)):
+        count = reader.count(4 + 8 + 4)
+        check_parts(len(parts) + count)
+        for _ in range(count):
             partition = reader.int32()
             epoch = reader.int32() if version >= 9 else _NO_LEADER_EPOCH
             (offset,) = reader.unpack(INT64)

@@ -25,6 +25,16 @@ NO_TAGS = b"\0"
 _MOST_TAGS = 100
 
 
+#: The most partitions in one request: more would hold up all other clients.
+MOST_PARTS = 50_000
+
+
+def check_parts(count: int) -> None:
+    """Raise ProtocolViolation for a request with too many partitions."""
+    if count > MOST_PARTS:
+        raise ProtocolViolation(f"{count} partitions in one request, {MOST_PARTS} are allowed")
+
+
 class RequestHeader(NamedTuple):
     """The head of one request."""
 

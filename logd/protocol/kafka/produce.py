@@ -14,7 +14,7 @@ from itertools import groupby
 from struct import Struct
 from typing import NamedTuple
 
-from logd.protocol.kafka.header import nullable_bytes, nullable_text
+from logd.protocol.kafka.header import check_parts, nullable_bytes, nullable_text
 from logd.protocol.requests.fields import INT16, INT32, INT64, Reader, encode_text
 
 API_KEY = 0
@@ -58,10 +58,12 @@ def read_produce(reader: Reader, version: int) -> KafkaProduce:
     """Read the body of a request. Raises ProtocolViolation."""
     transactional_id = nullable_text(reader) if version >= 3 else None
     acks, timeout_ms = reader.unpack(_ACKS)
-    parts = []
+    parts: list[KafkaProducePart] = []
     for _ in range(reader.count(2 + 4)):
         topic = reader.text()
-        for _ in range(reader.count(4 + 4)):
+        count = reader.count(4 + 4)
+        check_parts(len(parts) + count)
+        for _ in range(count):
             partition = reader.int32()
             parts.append(KafkaProducePart(topic, partition, nullable_bytes(reader)))
     reader.finish()

@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from logd.spark.importer.errors import ImportFailed, TargetError
 from logd.spark.importer.loading import COMMIT
-from logd.spark.importer.targets.layout import run_name
+from logd.spark.importer.targets.layout import QUARANTINE, run_name
 from logd.spark.importer.targets.offsets import PLACE_COLUMNS, RunOffsets
 
 #: Spark's settings while runs are rewritten.
@@ -39,6 +39,22 @@ class Sums:
     values: int
 
 
+@frozen
+class _Counts:
+    """The counts of a partition in files or in offsets; ``quarantined`` are those of the messages not decoded."""
+
+    messages: int = 0
+    bytes: int = 0
+    quarantined: int = 0
+
+    def plus(self, other: _Counts) -> _Counts:
+        return _Counts(self.messages + other.messages, self.bytes + other.bytes, self.quarantined + other.quarantined)
+
+    def __str__(self) -> str:
+        wrong = f", {self.quarantined} of them in quarantine" if self.quarantined else ""
+        return f"{self.messages} messages ({self.bytes} bytes{wrong})"
+
+
 def rewrite(
     session: SparkSession,
     location: str,
@@ -50,8 +66,9 @@ def rewrite(
     """Write the messages of ``runs`` below ``location`` into ``folder``, and return the numbers of files before and
     after.
 
-    Each part of ``parts`` is written by itself: it is the name of a topic's folder, with the runs' folders that have
-    it; or empty, for all topics together. Columns that only some runs have are kept, with null in the others' messages.
+    Each part of ``parts`` is written by itself: it is the name of a topic's folder, or that of the quarantine, with the
+    runs' folders that have it; or empty, for all topics together. Columns that only some runs have are kept, with null
+    in the others' messages.
 
     Raises TargetError if the old files do not hold what their offsets record, ImportFailed if the new ones differ from
     them, and the errors of Spark.
@@ -66,17 +83,20 @@ def rewrite(
             for part, names in parts.items()
         }
         before = {part: _sums(messages, place.id, place.next_position) for part, messages in old.items()}
-        _check_recorded(location, runs, {key: each for sums in before.values() for key, each in sums.items()})
+        _check_recorded(location, runs, before)
+        sizes = {part: sum(each.bytes for each in sums.values()) for part, sums in before.items()}
         files = 0
         for part, messages in old.items():
-            order = [f.col(f"`{name}`") for name in dict.fromkeys((*folders, "topic", "partition", place.id))]
-            spread = messages.repartitionByRange(tasks, *order) if tasks > 1 else messages.coalesce(1)
+            by = [] if part == QUARANTINE else [name for name in folders if not (part and name == "topic")]
+            order = [f.col(f"`{name}`") for name in dict.fromkeys((*by, "topic", "partition", place.id))]
+            share = max(1, -(-tasks * sizes[part] // max(1, sum(sizes.values()))))
+            spread = messages.repartitionByRange(share, *order) if share > 1 else messages.coalesce(1)
             rows = spread.sortWithinPartitions(*order)
-            inner = [name for name in folders if not (part and name == "topic")]
-            writer = (rows.drop("topic") if part else rows).write.format("parquet").mode("errorifexists")
+            in_topic = part not in ("", QUARANTINE)
+            writer = (rows.drop("topic") if in_topic else rows).write.format("parquet").mode("errorifexists")
             writer = writer.options(**COMMIT).option("compression", last.data.get("codec", "zstd"))
-            if inner:
-                writer = writer.partitionBy(*inner)
+            if by:
+                writer = writer.partitionBy(*by)
             writer.save(f"{folder}/{part}".rstrip("/"))
             written = session.read.option("basePath", folder).parquet(f"{folder}/{part}".rstrip("/"))
             files += len(written.inputFiles())
@@ -126,21 +146,27 @@ def _has_map(kind: DataType) -> bool:
     return isinstance(kind, MapType) or (isinstance(kind, ArrayType) and _has_map(kind.elementType))
 
 
-def _check_recorded(location: str, runs: Sequence[RunOffsets], found: Mapping[tuple[str, int], Sums]) -> None:
-    """Raise TargetError unless the old files hold what the offsets of their runs record."""
-    recorded: dict[tuple[str, int], tuple[int, int]] = {}
+def _check_recorded(
+    location: str, runs: Sequence[RunOffsets], parts: Mapping[str, Mapping[tuple[str, int], Sums]]
+) -> None:
+    """Raise TargetError unless the old files hold what the offsets of their runs record, in the quarantine as well."""
+    recorded: dict[tuple[str, int], _Counts] = {}
     for run in runs:
         for each in (*run.loaded, *run.backfilled):
             where = each.lineage.topic, each.lineage.partition
-            messages, size = recorded.get(where, (0, 0))
-            recorded[where] = messages + each.messages, size + each.bytes
-    for where in sorted({*found, *(key for key, (messages, _) in recorded.items() if messages)}):
-        here = (found[where].messages, found[where].bytes) if where in found else (0, 0)
-        if here != recorded.get(where, (0, 0)):
+            counts = _Counts(each.messages, each.bytes, each.quarantined)
+            recorded[where] = recorded.get(where, _Counts()).plus(counts)
+    found: dict[tuple[str, int], _Counts] = {}
+    for part, sums in parts.items():
+        for where, here in sums.items():
+            counts = _Counts(here.messages, here.bytes, here.messages if part == QUARANTINE else 0)
+            found[where] = found.get(where, _Counts()).plus(counts)
+    for where in sorted({*found, *recorded}):
+        have, said = found.get(where, _Counts()), recorded.get(where, _Counts())
+        if have != said:
             raise TargetError(
-                f"{location}: the files of {run_name(runs[0].run)} to {run_name(runs[-1].run)} hold {here[0]} messages "
-                f"({here[1]} bytes) of topic {where[0]!r}, partition {where[1]}, but their offsets record "
-                f"{recorded.get(where, (0, 0))[0]} ({recorded.get(where, (0, 0))[1]} bytes): nothing is merged"
+                f"{location}: the files of {run_name(runs[0].run)} to {run_name(runs[-1].run)} hold {have} of topic "
+                f"{where[0]!r}, partition {where[1]}, but their offsets record {said}: nothing is merged"
             )
 
 

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from logd.spark.importer.compaction.compactor import Rewritten
 from logd.spark.importer.explaining import explained
-from logd.spark.importer.targets.layout import STAGING, run_name
+from logd.spark.importer.targets.layout import QUARANTINE, STAGING, run_name
 from logd.spark.importer.targets.offsets import RunOffsets
 from logd.spark.importer.targets.target import Target
 from logd.spark.importer.typed.typing_plan import VALUES
@@ -82,13 +82,18 @@ class SparkRewriter:
 
 
 def _parts(target: Target, runs: Sequence[RunOffsets]) -> dict[str, list[str]]:
-    """Return what is written by itself, with the runs that have it: each topic, if values have types of their own."""
-    names = [run_name(run.run) for run in runs if run.messages]
+    """Return what is written by itself, with the runs that have it: each topic, if values have types of their own.
+
+    All messages that cannot be decoded are a part, too. A run in which all messages of a topic are such has no files
+    in the folder of the topic.
+    """
     if VALUES not in runs[-1].data or target.folders is None:
-        return {"": names}
+        return {"": [run_name(run.run) for run in runs if run.messages]}
     parts: dict[str, list[str]] = {}
-    for run in names:
-        for part in target.folders.names(run):
-            if part.startswith("topic="):
-                parts.setdefault(part, []).append(run)
+    for run in runs:
+        ranges = (*run.loaded, *run.backfilled)
+        for topic in sorted({each.lineage.topic for each in ranges if each.messages > each.quarantined}):
+            parts.setdefault(f"topic={topic}", []).append(run_name(run.run))
+        if run.quarantined:
+            parts.setdefault(QUARANTINE, []).append(run_name(run.run))
     return parts

@@ -23,9 +23,9 @@ def unit_name(unit: str, time_ms: int) -> str:
 def finished_spans(runs: Sequence[RunOffsets], unit: str, now_ms: int) -> list[tuple[RunOffsets, ...]]:
     """Return the groups of runs to merge: consecutive runs that began on one date (or hour), which is over.
 
-    The last run is never merged: the next import plans from it, and on file systems without locks may do so now. A
-    run with messages in quarantine stays as it is. A run that records a loss begins a new group, since ids before and
-    behind a loss may be the same. So does one with other folders or another format.
+    The last run is never merged: the next import plans from it, and on file systems without locks may do so now. A run
+    that records a loss begins a new group, since ids before and behind a loss may be the same. So does one with other
+    folders or another format.
     """
     groups: list[list[RunOffsets]] = []
     for name, members in groupby(runs[:-1], lambda run: unit_name(unit, run.began_ms)):
@@ -33,10 +33,6 @@ def finished_spans(runs: Sequence[RunOffsets], unit: str, now_ms: int) -> list[t
             continue
         group: list[RunOffsets] = []
         for run in members:
-            if run.quarantined:
-                groups.append(group)
-                group = []
-                continue
             if group and (run.lost or _shape(run) != _shape(group[-1])):
                 groups.append(group)
                 group = []

@@ -25,8 +25,17 @@ from contextlib import suppress
 
 from logd.spark.importer.errors import RunLost, TargetError
 from logd.spark.importer.targets.folders import TargetFolders
-from logd.spark.importer.targets.layout import COMPACTED, MERGED, NOTICE, OFFSETS, STAGING, run_name, run_number
-from logd.spark.importer.targets.offsets import RunOffsets
+from logd.spark.importer.targets.layout import (
+    COMPACTED,
+    MERGED,
+    NOTICE,
+    OFFSETS,
+    QUARANTINE,
+    STAGING,
+    run_name,
+    run_number,
+)
+from logd.spark.importer.targets.offsets import TYPED_FORMAT, RunOffsets
 from logd.spark.importer.targets.target import Target
 
 #: The notice's file, and what is in it.
@@ -102,8 +111,18 @@ def _fits(target: Target, merged: RunOffsets) -> bool:
 
 
 def put_notice(folders: TargetFolders, merged: RunOffsets) -> None:
-    """Make readers of the whole table fail from now on; see the module."""
-    folders.put(f"{NOTICE}/{_NOTICE_FILE.format(merged.uuid, merged.data.get('format', 'parquet'))}", _NOTICE_TEXT)
+    """Make readers of the whole table fail from now on; see the module.
+
+    Typed values are read topic by topic, and their quarantine by itself (``run=*/topic=T``, ``run=*/_quarantine``): so
+    the notice is in a folder for each of these, too.
+    """
+    places = [""]
+    if merged.format == TYPED_FORMAT:
+        topics = {each.lineage.topic for each in (*merged.loaded, *merged.backfilled)}
+        places += [*(f"topic={topic}/" for topic in sorted(topics)), f"{QUARANTINE}/"]
+    file = _NOTICE_FILE.format(merged.uuid, merged.data.get("format", "parquet"))
+    for place in places:
+        folders.put(f"{NOTICE}/{place}{file}", _NOTICE_TEXT)
 
 
 def _exchange(target: Target, merged: RunOffsets, former: str) -> None:
@@ -126,15 +145,19 @@ def _exchange(target: Target, merged: RunOffsets, former: str) -> None:
 
 
 def _drop(target: Target, former: str) -> None:
-    """Remove old runs, except what they have hidden beside their data: that moves into the merged run."""
+    """Remove old runs, except what they have hidden beside their data: that moves into the merged run.
+
+    Their quarantines are merged, as the data are. Where the merged run has none, they move like anything else.
+    """
     folders = _folders(target)
     last = run_name(int(former.rpartition("-")[2]))
+    merged = {OFFSETS, QUARANTINE} & set(folders.names(last))
     for run in folders.names(f"{MERGED}/{former}"):
         if run_number(run) is None:
             continue
         for name in folders.names(f"{MERGED}/{former}/{run}"):
-            if name.startswith("_") and name != OFFSETS:
-                if OFFSETS not in folders.names(last):
+            if name.startswith("_") and name not in merged | {OFFSETS}:
+                if OFFSETS not in merged:
                     raise TargetError(f"{target.location}/{last} is missing, into which {MERGED}/{former} was merged")
                 folders.make(f"{last}/{MERGED}/{run}")
                 with suppress(FileNotFoundError, FileExistsError):  # another process has moved it

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from itertools import product
+from struct import pack
+from typing import Any
 
 from logd.broker.kafka.fetches.answer_pieces import LEAST_BYTES
 from logd.log.disk.names import segment_name
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.entry import encode_gap
+from logd.protocol.kafka.apis import MOST_BODY_BYTES, MOST_ITEMS
 from logd.protocol.kafka.fetched_entries import LARGE_BATCH_BYTES
+from logd.protocol.kafka.header import MOST_PARTS
 from logd.protocol.loops.batch_runs import find_batches, wire_of_run
 from logd.protocol.message import Message
 from logd.protocol.requests.fields import size_of
@@ -274,6 +278,61 @@ class SlowPeerTests(FetchTestCase):
             self.assertTrue(bytes(parts_of(answer)[0].records).endswith(b"\0"))
         self.assertGreater(sizes[0], 4 * sizes[-1])
         self.assertGreater(sizes[-1], LEAST_BYTES // 2)
+
+    def test_fetches_that_are_sent_together(self) -> None:
+        """The second is answered when the first has left; a connection that is lost meanwhile holds nothing."""
+        self.put(*[batch(b"%d" % number * 20_000) for number in range(8)])
+        peer = self.kafka()
+        peer.transport.taking = False
+        peer.send(*[fetch(("t", 0, 0))] * 50)
+        self.settle()
+        self.assertEqual(peer.connection._conversation.unanswered, 49)
+        peer.transport.taking = True
+        self.settle()
+        self.assertEqual([len(values_in(parts_of(each)[0])) for each in peer.answers()[::10]], [8] * 5)
+        peer.transport.taking = False
+        peer.send(*[fetch(("t", 0, 0))] * 90)
+        peer.lose()
+        self.settle()
+
+
+class BoundsTests(FetchTestCase):
+    """Requests that would hold up all others."""
+
+    def test_a_request_with_many_partitions(self) -> None:
+        """Up to the bound each part has its answer; beyond it the connection is closed."""
+        self.put(batch(b"a" * 1000))
+        for count in (5000, MOST_PARTS + 1):
+            with self.subTest(count=count):
+                head = pack(">hhih", 1, 4, 7, -1) + pack(">iiiibi", -1, 0, 1, 1 << 20, 0, 1) + pack(">h", 1) + b"t"
+                body = head + pack(">i", count) + pack(">iqi", 0, 0, 1 << 20) * count
+                peer = self.kafka()
+                peer.send_bytes(pack(">i", len(body)) + body)
+                self.settle()
+                if count > MOST_PARTS:
+                    self.assertTrue(peer.lost)
+                    self.assertEqual(len(self.events.warnings(f"{count} partitions in one request")), 1)
+                else:
+                    size = len(peer.received())
+                    self.assertLess(size, (1 << 20) + 40 * count)
+                    self.assertGreater(size, 1 << 19)
+
+    def test_other_requests_that_are_too_large(self) -> None:
+        """Requests of the other kinds are bounded in bytes and in items, and have no nulls where none may be."""
+        for topics, words in (
+            (pack(">i", MOST_ITEMS + 1) + b"\0\1t" * (MOST_ITEMS + 1), "ask for fewer"),
+            (pack(">i", 1) + pack(">h", -1), "name is null"),
+            (bytes(MOST_BODY_BYTES - 100), ""),
+            (bytes(MOST_BODY_BYTES + 1), f"may have {MOST_BODY_BYTES}"),
+        ):
+            peer = self.kafka()
+            conversation: Any = peer.connection._conversation
+            conversation._frames.max_frame_bytes = 16 << 20
+            body = pack(">hhih", 3, 2, 7, -1) + topics
+            peer.send_bytes(pack(">i", len(body)) + body)
+            self.settle()
+            self.assertEqual(peer.lost, bool(words))
+            self.assertEqual(len(self.events.warnings(words)), 1 if words else len(self.events.warnings("")))
 
 
 class RunTests(FetchTestCase):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
 from logd.topic import TopicPartition
 
@@ -21,6 +22,7 @@ class RecordingReader:
         self.uuids: dict[str, str] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.notes: list[str] = []
+        self.refusals: list[CoordinationError] = []
         self.finishing: Deferred[None] | None = None
 
     def stop(self) -> Deferred[None] | None:
@@ -47,6 +49,10 @@ class RecordingReader:
         self.began = dict(positions)
         self.uuids = dict(uuids)
         self.positions = {}
+
+    def refused(self, error: CoordinationError) -> None:
+        """See IGroupReader."""
+        self.refusals.append(error)
 
     def lost(self, where: TopicPartition) -> None:
         """See IGroupReader."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -23,6 +24,7 @@ from tests.integration.spark.rig import why_not
 #: The longest time of one command, in seconds: each starts two JVMs.
 PATIENCE = 300
 COUNT = 20_000
+DAY_MS = 24 * 3600 * 1000
 
 
 class StandaloneTests(CliTestCase):
@@ -106,3 +108,22 @@ class StandaloneTests(CliTestCase):
         status, out, errors = self.run_there([*LOGD, "sql", query, "--master", self.master, "--json"])
         self.assertEqual(status, 0, errors)
         self.assertEqual(json.loads(out), {"n": COUNT + 100, "sum": sum(range(COUNT + 100))})
+
+    def test_compactions_run_on_a_cluster(self) -> None:
+        """On the standalone cluster and on a local-cluster, both with executors in processes of their own."""
+        self.logd("topics", "create", "t", "--partitions", "2")
+        to = self.folder / "files"
+        for run in range(3):
+            self.logd("produce", "t", given=b"".join(b"%d\n" % number for number in range(run * 500, run * 500 + 500)))
+            self.logd("import", "--topics", "t", "--to", f"file://{to}")
+        for path in to.glob("run=*/_offsets.json"):
+            offsets = json.loads(path.read_text(encoding="utf-8"))
+            path.write_text(json.dumps(offsets | {"began_ms": offsets["began_ms"] - DAY_MS}), encoding="utf-8")
+        for number, master in enumerate((self.master, "local-cluster[1,1,1024]")):
+            copy = shutil.copytree(to, self.folder / f"copy{number}")
+            command = [*LOGD, "import", "--to", f"file://{copy}", "--json", "--compact", "--master", master]
+            status, out, errors = self.run_there(command, PYSPARK_PYTHON=sys.executable, PYTHONPATH=str(ROOT))
+            self.assertEqual(status, 0, errors)
+            (group,) = json.loads(out)["groups"]
+            self.assertEqual((group["first_run"], group["run"], group["messages"]), (1, 2, 1000))
+            self.assertEqual((verify(str(copy)).messages, verify(str(copy)).runs), (1500, 2))

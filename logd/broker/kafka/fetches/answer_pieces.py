@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 
 from attrs import define, field
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from logd.interfaces import IFileRange
@@ -73,6 +74,49 @@ class MadeBytes:
         """See IFileRange."""
         self._memory.held -= self.count
         self._data = b""
+
+
+@implementer(IFileRange)
+@define(eq=False)
+class AnswerEnd:
+    """No bytes, behind all others of an answer: it is closed once they have left, or will not be sent."""
+
+    file_position: int = field(default=0, init=False)
+    count: int = field(default=0, init=False)
+    closed: bool = field(default=False, init=False)
+    _waiting: Deferred[None] | None = field(default=None, init=False)
+
+    @property
+    def file(self) -> AnswerEnd:
+        """See IFileRange."""
+        return self
+
+    path = "the end of an answer"
+
+    def read_at(self, position: int, count: int) -> bytes:
+        """See IFile."""
+        return b""
+
+    read_cached = read_at
+
+    def fileno(self) -> int:
+        """See IFile: no sendfile."""
+        return -1
+
+    def unreadable(self, file_position: int, error: OSError) -> None:
+        """See IFileRange; never called."""
+
+    def wait(self) -> Deferred[None]:
+        """Return what fires when the end is reached; one at a time."""
+        self._waiting = Deferred()
+        return self._waiting
+
+    def close(self) -> None:
+        """See IFileRange."""
+        self.closed = True
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
 
 
 @implementer(IFileRange)

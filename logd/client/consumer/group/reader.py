@@ -216,6 +216,11 @@ class Group:
             self._background.start(self._begin_late(stream, fetch))
         self._tell(self._on_assigned, self._given)
 
+    def refused(self, error: CoordinationError) -> None:
+        """Fail all streams until this consumer is a member; see IGroupReader."""
+        for stream in self._streams():
+            stream.fail(error)
+
     def lost(self, where: TopicPartition) -> None:
         """Stop the delivery of a partition that another consumer owns; see IGroupReader."""
         self._cluster.forget(where.topic)  # it may be another topic by now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,17 @@ from logd.protocol.message import Message
 from logd.spark.blocking.cluster import ClusterSettings
 from logd.spark.blocking.registry import RegistryAddress
 from logd.spark.blocking.subscription import SourceSubscription
-from logd.spark.importer.errors import ImportFailed
+from logd.spark.importer.compaction.compactor import CompactionSettings, Compactor
+from logd.spark.importer.compaction.spark_rewriter import SparkRewriter
+from logd.spark.importer.errors import ImportFailed, TargetError
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.run import Importer
 from logd.spark.importer.settings import ImportSettings, SchemaSettings
 from logd.spark.importer.spark_loader import SparkLoader
-from logd.spark.importer.targets.layout import OFFSETS
+from logd.spark.importer.targets.layout import OFFSETS, QUARANTINE
+from logd.spark.importer.targets.local import LocalTarget
+from logd.spark.importer.targets.swapping import put_notice
+from logd.spark.importer.targets.target import read_run
 from logd.spark.importer.targets.verifying import verify
 from logd.testing.processes.schema_registry import SchemaRegistryProcess
 from tests.integration.schema_registry.rig import ask
@@ -100,6 +106,38 @@ class TypedImportTests(SparkTestCase):
         self.assertEqual([tuple(each) for each in wrong[1].headers], [("h", b"1")])
         visible = pyarrow.dataset.dataset(f"{self.to}/run=1", partitioning="hive").to_table(columns=["partition"])
         self.assertEqual(visible.num_rows, 7)  # readers of the target do not see the quarantine
+        self.merged_runs_keep_their_quarantine()
+
+    def merged_runs_keep_their_quarantine(self) -> None:
+        """Check that all values and reasons are the same after a compaction, whose notice its readers meet, too."""
+
+        def quarantine() -> list[Any]:
+            wrong = self.spark.read.parquet(f"{self.to}/run=*/_quarantine").orderBy("topic", "partition", "id")
+            return [row.asDict(recursive=True) for row in wrong.collect()]
+
+        self.fill(self.users, [Message(b"wrong again")])
+        self.load()
+
+        def values() -> list[Any]:
+            return [self.values(each, "* EXCEPT (run)") for each in (self.clicks, self.users)]
+
+        before = quarantine(), values()
+        self.assertEqual(len(before[0]), 4)
+        lost = Path(self.to, "run=1", QUARANTINE).rename(f"{self.to}.aside")
+        tomorrow = lambda: time.time() + 24 * 3600  # noqa: E731
+        compactor = Compactor(CompactionSettings(to=self.to), SparkRewriter(session=self.spark), tomorrow)
+        self.assertRaises((ImportFailed, TargetError), compactor.run)
+        lost.rename(Path(self.to, "run=1", QUARANTINE))
+        report = compactor.run()
+        self.assertEqual([(each.first_run, each.run, each.messages) for each in report.groups], [(1, 2, 12)])
+        self.assertEqual((quarantine(), values()), before)
+        self.assertEqual((verify(self.to).messages, verify(self.to).runs), (13, 2))
+        self.assertEqual(len(list(Path(self.to, "run=2", QUARANTINE).glob("*.parquet"))), 1)
+        target = LocalTarget(self.to)
+        self.assertEqual((read_run(target, 2).quarantined, target.folders.names("run=2/_merged")), (3, []))
+        put_notice(target.folders, read_run(target, 2))
+        self.assert_fails(quarantine, "run=0/_quarantine")
+        self.assert_fails(lambda: self.values(self.users, "* EXCEPT (run)"), "compaction=under-way")
 
     def test_a_registry_that_goes_away_in_the_middle_loads_nothing(self) -> None:
         """The next run has all of it. A topic all of whose messages are wrong is loaded, too."""
