@@ -14,6 +14,8 @@ from twisted.logger import Logger
 
 from logd.broker.broker import Broker, KafkaSessions
 from logd.broker.flush_pressure import FlushPressure
+from logd.broker.idempotence.known_producers import Idempotence
+from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.registration import BrokerRegistration
 from logd.broker.resources import BrokerResources, Listener
@@ -84,6 +86,8 @@ class BrokerAssembly:
             stored.reconcile()
             tree = resources.tree.open(resources.data)
             broker, membership = join_others(tree, stored, store, settings, reads, clock, gate, resources.pick)
+            keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
+            broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
             broker.membership = lambda: self._with_tree(membership.health())
             sender, limits = SendfileSender(reads), _limits(settings)
 
@@ -122,6 +126,7 @@ class BrokerAssembly:
             (store.expire, settings.retention_check_ms),
             (store.write_checkpoints, settings.checkpoint_ms),
             (watch.look, settings.checkpoint_ms),
+            (broker.idempotence.write, settings.checkpoint_ms),
         ):
             loop = LoopingCall(self._look_after, work)
             loop.clock = clock
