@@ -12,11 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import InvalidMessage, MessageTooLarge
 from logd.protocol.loops import python
 from logd.protocol.loops.results import Checked, JoinedFrames
+from tests.protocol.kafka import test_kafka_loops
 from tests.protocol.loops import (
     test_batches,
     test_columns,
     test_damage,
-    test_for_kafka,
     test_lengths,
     test_loops,
     test_scanning,
@@ -26,10 +26,10 @@ from tests.protocol.loops import (
 from tests.protocol.loops.implementations import LoopsTestCase
 
 MODULES = (
+    test_kafka_loops,
     test_batches,
     test_columns,
     test_damage,
-    test_for_kafka,
     test_lengths,
     test_loops,
     test_scanning,
