@@ -82,8 +82,8 @@ class KafkaSettings:
         "kafka.groups.delay.ms",
         Whole(0, 60_000, "ms"),
         300,
-        "The time for which an empty group waits for further members, after each that joins, before its partitions are "
-        "shared out.",
+        "The time for which an empty group waits for further members before its partitions are shared out; as long "
+        "again if some have joined meanwhile.",
     )
     kafka_groups_session_min_ms: int = setting(
         "kafka.groups.session.min.ms",

@@ -64,7 +64,7 @@ list in the file; this broker is reached from its own network directly, and from
 
 ```toml
 [kafka]
-listen = ["tcp:9092:interface=10.0.0.5", "ssl:9093:interface=10.0.0.5:privateKey=key.pem:certKey=certificate.pem"]
+listen = ["tcp:9092:interface=10.0.0.5", "tcp:9093:interface=10.0.0.5"]
 advertise = ["-", "kafka.example.com:9093"]
 open.to.network = true
 ```
