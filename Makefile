@@ -82,6 +82,7 @@ soak: $(STAMP)  ## The random tests with new seeds for HOURS=8, and a report of 
 
 docs: $(STAMP)  ## Write the generated pages anew
 	$(BIN)/python -m logd.config.reference > docs/configuration.md
+	$(BIN)/python -m logd.broker.kafka.reference docs/kafka.md
 
 site: $(STAMP)  ## Build the documents and the API reference as a site in build/site; a warning is an error
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/site

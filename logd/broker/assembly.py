@@ -9,11 +9,12 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from logd.broker.broker import Broker, KafkaSessions
 from logd.broker.flush_pressure import FlushPressure
+from logd.broker.idempotence.known_producers import Idempotence
+from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.registration import BrokerRegistration
 from logd.broker.resources import BrokerResources, Listener
@@ -21,6 +22,7 @@ from logd.broker.shutdown import Shutdown, StopReport
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.broker.wiring import join_others
 from logd.config import BrokerSettings
+from logd.deferreds.repeating import RepeatedCall
 from logd.log.store.file_watch import FileWatch
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
@@ -47,7 +49,7 @@ class BrokerAssembly:
     factory: ConnectionFactory | None = field(default=None, init=False)
     #: The listeners: the first is that of native clients.
     _listeners: list[Listener] = field(factory=list, init=False)
-    _loops: list[LoopingCall] = field(factory=list, init=False)
+    _loops: list[RepeatedCall] = field(factory=list, init=False)
     _waiting: IDelayedCall | None = field(default=None, init=False)
     _stopping: Deferred[StopReport] | None = field(default=None, init=False)
 
@@ -84,6 +86,8 @@ class BrokerAssembly:
             stored.reconcile()
             tree = resources.tree.open(resources.data)
             broker, membership = join_others(tree, stored, store, settings, reads, clock, gate, resources.pick)
+            keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
+            broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
             broker.membership = lambda: self._with_tree(membership.health())
             sender, limits = SendfileSender(reads), _limits(settings)
 
@@ -122,10 +126,10 @@ class BrokerAssembly:
             (store.expire, settings.retention_check_ms),
             (store.write_checkpoints, settings.checkpoint_ms),
             (watch.look, settings.checkpoint_ms),
+            (broker.idempotence.write, settings.checkpoint_ms),
         ):
-            loop = LoopingCall(self._look_after, work)
-            loop.clock = clock
-            loop.start(milliseconds / 1000, now=False)
+            loop = RepeatedCall(clock, milliseconds / 1000, partial(self._look_after, work))
+            loop.start()
             self._loops.append(loop)
 
     def stop(self) -> Deferred[StopReport]:
@@ -181,7 +185,6 @@ class BrokerAssembly:
         self._log.warn(format, **fields)
 
     def _look_after(self, work: Callable[[], None]) -> None:
-        # A LoopingCall stops for good when its call raises, and without housekeeping a full disk would stay full.
         try:
             work()
         except Exception:

@@ -126,6 +126,8 @@ class Shutdown:
             }
             unfinished.append("the checkpoints are not written")
             return StopReport(unflushed, tuple(unfinished))
+        if not await self._fired_by(until - third / 2, Deferred.fromCoroutine(self._broker.idempotence.finish())):
+            self._log.warn("what idempotent producers have sent is not all written; the next start reads the logs")
         written: Deferred[None] = Deferred()
         store.finish_upkeep(lambda: written.callback(None))
         if not await self._fired_by(until, written):

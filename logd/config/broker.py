@@ -180,13 +180,14 @@ class BrokerSettings:
         SwitchOr("explicit"),
         True,
         "The requests that create a topic: with `true` a produce to a missing topic, and CreateTopic "
-        "(`logd topics create`); with `explicit` only CreateTopic; with `false` none.",
+        "(`logd topics create`); with `explicit` only CreateTopic (Kafka's CreateTopics); with `false` none.",
     )
     administration_requests: bool = setting(
         "administration.requests",
         Switch(),
         True,
-        "Accept DeleteTopic and Repair requests. Every client that can connect may send them.",
+        "Accept requests that change and delete topics, delete messages, and repair. Every client that can connect may "
+        "send them.",
     )
     legacy_refused_close: bool = setting(
         "legacy.refused.close",

@@ -8,6 +8,7 @@ from itertools import zip_longest
 import attrs
 
 from logd.config.kinds import AddressOrNone, Endpoint, OneOrMore, Switch, Whole, parse_address
+from logd.config.log import DAY_MS
 from logd.config.setting import setting
 from logd.errors import ConfigurationError
 
@@ -45,6 +46,20 @@ class KafkaSettings:
         "whoever can connect can read, write and delete everything.",
         option="open-to-network",
     )
+    kafka_producer_ms: int = setting(
+        "kafka.producer.ms",
+        Whole(1, 365 * DAY_MS, "milliseconds"),
+        DAY_MS,
+        "What an idempotent producer of Kafka has sent last is remembered for this time after its last batch, so that "
+        "a batch that it sends again is not stored twice.",
+    )
+    kafka_producers_max: int = setting(
+        "kafka.producers.max",
+        Whole(1, 100_000_000),
+        100_000,
+        "The most idempotent producers that are remembered, counted once for each partition, some 700 bytes each; "
+        "beyond it the one that was used least recently is forgotten.",
+    )
     kafka_groups_max: int = setting(
         "kafka.groups.max",
         Whole(1, 1 << 20, "groups"),
@@ -67,8 +82,8 @@ class KafkaSettings:
         "kafka.groups.delay.ms",
         Whole(0, 60_000, "ms"),
         300,
-        "The time for which an empty group waits for further members, after each that joins, before its partitions are "
-        "shared out.",
+        "The time for which an empty group waits for further members before its partitions are shared out; as long "
+        "again if some have joined meanwhile.",
     )
     kafka_groups_session_min_ms: int = setting(
         "kafka.groups.session.min.ms",

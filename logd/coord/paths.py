@@ -14,6 +14,7 @@
     /consumers/<group>/coordinator                   ephemeral: the broker that coordinates the group's Kafka clients
     /consumers/<group>/generation                    how often those have shared out their partitions, in decimal
     /consumers/<group>/metadata/<topic>/<partition>  the text that a Kafka client has stored beside a position
+    /producers/ids                                   the next id of an idempotent producer, as decimal text
     /schemas/...                                     the schema registry: see logd/schema_registry/tree/paths.py
 
 Values are UTF-8 JSON except for the owners, offsets and metadata of groups, which are plain text. A name that would
@@ -29,6 +30,7 @@ DELETED_TOPICS = "/brokers/deleted"
 STORED = "/brokers/stored"
 CONTROLLER = "/controller"
 CONSUMERS = "/consumers"
+PRODUCER_IDS = "/producers/ids"
 
 
 def broker(broker_id: int) -> str:

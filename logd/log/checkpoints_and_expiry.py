@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from attrs import define, field
 
+from logd.errors import PartitionOffline
 from logd.interfaces import Clock, IFileOperations, IThreads, Timer
 from logd.log.disk.errors import NO_ROOM
 from logd.log.disk.names import MARK, index_name, join, segment_name
@@ -64,6 +65,9 @@ def _remove(files: IFileOperations, folder: str, start: int) -> None:
             files.remove(join(folder, name))
 
 
+#: Is given the error, or None.
+Done = Callable[[BaseException | None], None]
+
 #: Partitions checked for expired segments in one reactor turn, about a microsecond each.
 LOOKED_AT_ONCE = 1000
 
@@ -86,6 +90,8 @@ class Upkeep:
     _queue: OrderedDict[PartitionLog, None] = field(factory=OrderedDict)
     _busy: dict[PartitionLog, None] = field(factory=dict)
     _idle_callbacks: list[Callable[[], None]] = field(factory=list)
+    #: Callbacks that wait for a checkpoint with this start or a later one.
+    _waiting: dict[PartitionLog, list[tuple[int, Done]]] = field(factory=dict)
     #: Callbacks, each with the partitions on which no upkeep may be under way before its call.
     _forgetting: list[tuple[Collection[PartitionLog], Callable[[], None]]] = field(factory=list)
     #: The next turn of ``expire``.
@@ -132,11 +138,18 @@ class Upkeep:
             self._queue[log] = None
         self._next()
 
+    def make_start_durable(self, log: PartitionLog, done: Done) -> None:
+        """Call ``done(None)`` once the log's present start stands in its checkpoint, or ``done(error)``."""
+        self._waiting.setdefault(log, []).append((log.start, done))
+        self.look_after([log])
+
     def forget(self, logs: Collection[PartitionLog], done: Callable[[], None]) -> None:
         """Begin no more upkeep of ``logs``; call ``done`` once none is under way, perhaps at once."""
         for log in logs:
             self._queue.pop(log, None)
             self._changed.pop(log, None)
+            if log not in self._busy:
+                self._answer(log, None)
         self._forgetting.append((logs, done))
         self._tell_forgotten()
 
@@ -154,6 +167,8 @@ class Upkeep:
             work = log.begin_upkeep()
             if work is not None:
                 self._run(log, *work)
+            else:
+                self._answer(log, None)
         if not self._busy and not self._queue:
             callbacks, self._idle_callbacks = self._idle_callbacks, []
             for callback in callbacks:
@@ -170,10 +185,22 @@ class Upkeep:
                 # The next pass tries again. Until then only a start after a crash is slower.
                 self._report("upkeep of {folder} failed: {error}", folder=log.folder, error=error)
                 self.changed(log)
+            self._answer(log, error)
             self._tell_forgotten()
             self._next()
 
         self._threads.run(lambda: do_upkeep(self._files, log.folder, checkpoint, expired), done)
+
+    def _answer(self, log: PartitionLog, error: BaseException | None) -> None:
+        """Answer those who wait for the log's start, as far as that can be known now."""
+        durable = -1 if log.offline is not None else 0 if log.checkpoint is None else log.checkpoint.start
+        for start, done in self._waiting.pop(log, []):
+            if start <= durable:
+                done(None)
+            elif log in self._queue or log in self._busy:  # an upkeep that begins later than this one
+                self._waiting.setdefault(log, []).append((start, done))
+            else:
+                done(error or PartitionOffline(f"{log.topic}-{log.partition} is not served any more"))
 
     def _tell_forgotten(self) -> None:
         waiting, self._forgetting = self._forgetting, []

@@ -31,7 +31,7 @@ from logd.log.legacy_offsets import offsets_before
 from logd.log.offline_text import not_appended, not_flushed
 from logd.log.partition_context import PartitionContext
 from logd.log.recovery.checkpoint import Checkpoint
-from logd.log.retention_rule import count_expired, last_is_expired
+from logd.log.retention_rule import expire
 from logd.log.segments import SegmentList
 from logd.log.unreadable import UnreadablePlaces
 from logd.log.unsynced import Unsynced
@@ -73,8 +73,8 @@ class PartitionLog:
     _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
     #: Starts of the expired segments whose files are still to be removed.
     _expired: list[int] = field(factory=list)
-    _seconds: Callable[[], float] = field(init=False)
-    _wall: Callable[[], float] = field(init=False)
+    #: Returns the time of day, in seconds since the epoch.
+    wall: Callable[[], float] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.flushed_end = self.end
@@ -82,8 +82,7 @@ class PartitionLog:
         self._move_visible_end()
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
         self._waiters = VisibilityWaiters(self._listener_raised)
-        self._seconds = self._context.clock.seconds
-        self._wall = self._context.wall
+        self.wall = self._context.wall
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
 
@@ -119,7 +118,7 @@ class PartitionLog:
         """
         if self.offline is not None:
             raise self._offline_error()
-        now = self._wall()
+        now = self.wall()
         writer = self._writer
         first = self.end
         if first > writer.roll_above or now >= writer.roll_at:
@@ -148,7 +147,7 @@ class PartitionLog:
         if max_bytes <= 0:
             return None
         if self._unreadable:
-            visible_end = self._unreadable.clip(position, visible_end, self._seconds())
+            visible_end = self._unreadable.clip(position, visible_end, self._context.clock.seconds())
         writer = self._writer
         base = writer.segment.start
         try:
@@ -163,14 +162,14 @@ class PartitionLog:
                 path = join(self.folder, segment_name(base))
                 shared = self._context.open_files.acquire(path, limit - base)
         except OSError as error:
-            if error.errno not in PASSING and self._unreadable.note(base, str(error), self._seconds()):
+            if error.errno not in PASSING and self._unreadable.note(base, str(error), self._context.clock.seconds()):
                 self._context.report("a segment of {folder} cannot be opened: {error}", folder=self.folder, error=error)
             raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
         return FileRange(shared, position - base, min(limit - position, max_bytes), self, base)
 
     def cannot_read(self, position: int, error: OSError) -> None:
         """Record that a read at ``position`` failed: for a while ``read`` stops short of that position."""
-        if self._unreadable.note(position, str(error), self._seconds()):
+        if self._unreadable.note(position, str(error), self._context.clock.seconds()):
             text = "{folder} cannot be read at position {position}: {error}"
             self._context.report(text, folder=self.folder, position=position, error=error)
 
@@ -225,8 +224,8 @@ class PartitionLog:
         """Answer the Offsets request of 0.7; see legacy_offsets.offsets_before."""
         if self.offline is not None:
             raise self._offline_error()
-        segments = [(segment.start, segment.modified * 1000) for segment in self.segment_list.segments]
-        return offsets_before(segments, self.visible_end, self._wall() * 1000, time_ms, max_count)
+        segments = [(max(each.start, self.start), each.modified * 1000) for each in self.segment_list.segments]
+        return offsets_before(segments, self.visible_end, self.wall() * 1000, time_ms, max_count)
 
     def segments(self) -> list[tuple[int, int, int]]:
         """Return (start, bytes including unflushed ones, modification time in ms) of each segment."""
@@ -300,23 +299,24 @@ class PartitionLog:
 
     def expire(self) -> int:
         """Remove expired segments from the log and return how many; upkeep removes their files later."""
-        if self.offline is not None:
-            return 0
-        now = self._wall()
-        if last_is_expired(self.segment_list, self.end, self.visible_end, now, self.settings):
-            try:
-                self._roll(now)
-            except LogdError as error:  # on a full disk the older segments are expired all the same
-                self._context.report("cannot begin a new segment in {folder}: {error}", folder=self.folder, error=error)
-        count = count_expired(self.segment_list, self.visible_end, now, self.settings)
-        if count:
-            expired = self.segment_list.starts[:count]
+        return expire(self) if self.offline is None else 0
+
+    def remove_first(self, count: int) -> None:
+        """Remove the first segments from the log, and leave their files to upkeep."""
+        if count > 0:
+            removed = self.segment_list.starts[:count]
             self.segment_list = self.segment_list.without_first(count)
-            self.start = self.segment_list.starts[0]
-            self._expired.extend(expired)
-            for start in expired:
+            self.start = max(self.start, self.segment_list.starts[0])
+            self._expired.extend(removed)
+            for start in removed:
                 self._context.open_files.forget(join(self.folder, segment_name(start)))
-        return count
+
+    def try_to_roll(self, now: float) -> None:
+        """Begin a new segment so that the last one can be removed; on a full disk the older ones are all the same."""
+        try:
+            self._roll(now)
+        except LogdError as error:
+            self._context.report("cannot begin a new segment in {folder}: {error}", folder=self.folder, error=error)
 
     def begin_upkeep(self) -> tuple[Checkpoint, list[int]] | None:
         """Return the checkpoint to write and the starts of the segments to remove, None if nothing is to be done."""
@@ -383,7 +383,7 @@ class PartitionLog:
             self.go_offline(not_appended(self.folder, error, writer.torn))
             return self._offline_error()
         if isinstance(refusal, StorageFull):
-            self.refused_full = self._seconds()
+            self.refused_full = self._context.clock.seconds()
             if error.errno == errno.EFBIG and self.end > writer.segment.start:
                 writer.roll_above = writer.segment.start  # this file may not grow, another one may
         return refusal

@@ -18,6 +18,8 @@ class PauseReason(Enum):
     CHECK = "check"
     #: The first batch waits for the format of the data directory.
     FORMAT = "format"
+    #: What the idempotent producers of a partition have sent is being read.
+    PRODUCERS = "producers"
     #: A log of a request may not grow yet.
     GROWTH = "growth"
     #: The broker has too many unflushed bytes.

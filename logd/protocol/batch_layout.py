@@ -139,16 +139,12 @@ def _pack_batch_start(length: int, inner_length: int, leader_epoch: int, crc: in
     return _START.pack(length, BATCH << 24 | check, inner_length, leader_epoch, _KAFKA_MAGIC, crc)
 
 
-def entry_start(data: Buffer, at: int, size: int) -> bytes:
-    """Return the first eight bytes of an entry of ``size`` bytes around the batch of Kafka's wire that is at ``at``.
-
-    From the ninth byte on both are the same, but for the pad.
-    """
-    inner, leader_epoch, kafka_magic = _COVERED.unpack_from(data, at + _INNER_LENGTH_AT)
-    covered = _COVERED.pack(inner, leader_epoch, kafka_magic)
+def batch_start(size: int, inner_length: int, leader_epoch: int) -> bytes:
+    """Return the bytes before Kafka's magic of an entry of ``size`` bytes around a batch."""
+    covered = _COVERED.pack(inner_length, leader_epoch, _KAFKA_MAGIC)
     length = size - _LENGTH_BYTES
     check = crc32(covered, crc32(_FIRST.pack(length, BATCH))) & _CHECK_BITS
-    return _ENTRY_START.pack(length, BATCH << 24 | check)
+    return _ENTRY_START.pack(length, BATCH << 24 | check) + covered[:-1]
 
 
 def with_leader_epoch(batch: bytes, leader_epoch: int) -> bytes:

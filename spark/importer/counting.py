@@ -23,15 +23,20 @@ def count(
     ranges: Sequence[PlannedRange],
     columns: PlaceColumns,
     quarantine: str | None = None,
+    reason: str | None = None,
 ) -> list[Loaded]:
     """Return the counts of each range in the files of a staged folder, and of its folder ``quarantine`` if given.
+
+    ``reason``: the column that is not null in messages that cannot be decoded, if these are among the others.
 
     Raises ImportFailed if the files hold messages outside the plan, or more than fit into a range.
     """
     planned = {(each.lineage.topic, each.lineage.partition): each for each in ranges}
-    reader = session.read.schema(_COLUMNS.format(columns.id, columns.next_position)).format(file_format)
+    schema = _COLUMNS.format(columns.id, columns.next_position) + ("" if reason is None else f", `{reason}` STRING")
+    reader = session.read.schema(schema).format(file_format)
+    wrong = f.lit(0) if reason is None else f.col(reason).isNotNull().cast("int")
     names = ("topic", "partition", columns.id, columns.next_position)
-    files = reader.load(folder).select(*names, f.lit(0).alias("wrong"))  # without the folders for dates
+    files = reader.load(folder).select(*names, wrong.alias("wrong"))  # without the folders for dates
     if quarantine is not None:
         files = files.unionByName(reader.load(quarantine).select(*names, f.lit(1).alias("wrong")))
     groups = files.groupBy("topic", "partition").agg(

@@ -45,7 +45,7 @@ def load(
     messages = source(session, settings, ranges)
     folders: Sequence[str] = settings.partition_by
     if settings.to_table:
-        messages, folders = _with_table_folders(messages, folders)
+        messages, folders = with_table_folders(messages, folders)
     else:
         messages = with_folders(messages, folders, began_ms)
     observation = Observation("read")
@@ -111,7 +111,7 @@ def with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) -> 
     return messages
 
 
-def _with_table_folders(messages: DataFrame, folders: Sequence[str]) -> tuple[DataFrame, list[str]]:
+def with_table_folders(messages: DataFrame, folders: Sequence[str]) -> tuple[DataFrame, list[str]]:
     """Add columns that divide the files by the partitions of a table, and return their names.
 
     The files of a table keep the columns by which they are divided: it takes the partition of a file from these.

@@ -14,9 +14,10 @@ from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits
 from logd.spark.blocking.registry import BlockingRegistry
 from logd.spark.blocking.schema_lookup import ReaderSchema
+from logd.spark.importer.auditing.run_tallies import RowTally, events_of, reporter_of
+from logd.spark.importer.auditing.unpublished_counts import RunCounts, keep, publish_kept, publish_left
 from logd.spark.importer.backfill_plan import plan_backfill
 from logd.spark.importer.import_plan import LogState, Plan, PlannedRange, plan
-from logd.spark.importer.load_audit import RowTally, publish_run
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.survey import check_still_there, survey
@@ -89,10 +90,12 @@ class Importer:
             states = survey(cluster, settings.subscription, settings.starting)
             target = self.target()
             try:
+                late: list[str] = []
                 if not settings.dry_run:
                     target.acquire()
                     finish(target)
                     target.clean()
+                    late = publish_left(target, cluster, self.clock)
                 last = last_run(target)
                 positions = last.positions if last is not None else {}
                 if any(each.visible_end < positions.get(each.lineage, 0) for each in states):
@@ -102,6 +105,7 @@ class Importer:
                 if not states:
                     nothing = f"no topic at {settings.cluster.brokers} matches {settings.subscription.pattern!r}"
                     planned = evolve(planned, notices=(nothing,))
+                planned = evolve(planned, notices=(*late, *planned.notices))
                 topics = [each.lineage.topic for each in planned.ranges]
                 values = typed_values(settings, target.location, last, topics, self.registry)
                 # An accepted loss makes a run, even an empty one: otherwise the log might grow over the loss unnoticed.
@@ -178,6 +182,9 @@ class Importer:
                 positions=planned.positions,
                 format=form,
             )
+            counts = self._counts(cluster, offsets, tallies, planned)
+            if counts is not None:
+                keep(target, counts)
             publish(target, offsets)
         except BaseException:
             # Report the original error; the next import removes the staged files.
@@ -185,11 +192,10 @@ class Importer:
                 target.discard(run_uuid)
             raise
         where = f"{target.location}/{run_name(offsets.run)}"
-        notices = [*planned.notices, *_gaps(loaded), *quarantine_notices(loaded, where)]
-        if self.settings.audit and tallies:
-            width, server = self.settings.audit_width, self.settings.server
-            notice = publish_run(cluster, tallies, planned.ranges, width, server, run_uuid, self.clock)
-            notices += [] if notice is None else [notice]
+        wrong = quarantine_notices(loaded, None if self.settings.to_table else where)
+        notices = [*planned.notices, *_gaps(loaded), *wrong]
+        notice = publish_kept(target, cluster, counts, self.clock) if counts is not None else None
+        notices += [] if notice is None else [notice]
         return ImportReport(
             target.location,
             planned,
@@ -200,6 +206,16 @@ class Importer:
             load_seconds=load_seconds,
             notices=tuple(notices),
         )
+
+    def _counts(
+        self, cluster: BlockingCluster, offsets: RunOffsets, tallies: Sequence[RowTally], planned: Plan
+    ) -> RunCounts | None:
+        """Return what is to be published about a run, None without anything."""
+        if not tallies:
+            return None
+        name, reporter = cluster.metadata(()).cluster, reporter_of(offsets.uuid, self.settings.server)
+        events = events_of(tallies, planned.ranges, self.settings.audit_width, name, reporter)
+        return RunCounts.of(offsets.run, offsets.uuid, events) if events else None
 
 
 def _bounded(state: LogState, until: Mapping[Lineage, int], position: int) -> LogState:

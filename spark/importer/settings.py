@@ -115,11 +115,14 @@ class ImportSettings:
     def _check_registry(self) -> None:
         if self.schemas is None:
             return
-        if self.to_table:
-            raise ConfigurationError("a table holds values as bytes: --registry writes into a directory of Parquet")
+        if self.to_table and len(self.subscription.names or ()) != 1:
+            raise ConfigurationError(
+                "--registry: the values of a table have one type, so import one topic alone, and each into a table of "
+                "its own"
+            )
         if self.format != "parquet":
             raise ConfigurationError(f"--registry writes Parquet, and not {self.format}, whose values have no types")
-        if self.partition_by[:1] != ("topic",):
+        if not self.to_table and self.partition_by[:1] != ("topic",):
             raise ConfigurationError(
                 "--registry gives each topic a folder, as topics have schemas of their own: --partition-by begins with "
                 "topic"

@@ -11,15 +11,16 @@ from attrs import define, field
 from logd.errors import LogdError
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.schema_lookup import ReaderSchema
+from logd.spark.importer.auditing.run_tallies import RowTally
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.importer.import_plan import PlannedRange
-from logd.spark.importer.load_audit import RowTally
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.table_location import is_table
 from logd.spark.importer.targets.layout import QUARANTINE
 from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
 from logd.spark.importer.targets.target import Target
+from logd.spark.importer.typed.quarantine import REASON
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ class SparkLoader:
         from logd.spark.importer.counting import check, count
         from logd.spark.importer.loading import load
         from logd.spark.importer.progress import JobProgress
-        from logd.spark.importer.typed.typed_loading import load_typed
+        from logd.spark.importer.typed.typed_loading import load_typed, load_typed_table
         from logd.spark.session import ending
 
         session = self._opened()
@@ -73,14 +74,19 @@ class SparkLoader:
         try:
             with ending(session, _GROUP, "logd import", stop=False):
                 with JobProgress(session, total, lambda done: self.progress(done, total), _GROUP):
-                    if readers:
+                    if readers and self.settings.to_table:
+                        (reader,) = readers.values()
+                        read = load_typed_table(session, self.settings, ranges, folder, reader)
+                    elif readers:
                         reach = lambda done: self.progress(done, total)  # noqa: E731
                         read = load_typed(session, self.settings, ranges, folder, began_ms, readers, reach)
                     else:
                         read = load(session, self.settings, ranges, folder, began_ms, columns)
                 self.progress(total, total)
-                self._quarantine = f"{folder}/{QUARANTINE}" if read.quarantined else None
-                loaded = count(session, self.settings.format, folder, ranges, columns, self._quarantine)
+                apart = bool(read.quarantined) and not self.settings.to_table
+                self._quarantine = f"{folder}/{QUARANTINE}" if apart else None
+                reason = REASON if readers and self.settings.to_table else None
+                loaded = count(session, self.settings.format, folder, ranges, columns, self._quarantine, reason)
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise remedied(explained(error, "loading failed")) from error
         except BaseException as error:
@@ -95,7 +101,7 @@ class SparkLoader:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        from logd.spark.importer.load_audit import tally_files
+        from logd.spark.importer.auditing.run_tallies import tally_files
 
         try:
             return tally_files(self._opened(), self.settings.format, folder, width, self._quarantine)

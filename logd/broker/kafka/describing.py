@@ -7,7 +7,12 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.kafka.error_codes import INVALID_TOPIC_EXCEPTION, LEADER_NOT_AVAILABLE, kafka_code_of
+from logd.broker.kafka.error_codes import (
+    INVALID_TOPIC_EXCEPTION,
+    LEADER_NOT_AVAILABLE,
+    MISMATCHED_ENDPOINT_TYPE,
+    kafka_code_of,
+)
 from logd.broker.listening.addresses import Address
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.describe import DescribeRequests
@@ -25,6 +30,8 @@ _SAYS_CREATE_FROM = 4
 _TOPIC_OPERATIONS = {3, 4, 5, 6, 7, 8, 10, 11}
 _CLUSTER_OPERATIONS = {5, 7, 8, 9, 10, 11, 12}
 _NO_BROKER = -1
+#: The endpoints that DescribeCluster is asked for.
+_BROKERS = 1
 
 
 class KafkaDescribing:
@@ -70,16 +77,27 @@ class KafkaDescribing:
         )
 
     async def describe_cluster(self, request: Any) -> Any:
-        """Return the brokers, as Metadata does."""
+        """Return the brokers, as Metadata does. There are no controllers that clients could ask for."""
+        if request.endpoint_type not in (None, _BROKERS):
+            text = f"endpoints of type {request.endpoint_type} are not served here, only brokers (1)"
+            return DESCRIBE_CLUSTER.response(
+                throttle_time_ms=0,
+                error_code=MISMATCHED_ENDPOINT_TYPE,
+                error_message=text,
+                endpoint_type=_BROKERS,
+                cluster_id="",
+                brokers=[],
+            )
         kind = DESCRIBE_CLUSTER.response_class.DescribeClusterBroker
         return DESCRIBE_CLUSTER.response(
             throttle_time_ms=0,
             error_code=0,
             error_message=None,
+            endpoint_type=_BROKERS,
             cluster_id=self._broker.topics.cluster(),
             controller_id=self._broker.store.broker_id,
             brokers=[
-                kind(broker_id=number, host=host, port=port, rack=None)
+                kind(broker_id=number, host=host, port=port, rack=None, is_fenced=False)
                 for number, (host, port) in sorted(self._addresses().items())
             ],
             authorized_operations=_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,

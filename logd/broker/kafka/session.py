@@ -16,6 +16,7 @@ from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.fetching import KafkaFetching
 from logd.broker.kafka.groups.requests import KafkaGroupRequests
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
+from logd.broker.kafka.producer_ids import INIT_PRODUCER_ID, KafkaInitProducerId
 from logd.broker.kafka.producing import KafkaProducing
 from logd.broker.kafka.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, sasl_authenticate, sasl_handshake
 from logd.broker.listening.addresses import KafkaListener
@@ -61,6 +62,7 @@ class KafkaSession:
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
+            INIT_PRODUCER_ID: KafkaInitProducerId(broker.idempotence.ids, connection.peer).init_producer_id,
             SASL_HANDSHAKE: sasl_handshake,
             SASL_AUTHENTICATE: sasl_authenticate,
             **self._groups.handlers,

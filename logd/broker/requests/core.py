@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
+from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
@@ -62,6 +63,8 @@ class BrokerCore:
     advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
     #: The addresses of all brokers.
     addresses: BrokerAddresses = field(factory=BrokerAddresses, init=False)
+    #: What idempotent producers of Kafka have sent.
+    idempotence: Idempotence = field(init=False)
     #: The groups of today's Kafka clients that this broker coordinates.
     groups: GroupCoordinator = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)

@@ -148,7 +148,7 @@ class DescribeRequests:
             return DescribeLogResponse(error.code, text=str(error))
         entry = self._broker.topics.get(request.topic)
         ends = (log.start, log.end, log.visible_end)
-        segments = tuple([SegmentInfo(*segment) for segment in log.segments()])
+        segments = tuple([_readable(SegmentInfo(*segment), log.start) for segment in log.segments()])
 
         clamped = [min(max(position, ends[0]), ends[2]) for position in request.positions]
         response: Deferred[DescribeLogResponse] = Deferred()
@@ -201,3 +201,9 @@ class DescribeRequests:
         """Refuse a request version of a later release."""
         text = f"version {request.version} of request type {request.type} is not known to this broker"
         return ErrorResponse(UnsupportedVersion.code, text)
+
+
+def _readable(segment: SegmentInfo, log_start: int) -> SegmentInfo:
+    """Return the part of a segment that can be read: a log may begin inside its first one."""
+    hidden = max(log_start - segment.start, 0)
+    return segment._replace(start=segment.start + hidden, bytes=segment.bytes - hidden) if hidden else segment

@@ -77,7 +77,7 @@ class ProduceRequests:
         """
         topic, partition, message_set = request
         if len(message_set) > AT_ONCE_BYTES or self.growth.held:
-            return self._begin(SilentProduceRequest(self, (request,)))
+            return self.begin(SilentProduceRequest(self, (request,)))
         try:
             last = self._last
             if last is not None and last[0] == topic and last[1] == partition:
@@ -86,7 +86,7 @@ class ProduceRequests:
                 found = self.routing.logs.log(topic, partition)
                 if found is None or found.offline is not None:
                     if self.must_create(topic, partition):
-                        return self._begin(SilentProduceRequest(self, (request,)))
+                        return self.begin(SilentProduceRequest(self, (request,)))
                     found = self.log_for(topic, partition)
                 log, limits = found, found.settings.entry_limits
                 if partition >= 0:  # for -1 the broker chooses a partition for each request
@@ -94,7 +94,7 @@ class ProduceRequests:
             count, newest, has_batches, has_epochs = loops.check_set(message_set, *limits)
             if has_batches:
                 if not self._batch_format.ready:
-                    return self._begin(SilentProduceRequest(self, (request,)))
+                    return self.begin(SilentProduceRequest(self, (request,)))
                 if has_epochs:
                     message_set = set_with_leader_epoch(message_set, NO_LEADER_EPOCH)
         except WireError as error:
@@ -117,28 +117,28 @@ class ProduceRequests:
             or len(message_set) > AT_ONCE_BYTES
             or not self.appender.fits(log, len(message_set))
         ):
-            return self._begin(SilentProduceRequest(self, request.produces()))
+            return self.begin(SilentProduceRequest(self, request.produces()))
         try:
             checked = loops.check_set(message_set, *log.settings.entry_limits)
         except WireError:
-            return self._begin(SilentProduceRequest(self, request.produces()))
+            return self.begin(SilentProduceRequest(self, request.produces()))
         if checked.has_batches and (checked.has_epochs or not self._batch_format.ready):
-            return self._begin(SilentProduceRequest(self, request.produces()))
+            return self.begin(SilentProduceRequest(self, request.produces()))
         self.appender.add(log, message_set, checked.messages, checked.newest, len(sizes))
         return True
 
     def multi_produce(self, request: MultiProduce) -> bool:
         """Take a MultiProduce of 0.7; see ``produce``."""
-        return self._begin(SilentProduceRequest(self, request.produces))
+        return self.begin(SilentProduceRequest(self, request.produces))
 
     def produce_ack(self, request: ProduceAck, token: Any) -> bool:
         """Take a ProduceAck, to be answered under ``token``; return False if it has to wait."""
-        return self._begin(AcknowledgedProduceRequest(self, request.parts, token, request.acks, request.timeout_ms))
+        return self.begin(AcknowledgedProduceRequest(self, request.parts, token, request.acks, request.timeout_ms))
 
     def resume(self) -> bool:
         """Continue the waiting request; return False if it has to wait again. Raises as ``produce`` does."""
         request, self.waiting = self.waiting, None
-        return request is None or self._begin(request)
+        return request is None or self.begin(request)
 
     def append(self) -> None:
         """Append the sets that were gathered since the last call."""
@@ -237,13 +237,14 @@ class ProduceRequests:
         self._cut_off(error, topic, partition)
         raise ProducerCutOff
 
-    # Internals
-
-    def _begin(self, request: ProduceRequest) -> bool:
+    def begin(self, request: ProduceRequest) -> bool:
+        """Let a request advance; return False if it has to wait."""
         if request.advance():
             return True
         self.waiting = request
         return False
+
+    # Internals
 
     def _cut_off(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
         self.connection.close(

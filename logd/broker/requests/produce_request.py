@@ -241,14 +241,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
             return False
 
         def appended(first: int, after: int) -> None:
-            result = ProducedPart(part.topic, part.partition, 0, log.partition, first, after)
-            self._unappended -= 1
-            if not self._unappended:
-                self.state = _APPENDED
-            if acks == -1 and log.visible_end < after:
-                self._wait_for_flush(index, result, log)
-            else:
-                self.settle(index, result)
+            self._settled_append(index, ProducedPart(part.topic, part.partition, 0, log.partition, first, after), log)
 
         def not_appended(error: BaseException) -> None:
             self._refuse_part(index, part, error)
@@ -256,6 +249,16 @@ class AcknowledgedProduceRequest(ProduceRequest):
         message_set = _stored(part.message_set, checked)
         producing.appender.add_told(log, message_set, checked.messages, checked.newest, appended, not_appended)
         return True
+
+    def _settled_append(self, index: int, result: ProducedPart, log: PartitionLog) -> None:
+        """Take the place of a part that is appended; it is settled once acks are there."""
+        self._unappended -= 1
+        if not self._unappended:
+            self.state = _APPENDED
+        if self._acks == -1 and log.visible_end < result.next_position:
+            self._wait_for_flush(index, result, log)
+        else:
+            self.settle(index, result)
 
     def _refuse_part(self, index: int, part: ProducePart, error: BaseException) -> None:
         if self._acks != 0:
@@ -289,8 +292,10 @@ class AcknowledgedProduceRequest(ProduceRequest):
         self._stop_timer()
         self._producing.unanswered.pop(self, None)
         if self._acks != 0:
-            parts = tuple([part for part in self._results if part is not None])
-            self._producing.connection.answer(self._token, ProduceAckResponse(parts))
+            self._producing.connection.answer(self._token, self._response())
+
+    def _response(self) -> Any:
+        return ProduceAckResponse(tuple([part for part in self._results if part is not None]))
 
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None

@@ -21,7 +21,7 @@ _OPTIONS = (
         metavar="URL",
         help="Decode values by the schemas of this schema registry and write typed Parquet: a column value with the "
         "fields of the topic's reader schema. Messages that cannot be decoded go to DIR/run=N/_quarantine, with the "
-        "reason.",
+        "reason. In an Iceberg table, which takes one topic, they are rows with columns reason and payload.",
     ),
     click.option(
         "--reader-schema",

@@ -23,6 +23,8 @@ BEGINNING_SUFFIX = ".beginning"
 
 CHECKPOINT = "checkpoint"
 MARK = "mark"
+#: What idempotent producers have sent last.
+PRODUCERS = "producers"
 META = "meta"
 #: A second copy of meta: the identity of a directory cannot be restored from anything else.
 META_COPY = "meta.copy"

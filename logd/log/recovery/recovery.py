@@ -23,6 +23,7 @@ from logd.log.disk.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
     MARK,
+    PRODUCERS,
     TEMPORARY_SUFFIX,
     index_name,
     index_start,
@@ -40,6 +41,9 @@ from logd.log.segments import Segment, SegmentList
 from logd.log.writer import SegmentWriter, create_segment
 
 Report = Callable[..., None]
+
+#: The files of a partition's folder beside its segments and their indexes.
+_KNOWN = (CHECKPOINT, MARK, PRODUCERS)
 
 
 @define(eq=False)
@@ -184,7 +188,7 @@ class _Recovery:
             elif name.endswith(TEMPORARY_SUFFIX) and not self.files.is_directory(join(self.folder, name)):
                 self.files.remove(join(self.folder, name))  # a crash left it of a replacement, or of a truncation
                 self.unclean = True
-            elif segment_start(name) is None and name not in (CHECKPOINT, MARK) and not name.endswith(DROPPED_SUFFIX):
+            elif segment_start(name) is None and name not in _KNOWN and not name.endswith(DROPPED_SUFFIX):
                 self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))
 
     def _read_checkpoint(self) -> None:

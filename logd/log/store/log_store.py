@@ -31,6 +31,7 @@ from logd.log.store.creation import LogFolders, make_log_folder, make_log_folder
 from logd.log.store.deletion import FolderDeletion
 from logd.log.store.locked_directory import LockedDirectory
 from logd.log.store.opening import FolderOpener
+from logd.log.store.record_deletion import delete_before
 from logd.log.store.reopening import Reopener
 from logd.log.store.truncation import Truncator
 from logd.log.writer import SegmentWriter
@@ -252,6 +253,14 @@ class LogStore:
         """
         known_end = max(stored_end, self._known_ends.get((log.topic, log.partition), 0))
         self._truncator.truncate(log, position, known_end, done)
+
+    def delete_before(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
+        """Delete the messages before the entry that contains ``position``: the log begins there from now on.
+
+        ``done`` gets None once that is durable, or the error: OffsetOutOfRange past the visible end, PartitionOffline,
+        or that of the disk. After the last one the log has its new start until the next start of the broker.
+        """
+        delete_before(self._threads, self.upkeep, log, position, done)
 
     def hold(
         self, topic: str, partition: int, reason: LogdError, known_end: int, settings: LogSettings | None = None

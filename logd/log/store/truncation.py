@@ -20,7 +20,16 @@ from attrs import define
 
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline
 from logd.interfaces import IFileOperations, IThreads
-from logd.log.disk.names import MARK, TEMPORARY_SUFFIX, index_name, index_start, join, segment_name, segment_start
+from logd.log.disk.names import (
+    MARK,
+    PRODUCERS,
+    TEMPORARY_SUFFIX,
+    index_name,
+    index_start,
+    join,
+    segment_name,
+    segment_start,
+)
 from logd.log.disk.open_files import OpenFiles
 from logd.log.index import lookup
 from logd.log.offline_text import is_truncated, not_truncated
@@ -71,7 +80,12 @@ def truncate_folder(files: IFileOperations, folder: str, start: int, flushed: in
 
 
 def _vouch_for_no_more(files: IFileOperations, folder: str, checkpoint: Checkpoint, position: int) -> None:
-    """Write the checkpoint and the mark durably, even if they read as wanted: older ones may be on the disk."""
+    """Write the checkpoint and the mark durably, even if they read as wanted: older ones may be on the disk.
+
+    What producers have sent is forgotten: it may be among what is cut off.
+    """
+    if files.exists(join(folder, PRODUCERS)):
+        files.remove(join(folder, PRODUCERS))
     try:
         found = read_checkpoint(files, folder)
     except ValueError:

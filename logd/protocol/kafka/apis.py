@@ -89,6 +89,12 @@ def _admin() -> Any:
     return admin
 
 
+def _producer() -> Any:
+    from kafka.protocol import producer
+
+    return producer
+
+
 def _sasl() -> Any:
     from kafka.protocol import sasl
 
@@ -116,14 +122,17 @@ APIS = {
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
         KafkaApi(19, "CreateTopics", range(5), _admin),
         KafkaApi(20, "DeleteTopics", range(4), _admin),
+        KafkaApi(21, "DeleteRecords", range(2), _admin),
+        KafkaApi(22, "InitProducerId", range(2), _producer),
         KafkaApi(32, "DescribeConfigs", range(4), _admin),
         KafkaApi(33, "AlterConfigs", range(2), _admin),
+        KafkaApi(35, "DescribeLogDirs", range(2), _admin),
         KafkaApi(36, "SaslAuthenticate", range(2), _sasl),
         KafkaApi(37, "CreatePartitions", range(2), _admin),
         KafkaApi(42, "DeleteGroups", range(2), _admin),
         KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
         KafkaApi(47, "OffsetDelete", range(1), _consumer),
-        KafkaApi(60, "DescribeCluster", range(1), _admin, flexible_from=0),
+        KafkaApi(60, "DescribeCluster", range(3), _admin, flexible_from=0),
     )
 }
 

@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from struct import Struct
 
-from logd.protocol.batch_layout import BATCH_FIELDS, BATCH_HEAD_BYTES, Buffer, batch_head, entry_start
+from logd.protocol.batch_layout import (
+    BATCH_FIELDS,
+    BATCH_HEAD_BYTES,
+    NO_LEADER_EPOCH,
+    Buffer,
+    batch_head,
+    batch_start,
+)
 from logd.protocol.checksums import crc32c
 
 #: Base offset, L, leader epoch, Kafka's magic and crc32c of a batch on the wire.
@@ -19,12 +26,15 @@ WIRE_HEAD = Struct(">qiiBI")
 #: The bytes of the base offset and of L: L counts what is behind them.
 WIRE_LENGTH_END = 12
 _BASE_OFFSET = Struct(">q")
-_BASE_OFFSET_BYTES = _BASE_OFFSET.size
 _LENGTH_AT = 8
 _LENGTH = Struct(">i")
 _MAGIC_AT = 16
 _LAST_DELTA = Struct(">i")
 _LAST_DELTA_AT = 23
+#: The place of crc32c, and the index from which on it covers the batch.
+CHECKSUM = Struct(">I")
+CHECKSUM_AT = 17
+CHECKED_FROM = 21
 KAFKA_MAGIC = 2
 #: The most messages of a batch that is taken: more than fit into the largest that a broker allows.
 MOST_MESSAGES = 1 << 24
@@ -46,6 +56,8 @@ def wire_batch_end(data: Buffer, at: int, stop: int) -> int:
 def entry_of_wire_batch(data: Buffer, at: int, end: int) -> bytes:
     """Return the batch ``data[at:end]`` of the wire, see ``wire_batch_end``, as an entry. Nothing of it is verified.
 
+    Its leader epoch is that of a log without replication, whatever the producer sent.
+
     Raises ValueError for a number of the last message below 0 or so large that the entry would be a multiple of its
     bytes: no producer sends that, and the pad would be allocated for it.
     """
@@ -54,8 +66,9 @@ def entry_of_wire_batch(data: Buffer, at: int, end: int) -> bytes:
     if not 0 <= last_delta < MOST_MESSAGES:
         raise ValueError(f"a batch whose last message has number {last_delta}")
     pad = max(0, int(last_delta) + 1 - size)
-    start = entry_start(data, at, size + pad)
-    return b"".join((start, data[at + _BASE_OFFSET_BYTES : end], bytes(pad)))
+    (inner,) = _LENGTH.unpack_from(data, at + _LENGTH_AT)
+    start = batch_start(size + pad, inner, NO_LEADER_EPOCH)
+    return b"".join((start, data[at + _MAGIC_AT : end], bytes(pad)))
 
 
 def wire_size(data: Buffer, at: int) -> int:

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from logd.interfaces import IFileOperations
 
 
-class TargetFolders(Protocol):
-    """Folders and files of one target. Names are relative to it, with ``/``; every method blocks.
+class TargetNotes(Protocol):
+    """Small files of one target, hidden from its readers. Names are relative to it, with ``/``; every method blocks.
 
-    Every method may raise OSError or TargetError. There are two kinds: for local file systems and for Hadoop's.
+    Every method may raise OSError or TargetError.
     """
 
     def names(self, folder: str) -> list[str]:
@@ -24,12 +24,20 @@ class TargetFolders(Protocol):
         """Return a file's content, None if there is no such file."""
         ...
 
-    def make(self, folder: str) -> None:
-        """Create a folder and those above it. Harmless if it exists."""
-        ...
-
     def put(self, name: str, content: bytes) -> None:
         """Write a small file and the folders above it, also over a file of that name."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with all that is in it. Harmless if there is none."""
+        ...
+
+
+class TargetFolders(TargetNotes, Protocol):
+    """Folders and files of one target. There are two kinds: for local file systems and for Hadoop's."""
+
+    def make(self, folder: str) -> None:
+        """Create a folder and those above it. Harmless if it exists."""
         ...
 
     def move(self, source: str, target: str) -> None:
@@ -38,10 +46,6 @@ class TargetFolders(Protocol):
         Raises FileNotFoundError if the source, or the folder that would hold the target, does not exist, and
         FileExistsError if the target does. Then nothing is changed.
         """
-        ...
-
-    def remove(self, name: str) -> None:
-        """Remove a file, or a folder with all that is in it. Harmless if there is none."""
         ...
 
 
@@ -76,6 +80,11 @@ class LocalFolders:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+        written = self._files.open_for_reading(str(path))
+        try:
+            written.sync_data()
+        finally:
+            written.close()
         for folder in (path.parent, path.parent.parent):
             self._files.sync_directory(str(folder))
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from logd.spark.importer.errors import TargetError
-from logd.spark.importer.targets.folders import HadoopFolders
+from logd.spark.importer.targets.folders import HadoopFolders, TargetNotes
 from logd.spark.importer.targets.hadoop_errors import in_one_sentence
 from logd.spark.importer.targets.layout import OFFSETS, STAGING, run_name, run_number
 
@@ -48,6 +48,11 @@ class HadoopTarget:
     def location(self) -> str:
         """The URI of the directory."""
         return self._location
+
+    @property
+    def notes(self) -> TargetNotes:
+        """See Target."""
+        return self.folders
 
     def runs(self) -> list[int]:
         """See Target."""

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -24,8 +23,9 @@ from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
 
 from logd.spark.importer.errors import RunLost, TargetError
-from logd.spark.importer.table_location import CATALOG_FILE, TableLocation, parse_table
-from logd.spark.importer.targets.folders import TargetFolders
+from logd.spark.importer.table_location import CATALOG_FILE, parse_table
+from logd.spark.importer.targets.folders import TargetFolders, TargetNotes
+from logd.spark.importer.targets.table_catalog import beside_others, explained, open_catalog
 from logd.spark.importer.targets.table_files import TableFiles
 from logd.spark.importer.targets.table_history import (
     OFFSETS,
@@ -88,6 +88,11 @@ class IcebergTarget:
         """The URI of the table."""
         return str(self._name)
 
+    @property
+    def notes(self) -> TargetNotes:
+        """See Target. Raises TargetError if there is no table."""
+        return TableFiles(self._existing())
+
     def runs(self) -> list[int]:
         """See Target; runs whose snapshots have expired are not among them, but for the last one."""
         table = self._loaded()
@@ -120,7 +125,7 @@ class IcebergTarget:
         if table is None:
             catalog = self._opened()
             with self._translated(), suppress(TableAlreadyExistsError):  # another import has just created it
-                catalog.create_namespace_if_not_exists(self._name.namespace)
+                beside_others(lambda: catalog.create_namespace_if_not_exists(self._name.namespace))
                 catalog.create_table(self._name.table, _SCHEMA, partition_spec=PartitionSpec(*self._fields))
             table = self._existing()
         self._check_partitions(table)
@@ -225,7 +230,7 @@ class IcebergTarget:
     def _opened(self) -> Catalog:
         if self._catalog is None:
             with self._translated():
-                self._catalog = _open(self._name)
+                self._catalog = open_catalog(self._name)
         return self._catalog
 
     def _loaded(self) -> Table | None:
@@ -253,17 +258,7 @@ class IcebergTarget:
         except keep:
             raise
         except Exception as error:  # catalogs raise the errors of their libraries, which have no common type
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise TargetError(f"{self.location}: {text}") from error
-
-
-def _open(name: TableLocation) -> Catalog:
-    if name.catalog:
-        return load_catalog(name.catalog)
-    os.makedirs(name.folder, exist_ok=True)
-    return load_catalog(
-        "default", type="sql", uri=f"sqlite:///{name.folder}/{CATALOG_FILE}", warehouse=f"file://{name.folder}"
-    )
+            raise TargetError(f"{self.location}: {explained(error, self._name)}") from error
 
 
 def _partition_fields(folders: Sequence[str]) -> list[PartitionField]:

@@ -7,6 +7,7 @@
     DIR/run=1/_quarantine/*                         messages that cannot be decoded, of an import with a schema registry
     DIR/run=2/...
     DIR/_staging/<uuid>/                            an unfinished run, which becomes run=N by one rename
+    DIR/_audit/<uuid>                               the counts of a run that are not published yet, of an audited import
     DIR/_compacted/, DIR/_merged/, DIR/run=0/       a compaction that exchanges runs (swapping.py)
     DIR/_lock                                       held by the running import (on a local file system)
 
@@ -21,6 +22,7 @@ STAGING = "_staging"
 LOCK = "_lock"
 OFFSETS = "_offsets.json"
 QUARANTINE = "_quarantine"
+AUDIT = "_audit"
 #: The merged run of a compaction that was decided upon, and has not taken its place yet.
 COMPACTED = "_compacted"
 #: The folder, in the form of a run's, that makes readers fail while a compaction exchanges runs.

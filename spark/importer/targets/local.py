@@ -19,7 +19,7 @@ from pathlib import Path
 from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.local_files import LocalFiles
 from logd.spark.importer.errors import RunLost, TargetError
-from logd.spark.importer.targets.folders import LocalFolders
+from logd.spark.importer.targets.folders import LocalFolders, TargetNotes
 from logd.spark.importer.targets.layout import LOCK, OFFSETS, STAGING, run_name, run_number
 
 #: Without a lock, seconds since the last change of a staged run after which its import counts as dead.
@@ -49,6 +49,11 @@ class LocalTarget:
     def location(self) -> str:
         """The absolute path of the directory."""
         return str(self._root)
+
+    @property
+    def notes(self) -> TargetNotes:
+        """See Target."""
+        return self.folders
 
     def runs(self) -> list[int]:
         """See Target."""

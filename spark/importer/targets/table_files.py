@@ -4,6 +4,7 @@
 
     LOCATION/data/logd-<uuid>/*.parquet     the files of one run, written by Spark and never moved
     LOCATION/_staging/<uuid>                an empty file while it is not known whether the run was committed
+    LOCATION/_audit/<uuid>                  the counts of a run that are not published yet
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TableFiles:
-    """The files of a table's runs, on the file system that pyiceberg uses for it."""
+    """The files of a table's runs, on the file system that pyiceberg uses for it. Implements TargetNotes, too."""
 
     def __init__(self, table: Table) -> None:
         location = table.location().rstrip("/")
@@ -78,6 +79,31 @@ class TableFiles:
     def holds_any_of(self, uuid: str, known: set[str]) -> bool:
         """Return True if one of the run's files is among the known ones."""
         return any(path in known for path in self.parquet(uuid))
+
+    def names(self, folder: str) -> list[str]:
+        """See TargetNotes."""
+        return sorted(each.base_name for each in self._under(f"{self._root}/{folder}"))
+
+    def read(self, name: str) -> bytes | None:
+        """See TargetNotes."""
+        try:
+            with self._system.open_input_stream(f"{self._root}/{name}") as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def put(self, name: str, content: bytes) -> None:
+        """See TargetNotes."""
+        folder = f"{self._root}/{name}".rpartition("/")[0]
+        self._system.create_dir(folder, recursive=True)
+        with self._system.open_output_stream(f"{self._root}/{name}") as stream:
+            stream.write(content)
+        self._sync(folder)
+
+    def remove(self, name: str) -> None:
+        """See TargetNotes."""
+        with suppress(FileNotFoundError):
+            self._system.delete_file(f"{self._root}/{name}")
 
     def remove_data(self, uuid: str) -> None:
         """Remove a run's folder, if there is one."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from logd.spark.importer.errors import RunLost, TargetError
 from logd.spark.importer.targets.chain import check_run, check_successor
-from logd.spark.importer.targets.folders import TargetFolders
+from logd.spark.importer.targets.folders import TargetFolders, TargetNotes
 from logd.spark.importer.targets.layout import COMPACTED, NOTICE, OFFSETS, run_name
 from logd.spark.importer.targets.offsets import RunOffsets
 
@@ -22,6 +22,11 @@ class Target(Protocol):
     @property
     def folders(self) -> TargetFolders | None:
         """The folders in the directory, for compactions. None for a table, whose runs are no folders."""
+        ...
+
+    @property
+    def notes(self) -> TargetNotes:
+        """Small files beside the runs, which readers do not see; of a directory or table that ``acquire`` has made."""
         ...
 
     def runs(self) -> list[int]:

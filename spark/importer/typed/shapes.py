@@ -6,6 +6,7 @@ A column that has two types in two files makes the whole target unreadable.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,8 @@ _NAMES = {
     pa.timestamp("us"): "timestamp_ntz",
 }
 
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)\Z")
+
 
 class IncompatibleShape(LogdError):
     """A new type cannot be read together with the one that a target holds."""
@@ -46,23 +49,38 @@ def shape_of(kind: Any) -> Shape:
     return _NAMES[kind]
 
 
-def merged(held: Shape, new: Shape, where: str = "value") -> Shape:
-    """Return the shape that files of both have together. Raises IncompatibleShape that names the place."""
+def merged(held: Shape, new: Shape, where: str = "value", widening: bool = False) -> Shape:
+    """Return the shape that files of both have together. Raises IncompatibleShape that names the place.
+
+    ``widening``: int may become bigint, float double, and a decimal one of more digits, as in tables of Iceberg.
+    """
     if isinstance(held, dict) and isinstance(new, dict) and held.keys() == new.keys():
         ((kind, inner),) = held.items()
         if kind != "struct":
-            return {kind: merged(inner, new[kind], f"{where}{'[]' if kind == 'array' else '{}'}")}
+            return {kind: merged(inner, new[kind], f"{where}{'[]' if kind == 'array' else '{}'}", widening)}
         both = dict(inner)
         spelled = {name.lower(): name for name in inner}
         for name, shape in new[kind].items():
             other = spelled.setdefault(name.lower(), name)
             if other != name:
                 raise IncompatibleShape(f"{where} has a field {other}, and would get {name}, one name to Spark")
-            both[name] = merged(inner[name], shape, f"{where}.{name}") if name in inner else shape
+            both[name] = merged(inner[name], shape, f"{where}.{name}", widening) if name in inner else shape
         return {kind: both}
+    if widening and _is_wider(held, new):
+        return new
     if held != new:
         raise IncompatibleShape(f"{where} is {_described(held)}, and would become {_described(new)}")
     return held
+
+
+def _is_wider(held: Shape, new: Shape) -> bool:
+    """Return whether readers of a table can take what they hold for the new type."""
+    if (held, new) in (("int", "bigint"), ("float", "double")):
+        return True
+    digits = [_DECIMAL.match(each) if isinstance(each, str) else None for each in (held, new)]
+    if digits[0] is None or digits[1] is None:
+        return False
+    return digits[0][2] == digits[1][2] and int(digits[0][1]) < int(digits[1][1])
 
 
 def _described(shape: Shape) -> str:

@@ -2,6 +2,9 @@
 
 Topics have schemas of their own, so each one's files are written, and are to be read, apart from the others'. The last
 job reads ranges again, which costs nothing as long as all messages can be decoded; both see the same bytes.
+
+A table has the values of one topic. Messages that cannot be decoded are rows of it, without a value and with the
+reason, since a file beside the table's would be none of its snapshot, and its engines would remove it.
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from pyspark.sql import functions as f
 
 from logd.spark.blocking.schema_lookup import TEXT, ReaderSchema
 from logd.spark.importer.import_plan import PlannedRange
-from logd.spark.importer.loading import COMMIT, Read, source, with_folders
+from logd.spark.importer.loading import COMMIT, Read, source, with_folders, with_table_folders
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.targets.layout import QUARANTINE
-from logd.spark.importer.typed.quarantine import PAYLOAD, REASON
+from logd.spark.importer.typed.quarantine import PAYLOAD, REASON, TABLE_PAYLOAD
 from logd.spark.worker.options import PERMISSIVE
 
 
@@ -58,6 +61,25 @@ def load_typed(
     return total
 
 
+def load_typed_table(
+    session: SparkSession,
+    settings: ImportSettings,
+    ranges: Sequence[PlannedRange],
+    folder: str,
+    reader: ReaderSchema,
+) -> Read:
+    """Write the messages of one topic into ``folder``, which must not exist, as files for a table.
+
+    Raises the errors of Spark.
+    """
+    messages, observation = _observed(_decoded(session, settings, ranges, reader))
+    payload = f.when(f.col(REASON).isNotNull(), f.col(PAYLOAD))
+    messages = messages.withColumn(TABLE_PAYLOAD, payload).drop(PAYLOAD)
+    messages, folders = with_table_folders(messages, settings.partition_by)
+    _write(messages, settings, folder, folders)
+    return _read(observation)
+
+
 def _load_topic(
     session: SparkSession,
     settings: ImportSettings,
@@ -67,16 +89,24 @@ def _load_topic(
     topic: str,
     reader: ReaderSchema,
 ) -> Read:
-    messages = _decoded(session, settings, ranges, reader)
-    observation = Observation(f"read {topic}")
+    seen, observation = _observed(_decoded(session, settings, ranges, reader))
+    sound = with_folders(seen.where(f.col(REASON).isNull()).drop(REASON, PAYLOAD), settings.partition_by, began_ms)
+    _write(sound.drop("topic"), settings, f"{folder}/topic={topic}", settings.partition_by[1:])
+    return _read(observation)
+
+
+def _observed(messages: DataFrame) -> tuple[DataFrame, Observation]:
+    observation = Observation("read")
     seen = messages.observe(
         observation,
         f.count(f.lit(1)).alias("messages"),
         f.sum(f.col("next_position") - f.col("id")).alias("bytes"),
         f.count(REASON).alias("quarantined"),
     )
-    sound = with_folders(seen.where(f.col(REASON).isNull()).drop(REASON, PAYLOAD), settings.partition_by, began_ms)
-    _write(sound.drop("topic"), settings, f"{folder}/topic={topic}", settings.partition_by[1:])
+    return seen, observation
+
+
+def _read(observation: Observation) -> Read:
     found = observation.get
     return Read(int(found["messages"]), int(found["bytes"] or 0), int(found["quarantined"]))
 

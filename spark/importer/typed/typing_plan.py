@@ -48,6 +48,7 @@ def typed_values(
     TargetError for a target of the other kind and for a schema that does not fit what it holds; ConfigurationError for
     a schema that is missing or that no column can hold; RegistryUnavailable.
     """
+    topics = sorted(set(topics))
     held: Mapping[str, Shape] | None = last.data.get(VALUES) if last is not None else None
     if settings.schemas is None:
         if held is not None:
@@ -61,6 +62,12 @@ def typed_values(
             f"{location} holds values as bytes, from imports without --registry: import into another directory, "
             "where the topics are loaded again from their beginning"
         )
+    others = set(held or ()) - set(settings.subscription.names or ())
+    if settings.to_table and others:
+        raise TargetError(
+            f"{location} holds values of topic {min(others)!r} with their type, which other topics do not have: import "
+            "each topic into a table of its own"
+        )
     # pyarrow, which a plan without a registry does not need
     from logd.spark.importer.typed.shapes import IncompatibleShape, merged, shape_of
     from logd.spark.worker.registered import reader_type
@@ -68,11 +75,12 @@ def typed_values(
     lookup = SchemaLookup(connect(settings.schemas.address))
     readers = {}
     shapes = dict(held or {})
-    for topic in sorted(set(topics)):
+    for topic in topics:
         readers[topic] = lookup.pinned(settings.schemas.reader, topic)
         shape = shape_of(reader_type(lookup.reader(readers[topic], topic)).column.arrow)
         try:
-            shapes[topic] = merged(shapes[topic], shape) if topic in shapes else shape
+            known = shapes.get(topic, shape)
+            shapes[topic] = merged(known, shape, widening=settings.to_table)
         except IncompatibleShape as error:
             raise TargetError(
                 f"the reader's schema of topic {topic!r} ({readers[topic]}) does not fit what {location} holds: "

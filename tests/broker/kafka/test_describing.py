@@ -111,9 +111,16 @@ class NoCreationTests(KafkaTestCase):
 class DescribeClusterTests(KafkaTestCase):
     """DescribeCluster, whose heads have tag buffers."""
 
-    def test_the_brokers(self) -> None:
-        """They are those of Metadata."""
-        answer = self.ask(self.kafka(), DescribeClusterRequest[0](include_cluster_authorized_operations=True))
-        self.assertEqual([(b.broker_id, b.host, b.port) for b in answer.brokers], [(0, *REACHED)])
-        self.assertEqual((answer.error_code, answer.cluster_id), (0, self.membership.cluster))
-        self.assertEqual(set(answer.authorized_operations), {5, 7, 8, 9, 10, 11, 12})
+    def test_every_version(self) -> None:
+        """They have the brokers of Metadata."""
+        peer = self.kafka()
+        for version in APIS[60].versions:
+            answer = self.ask(peer, DescribeClusterRequest[version](include_cluster_authorized_operations=True))
+            self.assertEqual([(b.broker_id, b.host, b.port) for b in answer.brokers], [(0, *REACHED)])
+            self.assertEqual((answer.error_code, answer.cluster_id), (0, self.membership.cluster))
+            self.assertEqual(set(answer.authorized_operations), {5, 7, 8, 9, 10, 11, 12})
+
+    def test_controllers(self) -> None:
+        """There are none that clients could ask for."""
+        answer = self.ask(self.kafka(), DescribeClusterRequest[1](endpoint_type=2))
+        self.assertEqual((answer.error_code, answer.brokers), (114, []))

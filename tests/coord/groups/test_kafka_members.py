@@ -57,23 +57,25 @@ class KafkaMembersTests(GroupTestCase):
     def test_both_at_once(self) -> None:
         """Whatever the order of their steps, they are never both in."""
         outcomes = set()
-        for delay in range(24):
-            host = self.join(f"c{delay}")
-            host.coordination.link.delay = lambda: 0.02
-            self.outsider.link.delay = lambda: 0.01
-            claim = self.claim()
-            self.run_for(0.01 * delay)
-            taking = Deferred.fromCoroutine(claim.take())
-            outcome: list[object] = []
-            taking.addBoth(outcome.append)
-            self.run_for(0.5)
-            claimed = outcome == [None]
-            joined = bool(host.numbers)
-            self.assertFalse(claimed and joined, delay)
+        for lead in range(-30, 60):
+            self.outsider.link.delay = lambda: 0.03
+            claim, outcome = self.claim(), list[object]()
+
+            def take(claim: GroupClaim = claim, outcome: list[object] = outcome) -> None:
+                Deferred.fromCoroutine(claim.take()).addBoth(outcome.append)
+
+            self.clock.callLater(max(lead, 0) * 0.01, take)
+            self.run_for(max(-lead, 0) * 0.01)
+            member = self.join(f"c{lead}")
+            member.coordination.link.delay = lambda: 0.01
+            self.run_for(2.0)
+            claimed, joined = outcome == [None], bool(member.numbers)
+            self.assertFalse(claimed and joined, lead)
             outcomes.add((claimed, joined))
+            self.outsider.link.delay = lambda: 0.0
             if claimed:
                 self.release(claim)
-            self.get(host.membership.leave())
+            self.get(member.membership.leave())
         self.assertLessEqual({(True, False), (False, True)}, outcomes)
 
     def test_a_second_broker(self) -> None:

@@ -20,7 +20,7 @@ from logd.testing.memory.disk import PowerLoss
 from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicEntry
 from tests.log.crashes.drawing import draw_sets
-from tests.log.crashes.shadow import Broken, Shadow, check, check_format
+from tests.log.crashes.shadow import Broken, Shadow, check, check_durable, check_format
 from tests.log.losses import Loss, adopt_gaps, everything, lose, repair
 from tests.log.threads import Threads
 
@@ -99,6 +99,8 @@ class History:
                     self._delete()
                 elif draw < 0.08:
                     self._fail_appends()
+                elif draw < 0.11:
+                    self._delete_records()
                 else:
                     self.random.choice(actions)()
                 self._observe()
@@ -201,6 +203,14 @@ class History:
 
         self.store.delete(topic, done)
 
+    def _delete_records(self) -> None:
+        log = self.random.choice([None, *(log for log in self.store.logs() if log.offline is None)])
+        if log is None:
+            return
+        shadow = self.shadows[log.topic, log.partition]
+        position = self.random.randint(log.start, log.visible_end)
+        self.store.delete_before(log, position, shadow.deletion(position, log.start, log.end))
+
     def _stop_and_start(self) -> None:
         done: list[bool] = []
         self.files.room = None
@@ -295,7 +305,16 @@ class History:
             check(log.offline is None, "a partition is offline", key, log.offline)
             # Of a partition of which nothing was visible yet, a crash may keep the second segment without the first.
             may_move = shadow.may_differ or shadow.visible == shadow.start
-            check(log.start <= shadow.start or may_move, "the start moved", key, log.start, shadow.start)
+            check(
+                log.start <= max(shadow.start, shadow.asked) or may_move,
+                "the start moved",
+                key,
+                log.start,
+                shadow.start,
+            )
+            # A disk without room for a checkpoint forgets it: the log begins with its first segment again.
+            forgotten = shadow.may_differ or any("was emptied on a full disk" in text for text in self.reports)
+            check(log.start >= shadow.promised or forgotten, "what was deleted is back", key, shadow.promised)
             check(log.end >= shadow.visible, "what was visible is gone", key, log.end, shadow.visible)
             check(log.visible_end == log.end, "a recovered log is not visible", key)
             content = self._read(log)
@@ -307,7 +326,7 @@ class History:
                 check(content[:sure] == known[:sure], "visible content changed", key, log.start, shadow.visible)
                 self._adopt(shadow, log, content)
             shadow.cut(log.end)
-            shadow.start, shadow.may_differ = log.start, False
+            shadow.found(log.start)
             self._check_boundaries(log, shadow)
 
     def _adopt(self, shadow: Shadow, log: PartitionLog, content: bytes) -> None:
@@ -352,7 +371,7 @@ class History:
                 shadow.refused_at = -1
             shadow.start, shadow.visible = log.start, log.visible_end
             if log.visible_end > shadow.durable:
-                self._check_durable(log, max(shadow.durable, log.start), log.visible_end, shadow)
+                check_durable(self.files, log, max(shadow.durable, log.start), log.visible_end, shadow)
                 shadow.durable = log.visible_end
         check_format(self.files, ROOT, self.batches)
         check(self.store.unflushed_bytes >= 0, "unflushed bytes are miscounted", self.store.unflushed_bytes)
@@ -360,22 +379,6 @@ class History:
         reports = [text for text in self.reports if not text.endswith("it is rewritten from meta.copy")]
         wrong = [text for text in reports if "damaged" in text or "lost:" in text or "bytes are lost" in text]
         check(not wrong, "harm is reported", wrong)
-
-    def _check_durable(self, log: PartitionLog, low: int, high: int, shadow: Shadow) -> None:
-        for start, count, _ in log.segments():
-            first, last = max(low, start), min(high, start + count)
-            if first >= last:
-                continue
-            disk = self.files.durable(join(log.folder, segment_name(start)))
-            check(disk is not None, "the name of a segment with visible bytes may be lost", log.folder, start)
-            assert disk is not None
-            check(
-                disk[first - start : last - start] == shadow.content[first:last],
-                "visible bytes may be lost",
-                log.folder,
-                first,
-                last,
-            )
 
     def _read(self, log: PartitionLog) -> bytes:
         pieces = []

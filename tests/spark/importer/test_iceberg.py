@@ -8,12 +8,15 @@ from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.audit.event import AUDIT_TOPIC
 from logd.errors import ConfigurationError
+from logd.spark.importer.auditing.unpublished_counts import RunCounts, keep, publish_left
 from logd.spark.importer.errors import TargetError
 from logd.spark.importer.table_location import parse_table
 from logd.spark.importer.targets.offsets import Lineage
 from logd.spark.importer.targets.target import last_run, publish
 from logd.spark.importer.targets.verifying import verify
+from tests.spark.doubles import FakeBroker, FakeTopic
 from tests.spark.importer.runs import A0, run_of
 from tests.spark.importer.tables import MISSING, TableTestCase, setUpModule
 
@@ -261,3 +264,20 @@ class CatalogTests(TableTestCase):
         damaged = mock.patch("logd.spark.importer.targets.iceberg.runs_of", return_value={run.run: "zlib:AAAA"})
         with damaged, self.assertRaisesRegex(TargetError, "run 1: logd-offsets in the snapshot's summary is damaged"):
             last_run(target)
+
+
+class NotesTests(TableTestCase):
+    """Small files beside the data of a table."""
+
+    def test_counts_that_were_not_published_are_found_by_the_next_import(self) -> None:
+        """Those of a run that the table has; those of one that it does not have are forgotten."""
+        run = self.load(self.target, run_of(1, {A0: (0, 100)}))
+        broker = FakeBroker({AUDIT_TOPIC: FakeTopic("uuid-audit")})
+        for uuid in (run.uuid, "of-another"):
+            keep(self.target, RunCounts(1, uuid, ()))
+        self.assertEqual(len(self.target.notes.names("_audit")), 2)
+        self.assertIsNone(self.target.notes.read("_audit/no"))
+        notices = publish_left(self.opened(), broker.cluster())
+        self.assertEqual([each[:19] for each in notices], ["run 1 was committed"])
+        self.assertEqual((self.target.notes.names("_audit"), self.ids()), ([], list(range(0, 100, 10))))
+        self.target.notes.remove("_audit/no")

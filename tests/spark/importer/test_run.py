@@ -11,17 +11,15 @@ from typing import Any
 from attrs import define, evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.audit.event import AUDIT_TOPIC, AuditEvent, Tier, decode_event
 from logd.errors import BrokerUnavailable, LogdError, UnknownTopic
-from logd.protocol import loops
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.spark.blocking.offsets import parse_offsets
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.subscription import SourceSubscription
+from logd.spark.importer.auditing.run_tallies import RowTally
 from logd.spark.importer.errors import ImportFailed, RunLost
 from logd.spark.importer.import_plan import PlannedRange
-from logd.spark.importer.load_audit import RowTally
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.run import Importer
 from logd.spark.importer.settings import ImportSettings
@@ -169,47 +167,6 @@ class RunTests(ImportTestCase):
             },
         )
         json.dumps(value)
-
-
-class AuditTests(ImportTestCase):
-    """Imports that count what they have loaded."""
-
-    def setUp(self) -> None:
-        """Make the topic of monitoring events."""
-        super().setUp()
-        self.broker.topics[AUDIT_TOPIC] = FakeTopic("uuid-audit")
-
-    def events(self) -> list[AuditEvent]:
-        """Return what is published."""
-        log = self.broker.topics[AUDIT_TOPIC].logs[0]
-        return [decode_event(message.payload) for message in loops.decode_set(bytes(log.data)).messages]
-
-    def test_a_run_is_counted_once_it_is_visible(self) -> None:
-        """The reporter is the run, so that events that came twice are told apart; the last one has all positions."""
-        report = self.run_import(audit=True, server="spark1")
-        first, last = self.events()
-        self.assertEqual((first.reporter.instance, first.reporter.server), (report.uuid, "spark1"))
-        self.assertEqual([(e.tier, e.origin, e.count, e.sequence) for e in (first, last)], [
-            (Tier.LOADED, "web1", 10, 0), (Tier.LOADED, "web2", 20, 1),
-        ])  # fmt: skip
-        self.assertEqual((first.last, last.first, last.last), ({}, {0: 0, 1: 0}, {0: 99, 1: 199}))
-        self.run_import(audit=True)
-        self.assertEqual(len(self.events()), 2)
-
-    def test_a_run_that_fails_is_not_counted(self) -> None:
-        """Without the option nothing is."""
-        self.loader.meanwhile = lambda: self.broker.topics.update({"a": FakeTopic("another", [FakeLog(TEN)] * 2)})
-        self.assertRaises(LogdError, self.run_import, audit=True)
-        self.loader.meanwhile = lambda: None
-        self.run_import()
-        self.assertEqual(self.events(), [])
-
-    def test_counts_that_cannot_be_published_are_a_notice(self) -> None:
-        """The run is visible, and stays so."""
-        del self.broker.topics[AUDIT_TOPIC]
-        report = self.run_import(audit=True)
-        self.assertEqual(self.visible(), ["run=1"])
-        self.assertIn("the run is complete, but its counts were not published to _audit", report.notices[0])
 
 
 class TroubleTests(ImportTestCase):

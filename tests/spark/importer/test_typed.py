@@ -167,7 +167,7 @@ class TypedTests(ImportTestCase):
             ("writes Parquet, and not json", {"format": "json"}),
             ("begins with topic", {"partition_by": ("date",)}),
             ("begins with topic", {"partition_by": ()}),
-            ("a table holds values as bytes", {"to": "iceberg://c/n.t"}),
+            ("each into a table of its own", {"to": "iceberg://c/n.t", "subscription": pattern}),
             ("import that topic alone", {"schemas": self.reading("version:2"), "subscription": pattern}),
         )
         for words, changes in refused:
@@ -205,3 +205,15 @@ class ShapeTests(SynchronousTestCase):
                 merged(shape({"name": "f", "type": old}), shape({"name": "f", "type": new}))
         with self.assertRaisesRegex(IncompatibleShape, "a field x, and would get X"):
             merged(shape("x"), shape("X"))
+
+    def test_numbers_may_become_wider_in_tables(self) -> None:
+        """At any depth; a narrower number, and another scale, are other types there, too."""
+        for old, new in (("int", "bigint"), ("float", "double"), ("decimal(4,2)", "decimal(9,2)")):
+            held, wide = {"struct": {"x": {"array": old}}}, {"struct": {"x": {"array": new}}}
+            self.assertEqual(merged(held, wide, widening=True), wide)
+            for was, becomes, widening in ((held, wide, False), (wide, held, True)):
+                with self.assertRaises(IncompatibleShape):
+                    merged(was, becomes, widening=widening)
+        for old, new in (("int", "double"), ("decimal(4,2)", "decimal(9,3)"), ("decimal(4,2)", "string")):
+            with self.assertRaises(IncompatibleShape):
+                merged(old, new, widening=True)

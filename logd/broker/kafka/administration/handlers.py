@@ -11,6 +11,7 @@ from logd.broker.kafka.administration.settings import (
     INCREMENTAL_ALTER_CONFIGS,
     KafkaSettingsAdministration,
 )
+from logd.broker.kafka.administration.stored_records import DELETE_RECORDS, DESCRIBE_LOG_DIRS, KafkaStoredRecords
 from logd.broker.kafka.administration.topics import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -25,10 +26,13 @@ def administration_handlers(broker: BrokerCore, peer: str) -> dict[KafkaApi, Cal
     """Return the handlers; ``peer`` names the client in the log."""
     topics = KafkaTopicAdministration(broker, peer)
     settings = KafkaSettingsAdministration(broker, peer)
+    records = KafkaStoredRecords(broker, peer)
     return {
         CREATE_TOPICS: topics.create_topics,
         DELETE_TOPICS: topics.delete_topics,
         CREATE_PARTITIONS: topics.create_partitions,
+        DELETE_RECORDS: records.delete_records,
+        DESCRIBE_LOG_DIRS: records.describe_log_dirs,
         DESCRIBE_CONFIGS: settings.describe_configs,
         ALTER_CONFIGS: settings.alter_configs,
         INCREMENTAL_ALTER_CONFIGS: settings.incremental_alter_configs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from attrs import frozen
+from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from logd.broker.kafka.error_codes import (
@@ -24,6 +24,7 @@ from logd.errors import (
     TopicCreationDisabled,
     WireError,
 )
+from logd.plurals import counted
 
 _log = Logger()
 
@@ -63,13 +64,40 @@ def code_of(error: Exception) -> int:
     return kafka_code(error) if isinstance(error, WireError) else UNKNOWN_SERVER_ERROR
 
 
-async def outcome_of(work: Awaitable[object], peer: str, what: str) -> ChangeOutcome:
-    """Await a change; log and return its refusal or failure. ``what`` is logged: names in it are to be quoted."""
-    try:
-        await work
-    except Exception as error:
-        if not isinstance(error, Refused | LogdError | OSError):
-            _log.failure("administration failed")
-        _log.warn("{peer} asked to {what}: {reason}", peer=peer, what=what, reason=str(error))
-        return ChangeOutcome(code_of(error), str(error))
-    return ChangeOutcome()
+#: Refusals of one request that are logged one by one: a request can have many thousands.
+MOST_LOGGED = 20
+
+
+@define
+class RefusalLog:
+    """Logs the refusals of one request, the first ones each, and the number of the others."""
+
+    #: Names the client.
+    peer: str
+    _refused: int = field(default=0, init=False)
+
+    async def outcome_of(self, work: Awaitable[object], what: str) -> ChangeOutcome:
+        """Await a change; log and return its refusal or failure. ``what`` is logged: names in it are to be quoted."""
+        try:
+            await work
+        except Exception as error:
+            if not isinstance(error, Refused | LogdError | OSError):
+                _log.failure("administration failed")
+            self.refused(what, str(error))
+            return ChangeOutcome(code_of(error), str(error))
+        return ChangeOutcome()
+
+    def refused(self, what: str, reason: str) -> None:
+        """Log a refusal, unless there were many."""
+        self._refused += 1
+        if self._refused <= MOST_LOGGED:
+            _log.warn("{peer} asked to {what}: {reason}", peer=self.peer, what=what, reason=reason)
+
+    def close(self) -> None:
+        """Log how many refusals were not logged."""
+        more = self._refused - MOST_LOGGED
+        if more > 0:
+            _log.warn(
+                "{peer} asked for {count} in the same request that were refused", peer=self.peer,
+                count=counted(more, "more change"),
+            )  # fmt: skip

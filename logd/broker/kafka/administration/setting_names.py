@@ -7,6 +7,7 @@ the broker does not know them or does not show them again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from enum import IntEnum
 
 from attrs import frozen
@@ -14,8 +15,8 @@ from attrs import frozen
 from logd.config import LogSettings
 from logd.config.kinds import Kind, OneOf, Whole
 from logd.config.log import LARGEST_BYTES
-from logd.config.names import unknown
 from logd.config.setting import Setting, settings_of
+from logd.errors import ConfigurationError
 
 _LONG_MAX = (1 << 63) - 1
 _INT_MAX = (1 << 31) - 1
@@ -209,7 +210,9 @@ def setting_named(name: str) -> KafkaSetting:
     """Return a setting by Kafka's name. Raises ConfigurationError, which has similar names."""
     found = KAFKA_SETTINGS.get(name)
     if found is None:
-        raise unknown(name, KAFKA_SETTINGS)
+        near = get_close_matches(name, KAFKA_SETTINGS, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "a description of any topic's settings has all of them"
+        raise ConfigurationError(f"topics have no setting {name[:100]!r}; {hint}")
     return found
 
 

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from twisted.logger import Logger
 
 from logd.broker.kafka.administration.broker_settings import broker_settings
-from logd.broker.kafka.administration.refusals import ChangeOutcome, Refused, code_of, outcome_of
+from logd.broker.kafka.administration.refusals import ChangeOutcome, RefusalLog, Refused, code_of
 from logd.broker.kafka.administration.setting_names import (
     KAFKA_SETTINGS,
     OURS_ALONE,
@@ -27,12 +27,19 @@ from logd.broker.kafka.error_codes import INVALID_REQUEST
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.config import LogSettings
+from logd.deferreds.sleeping import sleep
 from logd.errors import ConfigurationError, LogdError, UnknownTopic
 from logd.protocol.kafka.apis import APIS, KafkaApi
 from logd.topic import TopicEntry, check_topic_name
 
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = APIS[32], APIS[33], APIS[44]
 _TOPIC, _BROKER = 2, 4
+#: Resources that one request may describe, about 0.2 ms each, and those that are described in one turn of the reactor.
+MOST_DESCRIBED = 2000
+DESCRIBED_AT_ONCE = 50
+
+#: The settings of a broker that has set none.
+_UNSET = LogSettings()
 
 
 class ValueSource(IntEnum):
@@ -79,9 +86,13 @@ class KafkaSettingsAdministration:
         """Return settings, of each resource all or those that are named."""
         kind = DESCRIBE_CONFIGS.response_class.DescribeConfigsResult
         results = []
-        for resource in request.resources:
+        for number, resource in enumerate(request.resources):
             outcome, found = ChangeOutcome(), []
+            if number and number % DESCRIBED_AT_ONCE == 0:
+                await sleep(self._broker.clock, 0)
             try:
+                if number >= MOST_DESCRIBED:
+                    raise Refused(INVALID_REQUEST, f"one request may describe {MOST_DESCRIBED} resources: ask again")
                 found = self._described(resource.resource_type, resource.resource_name)
             except (Refused, LogdError) as error:
                 outcome = ChangeOutcome(code_of(error), str(error))
@@ -126,11 +137,12 @@ class KafkaSettingsAdministration:
     async def _alter(self, api: KafkaApi, request: Any, changed: Any) -> Any:
         kind = api.response_class.AlterConfigsResourceResponse
         results = []
+        refusals = RefusalLog(self._peer)
         for resource in request.resources:
             work = self._alter_one(resource, changed, bool(request.validate_only))
             name = resource.resource_name
             what = f"change the settings of {'topic' if resource.resource_type == _TOPIC else 'resource'} {name!r}"
-            outcome = await outcome_of(work, self._peer, what)
+            outcome = await refusals.outcome_of(work, what)
             results.append(
                 kind(
                     error_code=outcome.code,
@@ -139,6 +151,7 @@ class KafkaSettingsAdministration:
                     resource_name=name,
                 )
             )
+        refusals.close()
         return api.response(throttle_time_ms=0, responses=results)
 
     async def _alter_one(self, resource: Any, changed: Any, validate_only: bool) -> None:
@@ -183,7 +196,8 @@ class KafkaSettingsAdministration:
         if kind == _TOPIC:
             entry = self._entry(check_topic_name(name))
             settings = TopicSettings(entry.settings, entry.kafka_settings)
-            return [self._of_topic(row, settings) for row in KAFKA_SETTINGS.values()]
+            defaults = self._broker.settings.log_settings({})
+            return [_of_topic(row, settings, defaults) for row in KAFKA_SETTINGS.values()]
         if kind != _BROKER:
             raise Refused(INVALID_REQUEST, f"resources of type {kind} have no settings here")
         if not name:
@@ -204,27 +218,28 @@ class KafkaSettingsAdministration:
             for each in broker_settings(self._broker)
         ]
 
-    def _of_topic(self, row: KafkaSetting, settings: TopicSettings) -> Described:
-        value, source = self._default(row)
-        synonyms = ((row.broker_name, value, source),) if row.broker_name else ()
-        own = settings.get(row)
-        if own is not None:
-            value, source = own, ValueSource.TOPIC
-            synonyms = ((row.name, own, source), *synonyms)
-        return Described(row.name, value, source, row.type, row.meaning, False, synonyms)
-
     def _effective(self, row: KafkaSetting, settings: TopicSettings) -> str:
         own = settings.get(row)
-        return self._default(row)[0] if own is None else own
+        return _default(row, self._broker.settings.log_settings({}))[0] if own is None else own
 
-    def _default(self, row: KafkaSetting) -> tuple[str, ValueSource]:
-        """Return the value that a topic without one has."""
-        if row.native is None:
-            return row.default, ValueSource.DEFAULT
-        effective = self._broker.settings.log_settings({})
-        value = getattr(effective, row.native.field_name)
-        is_set = value != getattr(LogSettings(), row.native.field_name)
-        return row.text_of(value), ValueSource.STATIC_BROKER if is_set else ValueSource.DEFAULT
+
+def _of_topic(row: KafkaSetting, settings: TopicSettings, defaults: LogSettings) -> Described:
+    value, source = _default(row, defaults)
+    synonyms = ((row.broker_name, value, source),) if row.broker_name else ()
+    own = settings.get(row)
+    if own is not None:
+        value, source = own, ValueSource.TOPIC
+        synonyms = ((row.name, own, source), *synonyms)
+    return Described(row.name, value, source, row.type, row.meaning, False, synonyms)
+
+
+def _default(row: KafkaSetting, defaults: LogSettings) -> tuple[str, ValueSource]:
+    """Return the value that a topic without one has."""
+    if row.native is None:
+        return row.default, ValueSource.DEFAULT
+    value = getattr(defaults, row.native.field_name)
+    is_set = value != getattr(_UNSET, row.native.field_name)
+    return row.text_of(value), ValueSource.STATIC_BROKER if is_set else ValueSource.DEFAULT
 
 
 def _operated(row: KafkaSetting, operation: int, value: str | None, current: str) -> str | None:

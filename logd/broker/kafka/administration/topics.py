@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from logd.broker.kafka.administration.refusals import ChangeOutcome, Refused, outcome_of
+from logd.broker.kafka.administration.refusals import ChangeOutcome, RefusalLog, Refused
 from logd.broker.kafka.administration.setting_names import parse_settings
 from logd.broker.kafka.error_codes import (
     INVALID_PARTITIONS,
@@ -108,12 +108,14 @@ class KafkaTopicAdministration:
     ) -> list[ChangeOutcome]:
         """Do the work for each item, some at a time; return the outcomes in order."""
         outcomes = [ChangeOutcome()] * len(items)
+        refusals = RefusalLog(self._peer)
 
         async def one(numbered: tuple[int, Any]) -> None:
             number, item = numbered
-            outcomes[number] = await outcome_of(work(item), self._peer, what(item))
+            outcomes[number] = await refusals.outcome_of(work(item), what(item))
 
         await for_each(enumerate(items), one, min(CHANGED_AT_ONCE, len(items)))
+        refusals.close()
         return outcomes
 
     async def _create(self, topic: Any, validate_only: bool) -> None:

@@ -124,7 +124,15 @@ class GroupCoordinator:
         if name in self._held:
             return self.broker_id
         with refusals():
-            return await read_coordinator(self.coordination, name)
+            broker = await read_coordinator(self.coordination, name)
+        if broker == -1:
+            self._log.error(
+                "group {group} cannot be used by Kafka's clients: its node {path} names no broker; remove that node "
+                "with a ZooKeeper client",
+                group=name, path=paths.group_coordinator(name),
+            )  # fmt: skip
+            raise GroupRefused(COORDINATOR_NOT_AVAILABLE, "the group's coordinator cannot be read from the tree")
+        return broker
 
     async def held(self, name: str) -> HeldGroup | None:
         """Return a group that this broker coordinates; None if no broker does.
@@ -183,12 +191,7 @@ class GroupCoordinator:
             if held is None:
                 if generation >= 0 or member_id or instance_id is not None:
                     return ILLEGAL_GENERATION
-                try:
-                    async with self._locks.hold(name):
-                        await KafkaPositions(self.coordination, name).store_alone(commits)
-                except NativeMembers:
-                    return UNKNOWN_MEMBER_ID  # as while the group has members among Kafka's clients
-                return 0
+                return await self._commit_alone(name, commits)
             group = held.group
             error = group.check_commit(member_id, instance_id, generation)
             if error:
@@ -253,6 +256,24 @@ class GroupCoordinator:
             del self._held[group.name]
             self._background.start(self._release(group.name, held.claim))
 
+    async def _commit_alone(self, name: str, commits: Commits) -> int:
+        """Store positions for a client that is no member, while the group has no members."""
+        positions = KafkaPositions(self.coordination, name)
+        try:
+            async with self._locks.hold(name):
+                try:
+                    await positions.store_alone(commits)
+                except CoordinatedElsewhere as error:
+                    if error.broker != self.broker_id or name in self._held:
+                        raise
+                    claim = GroupClaim(self.coordination, name, self.broker_id)  # an earlier process has left one
+                    await claim.take()
+                    await claim.release()
+                    await positions.store_alone(commits)
+        except NativeMembers:
+            return UNKNOWN_MEMBER_ID  # as while the group has members among Kafka's clients
+        return 0
+
     async def _hold(self, name: str) -> HeldGroup:
         """Return a group, claimed if it was not. Raises GroupRefused."""
         while True:
@@ -287,7 +308,7 @@ class GroupCoordinator:
             except CoordinationError as error:
                 self._give_up(held, str(error))
                 return
-        held.group.generation_written(generation)
+            held.group.generation_written(generation)  # before the commits that wait: they are of the former one
 
     async def _release(self, name: str, claim: GroupClaim) -> None:
         async with self._locks.hold(name):

@@ -26,7 +26,7 @@ class RebalanceStep:
         self._timer = self._clock.callLater(seconds, self._over, over)
 
     def begin_initially(self, delay: float, longest: float, over: Callable[[], None]) -> None:
-        """Call ``over()`` once no member has joined for ``delay`` seconds, after ``longest`` in any case."""
+        """Call ``over()`` after ``delay`` seconds, again if members have joined, and after ``longest`` in any case."""
         self.end()
         self.is_initial, self.is_longer = True, False
         delay = min(delay, longest)

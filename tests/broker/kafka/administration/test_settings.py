@@ -114,6 +114,15 @@ class DescribeConfigsTests(SettingsTestCase):
         self.assertEqual(refused.error_code, 42)
         self.assertIn("its file and its options", refused.error_message)
 
+    def test_many_resources(self) -> None:
+        """They are described in several turns; above a limit the client has to ask again."""
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=TOPIC, resource_name="t", configuration_keys=["flush.ms"]
+        )
+        request = DescribeConfigsRequest[3](resources=[resource] * 2010)
+        results = self.ask(self.kafka(), request).results
+        self.assertEqual([result.error_code for result in results], [0] * 2000 + [42] * 10)
+
 
 class IncrementalAlterConfigsTests(SettingsTestCase):
     """IncrementalAlterConfigs."""

@@ -159,6 +159,13 @@ class CreateTopicsTests(TopicsTestCase):
             self.assertTrue([line for line in lines if words in line], (words, lines))
         self.assertEqual([line for line in lines if "\x1b" in line], [])
 
+    def test_many_refusals_of_one_request(self) -> None:
+        """The first ones are logged each, the others by their number."""
+        found = self.codes(self.kafka(), creation(4, *[(f"t {number}", 1, 1) for number in range(500)]))
+        self.assertEqual({code for _, code in found}, {17})
+        self.assertEqual(len(self.events.warnings("asked to create topic")), 20)
+        self.assertEqual(len(self.events.warnings("asked for 480 more changes in the same request")), 1)
+
 
 class ExplicitCreationTests(TopicsTestCase):
     """A broker on which topics are created by CreateTopic alone."""

@@ -20,7 +20,14 @@ from logd.spark.importer.targets.offsets import Lost, RunOffsets
 from logd.spark.importer.targets.swapping import finish
 from logd.spark.importer.targets.target import last_run
 from logd.spark.importer.targets.verifying import verify
-from tests.spark.importer.compactions import HOUR, MIDNIGHT, CompactionTestCase, lines_of, runs_at, with_quarantine
+from tests.spark.importer.compaction.compactions import (
+    HOUR,
+    MIDNIGHT,
+    CompactionTestCase,
+    lines_of,
+    runs_at,
+    with_quarantine,
+)
 from tests.spark.importer.runs import A0, run_of
 
 

@@ -11,7 +11,7 @@ from logd.spark.importer.targets.layout import QUARANTINE
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.swapping import finish
 from logd.spark.importer.targets.target import last_run, read_run
-from tests.spark.importer.compactions import KilledTestCase, Unreadable, lines_of, runs_at, with_quarantine
+from tests.spark.importer.compaction.compactions import KilledTestCase, Unreadable, lines_of, runs_at, with_quarantine
 
 
 class KilledTests(KilledTestCase):

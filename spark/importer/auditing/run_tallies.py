@@ -1,21 +1,16 @@
-"""The audit of an import: the messages of a run by window of time, topic and server, and their events."""
+"""The counts of an import: the messages of a run by window of time, topic and server, and their events."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from socket import gethostname
 from typing import TYPE_CHECKING, NamedTuple
 
 from logd.audit.counter import WindowCounter
-from logd.audit.event import AUDIT_TOPIC, SERVER_HEADER, AuditEvent, Reporter, Tier, encode_event
+from logd.audit.event import AUDIT_TOPIC, SERVER_HEADER, AuditEvent, Reporter, Tier
 from logd.audit.spans import Span
 from logd.audit.tallies import origin_of
-from logd.errors import LogdError
-from logd.protocol.message import Message
-from logd.spark.blocking.cluster import BlockingCluster
-from logd.spark.blocking.producing import ExecutorProducer
 from logd.spark.importer.import_plan import PlannedRange
 
 if TYPE_CHECKING:
@@ -82,23 +77,6 @@ def events_of(
     return counter.take_events(0, end=True)
 
 
-def publish_run(
-    cluster: BlockingCluster,
-    tallies: Sequence[RowTally],
-    ranges: Sequence[PlannedRange],
-    width: int,
-    server: str,
-    run: str,
-    clock: Callable[[], float] = time.time,
-) -> str | None:
-    """Publish the counts of a run, which is visible; return a notice if that failed. ``run``: its uuid."""
-    reporter = Reporter(server or gethostname(), os.getpid(), run)
-    producer = ExecutorProducer(cluster)
-    try:
-        events = events_of(tallies, ranges, width, cluster.metadata(()).cluster, reporter)
-        for event in events:
-            producer.send(AUDIT_TOPIC, Message(encode_event(event), key=run.encode(), timestamp=round(clock() * 1000)))
-        producer.flush()
-    except LogdError as error:
-        return f"the run is complete, but its counts were not published to {AUDIT_TOPIC}: {error}"
-    return None
+def reporter_of(run: str, server: str) -> Reporter:
+    """Return the reporter of a run, by its uuid; ``server`` is by default the host's name."""
+    return Reporter(server or gethostname(), os.getpid(), run)

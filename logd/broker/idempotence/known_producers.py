@@ -1,0 +1,199 @@
+"""What the idempotent producers of this broker's partitions have sent: read when first asked for, and kept on the disk.
+
+A snapshot lies in each partition's folder, for one position of its log; behind it the heads of the stored batches are
+read. So a batch that a producer sends again after a crash of the broker is found. Without a usable snapshot only the
+end of the log is read: a producer that is not known there may begin at any sequence.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.logger import Logger
+
+from logd.broker.idempotence.producer_ids import ProducerIds
+from logd.errors import LogdError
+from logd.interfaces import IFileOperations, IThreads
+from logd.log.disk.atomic import read_file
+from logd.log.disk.names import PRODUCERS, TEMPORARY_SUFFIX, join
+from logd.log.partition import PartitionLog
+from logd.log.producers.states import ProducerStates, batches_of
+from logd.protocol.batch_layout import BATCH_HEAD_BYTES
+
+#: Without a snapshot, so many bytes at the end of a log are read.
+UNKNOWN_BYTES = 64 << 20
+#: Bytes of one read.
+_READ_BYTES = 1 << 20
+#: A snapshot that is larger is none of ours.
+_MOST_BYTES = 1 << 30
+
+
+@define(eq=False)
+class Idempotence:
+    """The states of all partitions. Owner thread only."""
+
+    _log = Logger()
+
+    _files: IFileOperations
+    _threads: IThreads
+    #: The time of day, in seconds since the epoch.
+    _wall: Callable[[], float]
+    _keep_ms: int
+    _most: int
+    #: The ids for new producers.
+    ids: ProducerIds
+    _states: WeakKeyDictionary[PartitionLog, ProducerStates] = field(factory=WeakKeyDictionary, init=False)
+    _loading: dict[PartitionLog, list[Callable[[], None]]] = field(factory=dict, init=False)
+    #: Each producer of each partition, the one that was used least recently first.
+    _order: OrderedDict[tuple[int, int], ProducerStates] = field(factory=OrderedDict, init=False)
+    _writing: DeferredLock = field(factory=DeferredLock, init=False)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def of(self, log: PartitionLog) -> ProducerStates | None:
+        """Return the states of a partition; None before they are read."""
+        states = self._states.get(log)
+        if states is None and log.end == log.start == 0:
+            states = self._states[log] = ProducerStates()
+        return states
+
+    def load(self, log: PartitionLog, done: Callable[[], None]) -> None:
+        """Read the states of a partition, then call ``done``; calls at the same time share the reading."""
+        waiting = self._loading.setdefault(log, [])
+        waiting.append(done)
+        if len(waiting) == 1:
+            Deferred.fromCoroutine(self._load(log)).addErrback(
+                lambda failure: self._log.failure("reading the producers of {folder}", failure, folder=log.folder)
+            )
+
+    def used(self, states: ProducerStates, producer: int) -> None:
+        """Note the use of a producer; forget the one that was used least recently if there are too many."""
+        key = (id(states), producer)
+        self._order[key] = states
+        self._order.move_to_end(key)
+        while len(self._order) > self._most:
+            (_, oldest), forgetful = self._order.popitem(last=False)
+            forgetful.forget(oldest)
+
+    def now_ms(self) -> int:
+        """Return the time of day, in ms since the epoch."""
+        return round(self._wall() * 1000)
+
+    async def _load(self, log: PartitionLog) -> None:
+        states = ProducerStates()
+        try:
+            states = await self._read(log)
+        except (OSError, ValueError, LogdError) as error:
+            self._log.warn(
+                "what idempotent producers have sent to {folder} cannot be read ({error}): a batch that one of them "
+                "sends again now is stored twice",
+                folder=log.folder, error=error,
+            )  # fmt: skip
+        finally:
+            self._states[log] = states
+            for producer in states.producers:
+                self.used(states, producer)
+            for done in self._loading.pop(log):
+                done()
+
+    async def _read(self, log: PartitionLog) -> ProducerStates:
+        end = log.visible_end
+        states, position = ProducerStates(), -1
+        data = await self._run(lambda: read_file(self._files, join(log.folder, PRODUCERS), _MOST_BYTES))
+        if data is not None:
+            try:
+                states, position = ProducerStates.decode(data)
+            except ValueError as error:
+                self._log.warn(
+                    "{path} is damaged ({error}): the end of the log is read in its place",
+                    path=join(log.folder, PRODUCERS), error=error,
+                )  # fmt: skip
+        if not log.start <= position <= end:
+            if position > end:  # of a log that was longer: it says nothing about this one
+                states = ProducerStates()
+            position = max(log.start, end - UNKNOWN_BYTES)
+            position = await self._run(lambda: log.find_boundary(position)) if position > log.start else position
+        await self._follow(log, states, position, end)
+        return states
+
+    async def _follow(self, log: PartitionLog, states: ProducerStates, position: int, end: int) -> None:
+        """Take over the heads of the batches from ``position`` to ``end``."""
+        now = self.now_ms()
+        while position < end:
+            found = log.read(position, max(_READ_BYTES, BATCH_HEAD_BYTES))
+            if found is None:
+                return
+            try:
+                begin, count, file, at = position, found.count, found.file, found.file_position
+                entries = await self._run(lambda: list(batches_of(file.read_at(at, count), begin)))  # noqa: B023
+            finally:
+                found.close()
+            if not entries:
+                return
+            for behind, batch in entries:
+                if batch is not None and behind <= end:
+                    states.found(batch, behind, now)
+                position = behind
+
+    def write(self) -> None:
+        """Forget who was not used for long, and write the snapshots that have changed, on a thread."""
+        if not self._writing.locked:
+            Deferred.fromCoroutine(self.finish()).addErrback(
+                lambda failure: self._log.failure("writing what producers have sent", failure)
+            )
+
+    async def finish(self) -> None:
+        """Do as ``write``, and return when all is written."""
+        await self._writing.acquire()
+        try:
+            before = self.now_ms() - self._keep_ms
+            for (key, producer), states in [*self._order.items()]:
+                state = states.producers.get(producer)
+                if state is None or state.used_ms < before:
+                    self._order.pop((key, producer), None)
+                    states.forget(producer)
+            for log, states in [*self._states.items()]:
+                if states.changed and log.offline is None and log.flushed_end >= log.start:
+                    states.changed = log.flushed_end < log.end
+                    data, folder = states.encode(log.flushed_end), log.folder
+                    await self._replace(folder, data)
+        finally:
+            self._writing.release()
+
+    async def _replace(self, folder: str, data: bytes) -> None:
+        try:
+            await self._run(lambda: _replaced(self._files, folder, data))
+        except OSError as error:
+            path = join(folder, PRODUCERS)
+            self._log.warn("{path} cannot be written ({error}): the next time tries again", path=path, error=error)
+
+    def _run(self, work: Callable[[], Any]) -> Deferred[Any]:
+        waiting: Deferred[Any] = Deferred()
+
+        def done(result: Any, error: BaseException | None) -> None:
+            if error is None:
+                waiting.callback(result)
+            else:
+                waiting.errback(error)
+
+        self._threads.run(work, done)
+        return waiting
+
+
+def _replaced(files: IFileOperations, folder: str, data: bytes) -> None:
+    """Replace the snapshot. It is not synced: one that is torn or older does no harm, and the log has the rest."""
+    temporary = join(folder, PRODUCERS + TEMPORARY_SUFFIX)
+    if files.exists(temporary):
+        files.remove(temporary)
+    file = files.open(temporary, create=True)
+    try:
+        file.append([data])
+    finally:
+        file.close()
+    files.rename(temporary, join(folder, PRODUCERS))

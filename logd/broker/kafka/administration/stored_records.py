@@ -1,0 +1,113 @@
+"""Kafka's DeleteRecords and DescribeLogDirs: the messages at the beginning of logs, and the bytes that logs take."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from twisted.logger import Logger
+
+from logd.broker.kafka.administration.refusals import RefusalLog, Refused
+from logd.broker.kafka.error_codes import KAFKA_STORAGE_ERROR, partition_code
+from logd.broker.reading import find_log
+from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.create_delete_topic import check_administration
+from logd.deferreds.callbacks import called_back
+from logd.deferreds.gathering import for_each
+from logd.errors import OffsetOutOfRange, WireError
+from logd.log.partition import PartitionLog
+from logd.protocol.kafka.apis import APIS
+from logd.topic import TopicPartition
+
+DELETE_RECORDS, DESCRIBE_LOG_DIRS = APIS[21], APIS[35]
+#: The offset that stands for the visible end.
+_END = -1
+#: Partitions of one request whose records are deleted at a time.
+DELETED_AT_ONCE = 50
+
+
+class KafkaStoredRecords:
+    """These requests of one connection. Each deletion and each refusal is logged with the peer."""
+
+    _log = Logger()
+
+    def __init__(self, broker: BrokerCore, peer: str) -> None:
+        """``peer`` names the client in the log."""
+        self._broker = broker
+        self._peer = peer
+
+    async def delete_records(self, request: Any) -> Any:
+        """Let logs begin at the entries that contain the offsets; answers once that is durable."""
+        kind = DELETE_RECORDS.response_class.DeleteRecordsTopicResult
+        answers = [
+            kind(
+                name=topic.name,
+                partitions=[
+                    kind.DeleteRecordsPartitionResult(partition_index=part.partition_index, low_watermark=-1)
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        works = [
+            (TopicPartition(topic.name, part.partition_index), part.offset, answered)
+            for topic, answer in zip(request.topics, answers, strict=True)
+            for part, answered in zip(topic.partitions, answer.partitions, strict=True)
+        ]
+
+        refusals = RefusalLog(self._peer)
+
+        async def delete(work: tuple[TopicPartition, int, Any]) -> None:
+            place, offset, answered = work
+            what = f"delete messages of {tuple(place)} before {offset}"
+            outcome = await refusals.outcome_of(self._delete(place, offset, answered), what)
+            answered.error_code = outcome.code
+
+        await for_each(works, delete, min(DELETED_AT_ONCE, len(works)))
+        refusals.close()
+        return DELETE_RECORDS.response(throttle_time_ms=0, topics=answers)
+
+    async def _delete(self, place: TopicPartition, offset: int, answered: Any) -> None:
+        """Delete what is before an offset, and answer where the log begins now. Raises Refused and the log's errors."""
+        check_administration(self._broker, "delete messages")
+        try:
+            log = find_log(self._broker.store, self._broker.topics, *place)
+            if offset < _END:
+                raise OffsetOutOfRange(f"there is no offset {offset}")
+            position = log.visible_end if offset == _END else offset
+            await called_back(partial(self._broker.store.delete_before, log, position))
+        except WireError as error:
+            raise Refused(partition_code(self._broker.topics, *place, error), str(error)) from error
+        except OSError as error:
+            raise Refused(KAFKA_STORAGE_ERROR, str(error)) from error
+        answered.low_watermark = log.start
+        self._log.info(
+            "{peer} deleted the messages of {topic}-{partition} before position {start}",
+            peer=self._peer, topic=place.topic, partition=place.partition, start=log.start,
+        )  # fmt: skip
+
+    async def describe_log_dirs(self, request: Any) -> Any:
+        """Return the data directory, with the bytes of each partition's files; partitions that are offline have 0."""
+        wanted = None if request.topics is None else {each.topic: set(each.partitions) for each in request.topics}
+        logs: dict[str, list[PartitionLog]] = {}
+        for log in self._broker.store.logs():
+            if wanted is None or log.partition in wanted.get(log.topic, ()):
+                logs.setdefault(log.topic, []).append(log)
+        kind = DESCRIBE_LOG_DIRS.response_class.DescribeLogDirsResult
+        topics = [
+            kind.DescribeLogDirsTopic(
+                name=topic,
+                partitions=[
+                    kind.DescribeLogDirsTopic.DescribeLogDirsPartition(
+                        partition_index=log.partition,
+                        partition_size=log.end - log.segment_list.starts[0],
+                        offset_lag=0,
+                        is_future_key=False,
+                    )
+                    for log in sorted(found, key=lambda log: log.partition)
+                ],
+            )
+            for topic, found in sorted(logs.items())
+        ]
+        result = kind(error_code=0, log_dir=self._broker.store.path, topics=topics)
+        return DESCRIBE_LOG_DIRS.response(throttle_time_ms=0, results=[result])

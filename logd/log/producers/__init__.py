@@ -1,0 +1,1 @@
+"""What idempotent producers have sent to a partition: its states, and their snapshots."""

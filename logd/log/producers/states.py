@@ -1,0 +1,225 @@
+"""The states of idempotent producers of one partition: what each has sent last, so that nothing is stored twice.
+
+A batch of such a producer names the producer, its epoch, and the sequence of its first message; those of the next batch
+follow, modulo 2^31. A batch that is sent again has the sequence of one that is stored.
+
+The states are rebuilt from a snapshot and the heads of the batches behind it:
+
+    snapshot  := "logd-producers 1\\n" | uint32 crc of what follows | int64 position | int32 count | producer*
+    producer  := int64 id | int16 epoch | int64 last use, ms | int8 count | batch*
+    batch     := int32 first sequence | int32 messages | int64 end
+
+It has what is true of the log's bytes before ``position``. No I/O. Owner thread only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from struct import Struct, error
+from typing import NamedTuple
+from zlib import crc32
+
+from attrs import define, field
+
+from logd.errors import LogdError
+from logd.protocol.batch_layout import BATCH, BATCH_HEAD_BYTES, BatchHead, Buffer, batch_head
+
+#: The batches of a producer that are remembered: as many as Kafka's producers have in flight.
+REMEMBERED = 5
+_SEQUENCES = 1 << 31
+_TITLE = b"logd-producers 1\n"
+_CRC = Struct(">I")
+_HEAD = Struct(">qi")
+_PRODUCER = Struct(">qhqb")
+_BATCH = Struct(">iiq")
+#: The end of a batch that is being appended.
+_PENDING = -1
+_LENGTH = Struct(">i")
+_MAGIC_AT = 4
+
+
+class SequenceProblem(LogdError):
+    """A batch does not follow those that are known of its producer."""
+
+
+class SequenceGap(SequenceProblem):
+    """Messages between the last batch and this one are missing."""
+
+
+class SequenceTooOld(SequenceProblem):
+    """A batch that was sent again is stored already, but no longer remembered."""
+
+
+class OldProducerEpoch(SequenceProblem):
+    """Another producer has this producer's id, with a newer epoch."""
+
+
+class StillAppending(SequenceProblem):
+    """The batch is being appended: the producer may ask again."""
+
+
+class SequencedBatch(NamedTuple):
+    """The place of a batch in its producer's sequence, of a head with a producer."""
+
+    producer: int
+    epoch: int
+    sequence: int
+    messages: int
+
+    @classmethod
+    def of(cls, head: BatchHead) -> SequencedBatch | None:
+        """Return what a head says; None for a batch of no idempotent producer."""
+        if head.producer_id < 0:
+            return None
+        return cls(head.producer_id, head.producer_epoch, head.base_sequence, head.last_delta + 1)
+
+
+class _Stored(NamedTuple):
+    sequence: int
+    messages: int
+    end: int
+
+
+@define(eq=False)
+class ProducerState:
+    """One producer: its epoch, its last batches, and when it was used last, in ms since the epoch of time."""
+
+    epoch: int
+    used_ms: int
+    batches: deque[_Stored] = field(factory=lambda: deque(maxlen=REMEMBERED))
+
+    @property
+    def expected(self) -> int:
+        """The sequence that follows the last batch."""
+        last = self.batches[-1]
+        return (last.sequence + last.messages) % _SEQUENCES
+
+
+@define(eq=False)
+class ProducerStates:
+    """The producers of one partition, by their ids."""
+
+    producers: dict[int, ProducerState] = field(factory=dict)
+    #: True if something was stored that no snapshot has.
+    changed: bool = False
+
+    def find(self, batch: SequencedBatch) -> int | None:
+        """Return the end of the same batch if it is stored, None if the batch is to be appended.
+
+        A producer that is not known may begin at any sequence. Raises SequenceProblem.
+        """
+        state = self.producers.get(batch.producer)
+        if state is None or not state.batches:
+            return None
+        if batch.epoch < state.epoch:
+            raise OldProducerEpoch(f"producer {batch.producer} has epoch {state.epoch}, this batch {batch.epoch}")
+        if batch.epoch > state.epoch:
+            if batch.sequence:
+                raise SequenceGap(f"producer {batch.producer} begins epoch {batch.epoch} at sequence {batch.sequence}")
+            return None
+        for each in state.batches:
+            if each.sequence == batch.sequence and each.messages == batch.messages:
+                if each.end == _PENDING:
+                    raise StillAppending(f"the batch at sequence {batch.sequence} is being appended")
+                return each.end
+        ahead = (batch.sequence - state.expected) % _SEQUENCES
+        if not ahead:
+            return None
+        text = f"producer {batch.producer} sent sequence {batch.sequence}; {state.expected} is expected"
+        raise SequenceGap(text) if ahead < _SEQUENCES >> 1 else SequenceTooOld(text)
+
+    def begin(self, batch: SequencedBatch, now_ms: int) -> None:
+        """Record a batch that is about to be appended; ``appended`` or ``not_appended`` has to follow."""
+        self._add(batch, _PENDING, now_ms)
+
+    def appended(self, batch: SequencedBatch, end: int) -> None:
+        """Record the end of a batch that was begun."""
+        self.changed = True
+        state = self.producers.get(batch.producer)
+        if state is None or state.epoch != batch.epoch:
+            return
+        for index, each in enumerate(state.batches):
+            if each.end == _PENDING and each.sequence == batch.sequence:
+                state.batches[index] = each._replace(end=end)
+                return
+
+    def not_appended(self, batch: SequencedBatch) -> None:
+        """Forget the batches of this producer that were begun: they were refused together."""
+        state = self.producers.get(batch.producer)
+        if state is not None:
+            kept = [each for each in state.batches if each.end != _PENDING]
+            if kept:
+                state.batches = deque(kept, maxlen=REMEMBERED)
+            else:
+                del self.producers[batch.producer]
+
+    def found(self, batch: SequencedBatch, end: int, now_ms: int) -> None:
+        """Record a batch of the log, which ends at ``end``, in the order of the log."""
+        self.changed = True
+        self._add(batch, end, now_ms)
+
+    def forget(self, producer: int) -> None:
+        """Forget a producer; if it comes again, any sequence is taken."""
+        if self.producers.pop(producer, None) is not None:
+            self.changed = True
+
+    def _add(self, batch: SequencedBatch, end: int, now_ms: int) -> None:
+        state = self.producers.get(batch.producer)
+        if state is None or state.epoch != batch.epoch:
+            state = self.producers[batch.producer] = ProducerState(batch.epoch, now_ms)
+        state.used_ms = now_ms
+        state.batches.append(_Stored(batch.sequence, batch.messages, end))
+
+    def encode(self, position: int) -> bytes:
+        """Return a snapshot for the log's bytes before ``position``."""
+        producers = []
+        for number, state in self.producers.items():
+            batches = [each for each in state.batches if each.end != _PENDING and each.end <= position]
+            if batches:
+                head = _PRODUCER.pack(number, state.epoch, state.used_ms, len(batches))
+                producers.append(head + b"".join([_BATCH.pack(*each) for each in batches]))
+        body = _HEAD.pack(position, len(producers)) + b"".join(producers)
+        return _TITLE + _CRC.pack(crc32(body)) + body
+
+    @classmethod
+    def decode(cls, data: bytes) -> tuple[ProducerStates, int]:
+        """Return the states of a snapshot, and its position. Raises ValueError if it is damaged."""
+        at = len(_TITLE) + _CRC.size
+        body = data[at:]
+        if data[: len(_TITLE)] != _TITLE or len(data) < at or crc32(body) != _CRC.unpack_from(data, len(_TITLE))[0]:
+            raise ValueError("its checksum does not hold")
+        states = cls()
+        try:
+            position, count = _HEAD.unpack_from(body)
+            at = _HEAD.size
+            for _ in range(count):
+                number, epoch, used, batches = _PRODUCER.unpack_from(body, at)
+                at += _PRODUCER.size
+                state = states.producers[number] = ProducerState(epoch, used)
+                for _ in range(batches):
+                    state.batches.append(_Stored(*_BATCH.unpack_from(body, at)))
+                    at += _BATCH.size
+        except error as problem:
+            raise ValueError(str(problem)) from None
+        return states, position
+
+
+def batches_of(data: Buffer, begin: int) -> Iterator[tuple[int, SequencedBatch | None]]:
+    """Yield the end of each entry whose head is in ``data``, which begins at an entry at position ``begin``.
+
+    With it the place in the producer's sequence, of a batch that has one. The last entry's end may lie behind the data.
+    Raises ValueError for a length below 0.
+    """
+    at, stop = 0, len(data)
+    while at + _MAGIC_AT < stop:
+        (length,) = _LENGTH.unpack_from(data, at)
+        if length < 0:
+            raise ValueError(f"an entry of length {length} at position {begin + at}")
+        batch = None
+        if data[at + _MAGIC_AT] == BATCH:
+            if at + BATCH_HEAD_BYTES > stop:
+                return
+            batch = SequencedBatch.of(batch_head(data, at))
+        at += _LENGTH.size + length
+        yield begin + at, batch

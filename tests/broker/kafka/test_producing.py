@@ -1,0 +1,218 @@
+"""Tests of Kafka's Produce on a broker in memory: sequences, refusals, old clients, topics for clients of 0.7."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
+
+from logd.broker.kafka import error_codes
+from logd.protocol import loops
+from logd.protocol.batch import encode_batch
+from logd.protocol.batch_layout import BATCH_FIELDS, batch_head
+from logd.protocol.checksums import crc32c
+from logd.protocol.kafka.wire_batches import CHECKED_FROM, CHECKSUM_AT
+from logd.protocol.message import Message
+from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
+from tests.protocol.kafka.test_message_sets import message_set
+
+NO_PRODUCER = (-1, -1, -1)
+
+
+def wire(*payloads: bytes, producer: tuple[int, int, int] = NO_PRODUCER, **fields: Any) -> bytes:
+    """Return a batch as it is on the wire. ``producer``: id, epoch and sequence; ``fields``: others of its head."""
+    entry = encode_batch([Message(each) for each in payloads] or [fields.pop("message")])
+    head = batch_head(entry)
+    packed = BATCH_FIELDS.pack(
+        fields.get("attributes", head.attributes),
+        fields.get("last_delta", head.last_delta),
+        head.base_time,
+        head.max_time,
+        *producer,
+        fields.get("messages", head.messages),
+    )
+    covered = packed + entry[CHECKED_FROM + len(packed) : head.records_end]
+    return bytes(8) + entry[8:CHECKSUM_AT] + crc32c(covered).to_bytes(4, "big") + covered
+
+
+class ProducingTests(KafkaTestCase):
+    """``KafkaProducing``."""
+
+    def setUp(self) -> None:
+        """Create the topic, and connect."""
+        super().setUp()
+        self.create("t", 2)
+        self.peer = self.kafka()
+
+    def payloads(self, topic: str = "t") -> list[bytes | None]:
+        """Return what is stored, in order."""
+        return [each.payload for each in loops.decode_set(self.content(topic)).messages]
+
+    def put(self, data: bytes, topic: str = "t", peer: KafkaPeer | None = None) -> tuple[int, int]:
+        """Produce; return error and offset."""
+        part = self.kafka_produce(peer or self.peer, topic, data)
+        return part.error_code, part.base_offset
+
+    def restart(self) -> None:
+        """Kill the broker, and start it again with the same disk."""
+        self.end_process()
+        self.files.restart(power_lost=False)
+        self.open()
+        self.peer = self.kafka()
+
+    def test_a_batch_that_is_sent_again_has_its_old_place(self) -> None:
+        """Also on another connection, and while the first one is not flushed yet."""
+        first, second = wire(b"a", b"b", producer=(7, 0, 0)), wire(b"c", producer=(7, 0, 2))
+        places = [self.put(first), self.put(second)]
+        self.assertEqual([error for error, _ in places], [0, 0])
+        other = self.kafka()
+        self.assertEqual([self.put(first), self.put(second, peer=other)], places)
+        self.assertEqual(self.payloads(), [b"a", b"b", b"c"])
+
+    def test_a_batch_that_is_sent_again_waits_for_the_same_flush(self) -> None:
+        """It is not acknowledged before the disk has the first copy."""
+        self.put(wire(b"a", producer=(7, 0, 0)))
+        again = wire(b"b", producer=(7, 0, 1))
+        topics = ProduceRequest.TopicProduceData
+        data = topics(name="t", partition_data=[topics.PartitionProduceData(index=0, records=again)])
+        other = self.kafka()
+        for peer in (self.peer, other):
+            peer.send(ProduceRequest[8](transactional_id=None, acks=-1, timeout_ms=1000, topic_data=[data]))
+        self.assertEqual((self.peer.answers(), other.answers()), ([], []))
+        self.settle()
+        found = [peer.answers()[0].responses[0].partition_responses[0] for peer in (self.peer, other)]
+        self.assertEqual([each.error_code for each in found], [0, 0])
+        self.assertEqual(found[0].base_offset, found[1].base_offset)
+        self.assertEqual(self.payloads(), [b"a", b"b"])
+
+    def test_a_restart_forgets_no_producer(self) -> None:
+        """By the snapshot, by the heads behind it, and by the heads alone; a damaged snapshot does no harm."""
+        batches = [wire(b"%d" % number, producer=(7, 0, number)) for number in range(4)]
+        places = [self.put(each) for each in batches[:2]]
+        self.restart()
+        self.assertEqual(self.put(batches[1]), places[1])
+        self.broker.idempotence.write()
+        self.settle()
+        self.assertIn("producers", self.files.list("/data/t-0"))
+        places.append(self.put(batches[2]))
+        self.restart()
+        self.assertEqual(self.put(batches[2]), places[2])
+        self.files._inode("/data/t-0/producers").data[-1] ^= 1
+        self.restart()
+        self.assertEqual(self.put(batches[2]), places[2])
+        self.assertEqual(len(self.events.warnings("/data/t-0/producers is damaged")), 1)
+        self.assertEqual(self.put(batches[3])[0], 0)
+        self.assertEqual(self.payloads(), [b"0", b"1", b"2", b"3"])
+
+    def test_what_does_not_follow_is_refused(self) -> None:
+        """A gap, an old epoch, a batch that is older than what is remembered."""
+        for number in range(7):
+            self.put(wire(b"x", producer=(7, 1, number)))
+        for producer, code in (
+            ((7, 1, 8), error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            ((7, 0, 7), error_codes.INVALID_PRODUCER_EPOCH),
+            ((7, 1, 0), error_codes.DUPLICATE_SEQUENCE_NUMBER),
+        ):
+            self.assertEqual(self.put(wire(b"y", producer=producer)), (code, -1))
+        self.assertEqual(len(self.payloads()), 7)
+
+    def test_a_refused_append_is_no_sequence(self) -> None:
+        """The producer sends the batch again once there is room, and it is stored."""
+        self.put(wire(b"a", producer=(7, 0, 0)))
+        self.files.room = 3
+        again = wire(b"b", producer=(7, 0, 1))
+        self.assertEqual(self.put(again)[0], error_codes.KAFKA_STORAGE_ERROR)
+        self.files.room = None
+        self.assertEqual(self.put(again)[0], 0)
+        self.assertEqual(self.payloads(), [b"a", b"b"])
+
+    def test_a_broker_that_stops_takes_nothing(self) -> None:
+        """The client asks for the leader again."""
+        self.broker.stop()
+        self.assertEqual(self.put(wire(b"a"))[0], error_codes.NOT_LEADER_OR_FOLLOWER)
+
+    def test_records_that_are_not_taken(self) -> None:
+        """Each with its code; the partition takes others."""
+        good = wire(b"a")
+        damaged = good[:-1] + bytes((good[-1] ^ 1,))
+        for data, code in (
+            (b"", error_codes.INVALID_RECORD),
+            (good[:40], error_codes.CORRUPT_MESSAGE),
+            (damaged, error_codes.CORRUPT_MESSAGE),
+            (good + good, error_codes.INVALID_RECORD),
+            (wire(b"a", attributes=5), error_codes.UNSUPPORTED_COMPRESSION_TYPE),
+            (wire(b"a", attributes=0x10), error_codes.INVALID_RECORD),
+            (wire(b"a", attributes=0x20), error_codes.INVALID_RECORD),
+            (wire(b"a", last_delta=3), error_codes.INVALID_RECORD),
+            (wire(b"a", messages=0), error_codes.INVALID_RECORD),
+            (wire(b"a", producer=(7, -1, 0)), error_codes.INVALID_RECORD),
+            (wire(bytes(1_100_000)), error_codes.MESSAGE_TOO_LARGE),
+        ):
+            if len(data) < 1 << 20:
+                self.assertEqual(self.put(data), (code, -1))
+        self.assertEqual(self.put(good, "none")[0], 0)
+        self.assertEqual(self.put(good)[0], 0)
+        self.assertEqual(self.payloads(), [b"a"])
+
+    def test_acks(self) -> None:
+        """With 0 there is no answer, but a refusal ends the connection; other numbers are refused."""
+        topics = ProduceRequest.TopicProduceData
+
+        def request(acks: int, records: bytes) -> Any:
+            data = topics(name="t", partition_data=[topics.PartitionProduceData(index=0, records=records)])
+            return ProduceRequest[8](transactional_id=None, acks=acks, timeout_ms=1000, topic_data=[data])
+
+        part = self.ask(self.peer, request(2, wire(b"a"))).responses[0].partition_responses[0]
+        self.assertEqual(part.error_code, error_codes.INVALID_REQUIRED_ACKS)
+        self.assertEqual(self.ask(self.peer, request(1, wire(b"b"))).responses[0].partition_responses[0].error_code, 0)
+        self.peer.send(request(0, wire(b"c")))
+        self.settle()
+        self.assertEqual((self.peer.answers(), self.payloads(), self.peer.lost), ([], [b"b", b"c"], False))
+        self.peer.send(request(0, wire(b"d", attributes=7)))
+        self.settle()
+        self.assertTrue(self.peer.lost or self.peer.transport.disconnecting or not self.peer.reading)
+
+    def test_message_sets_of_old_clients(self) -> None:
+        """They become batches; the offset is that of the first message."""
+        sent = [Message(b"one", key=b"k"), Message(b"two")]
+        topics = ProduceRequest.TopicProduceData
+        for version, magic in ((0, 0), (2, 1)):
+            records = message_set(magic, sent, [5, 6] if magic else ())
+            data = topics(name="t", partition_data=[topics.PartitionProduceData(index=0, records=records)])
+            answer = self.ask(self.peer, ProduceRequest[version](acks=1, timeout_ms=1000, topic_data=[data]))
+            part = answer.responses[0].partition_responses[0]
+            end = self.log_of("t").end
+            self.assertEqual((part.error_code, part.base_offset), (0, end - 2))
+        self.assertEqual(self.payloads(), [b"one", b"two"] * 2)
+
+    def test_a_topic_for_clients_of_0_7(self) -> None:
+        """Batches become messages that they can read, or are refused."""
+        self.create("old", message_format="0.7")
+        self.assertEqual(self.put(wire(b"a", b"bb"), "old"), (0, 9))
+        self.assertEqual(self.content("old")[4], 0)
+        code, _ = self.put(wire(message=Message(b"a", key=b"k")), "old")
+        self.assertEqual((code, self.payloads("old")), (error_codes.INVALID_RECORD, [b"a", b"bb"]))
+
+    def test_producer_ids(self) -> None:
+        """None is given twice, also after a restart; transactions are refused."""
+        found = []
+        for _ in range(3):
+            answer = self.ask(self.peer, InitProducerIdRequest[1](transactional_id=None, transaction_timeout_ms=1))
+            self.assertEqual((answer.error_code, answer.producer_epoch), (0, 0))
+            found.append(answer.producer_id)
+            self.restart()
+        self.assertEqual(len(set(found)), 3)
+        answer = self.ask(self.peer, InitProducerIdRequest[0](transactional_id="tx", transaction_timeout_ms=1))
+        self.assertEqual(answer.error_code, error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+    def test_the_producer_that_was_used_least_recently_is_forgotten(self) -> None:
+        """Then it may begin anywhere."""
+        self.broker.idempotence._most = 2
+        for producer in (1, 2, 3):
+            self.put(wire(b"a", producer=(producer, 0, 0)))
+        self.assertEqual(len(self.broker.idempotence), 2)
+        self.assertEqual(self.put(wire(b"a", producer=(1, 0, 9)))[0], 0)
+        self.clock.advance(2 * 24 * 3600)
+        self.broker.idempotence.write()
+        self.settle()
+        self.assertEqual(len(self.broker.idempotence), 0)

@@ -1,0 +1,148 @@
+"""Tests of logd.log.producers.states."""
+
+from __future__ import annotations
+
+from random import Random
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.log.producers.states import (
+    REMEMBERED,
+    OldProducerEpoch,
+    ProducerStates,
+    SequencedBatch,
+    SequenceGap,
+    SequenceTooOld,
+    StillAppending,
+    batches_of,
+)
+from logd.protocol.batch_layout import BATCH_FIELDS, BATCH_FIELDS_AT, encode_batch_entry
+from tests.log.entries import plain
+
+_LAST = (1 << 31) - 1
+
+
+def batch(sequence: int, messages: int = 10, epoch: int = 0, producer: int = 7) -> SequencedBatch:
+    """Return the place of a batch."""
+    return SequencedBatch(producer, epoch, sequence, messages)
+
+
+def entry_of(place: SequencedBatch) -> bytes:
+    """Return a batch, an entry; nothing in it is right but the head's fields."""
+    entry = bytearray(encode_batch_entry(b"records", place.messages, 1, 2))
+    fields = BATCH_FIELDS.pack(0, place.messages - 1, 1, 2, place.producer, place.epoch, place.sequence, place.messages)
+    entry[BATCH_FIELDS_AT : BATCH_FIELDS_AT + len(fields)] = fields
+    return bytes(entry)
+
+
+class FindTests(SynchronousTestCase):
+    """``ProducerStates.find``."""
+
+    def setUp(self) -> None:
+        """Store the batches 0, 10 ... 60."""
+        self.states = ProducerStates()
+        for number in range(7):
+            self.states.found(batch(10 * number), 100 * (number + 1), 1)
+
+    def test_the_next_batch_and_those_of_others_are_to_be_appended(self) -> None:
+        """A producer that is not known may begin anywhere, a new epoch at 0."""
+        for each in (batch(70), batch(70, 1), batch(1234, producer=8), batch(0, epoch=1)):
+            self.assertIsNone(self.states.find(each))
+
+    def test_a_batch_that_is_sent_again_is_found(self) -> None:
+        """The last five are remembered; of an older one it is known only that it is old."""
+        for number in range(7 - REMEMBERED, 7):
+            self.assertEqual(self.states.find(batch(10 * number)), 100 * (number + 1))
+        with self.assertRaises(SequenceTooOld):
+            self.states.find(batch(10))
+
+    def test_what_does_not_follow_is_refused(self) -> None:
+        """A gap, another producer's older epoch, a new epoch in the middle, half of a batch."""
+        for problem, place in (
+            (SequenceGap, batch(80)),
+            (SequenceGap, batch(5, epoch=1)),
+            (SequenceTooOld, batch(60, 5)),
+        ):
+            with self.assertRaises(problem):
+                self.states.find(place)
+        self.states.found(batch(0, epoch=3), 900, 1)
+        with self.assertRaises(OldProducerEpoch):
+            self.states.find(batch(70))
+
+    def test_sequences_begin_again_behind_the_last_number(self) -> None:
+        """They are 31 bits."""
+        states = ProducerStates()
+        states.found(batch(_LAST - 4), 100, 1)
+        self.assertIsNone(states.find(batch(5)))
+        with self.assertRaises(SequenceGap):
+            states.find(batch(6))
+        states.found(batch(5), 200, 1)
+        self.assertEqual(states.find(batch(_LAST - 4)), 100)
+
+    def test_a_batch_that_is_being_appended(self) -> None:
+        """It is known at once, has its place when it is appended, and is forgotten when it is refused."""
+        self.states.begin(batch(70), 2)
+        with self.assertRaises(StillAppending):
+            self.states.find(batch(70))
+        self.states.appended(batch(70), 800)
+        self.assertEqual(self.states.find(batch(70)), 800)
+        for number in (80, 90):
+            self.states.begin(batch(number), 2)
+        self.states.not_appended(batch(80))
+        self.states.not_appended(batch(90))
+        self.assertIsNone(self.states.find(batch(80)))
+
+
+class SnapshotTests(SynchronousTestCase):
+    """``encode``, ``decode`` and ``batches_of``."""
+
+    def test_a_snapshot_and_the_heads_behind_it_are_the_states(self) -> None:
+        """Wherever the snapshot was made, and whatever else is in the log."""
+        random = Random(1)
+        states, log = ProducerStates(), bytearray()
+        snapshots = []
+        sequences = {producer: random.randrange(1 << 31) for producer in range(4)}
+        for _ in range(200):
+            producer, count = random.randrange(4), random.randrange(1, 30)
+            if random.random() < 0.3:
+                log += plain(b"x" * random.randrange(100))
+            place = batch(sequences[producer], count, producer=producer)
+            sequences[producer] = (sequences[producer] + count) % (1 << 31)
+            log += entry_of(place)
+            states.found(place, len(log), 5)
+            if random.random() < 0.1:
+                snapshots.append((len(log), states.encode(len(log))))
+        for position, data in snapshots:
+            again, at = ProducerStates.decode(data)
+            self.assertEqual(at, position)
+            for end, found in batches_of(bytes(log[position:]), position):
+                if found is not None:
+                    again.found(found, end, 5)
+            self.assertEqual(again.encode(len(log)), states.encode(len(log)))
+
+    def test_a_snapshot_leaves_out_what_lies_behind_its_position(self) -> None:
+        """And what is not appended yet."""
+        states = ProducerStates()
+        states.found(batch(0), 100, 1)
+        states.found(batch(10), 200, 1)
+        states.begin(batch(20), 1)
+        again, position = ProducerStates.decode(states.encode(150))
+        self.assertEqual((position, again.find(batch(0)), again.find(batch(10))), (150, 100, None))
+
+    def test_a_damaged_snapshot_is_refused(self) -> None:
+        """Each byte counts, and so does the end."""
+        states = ProducerStates()
+        states.found(batch(0), 100, 1)
+        data = states.encode(100)
+        for at in range(len(data)):
+            for damaged in (data[:at], data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]):
+                with self.assertRaises(ValueError):
+                    ProducerStates.decode(damaged)
+
+    def test_heads_that_are_cut_off(self) -> None:
+        """The walk ends before a head that is not whole, and refuses a length that goes back."""
+        data = entry_of(batch(0)) + entry_of(batch(10))
+        half = len(data) // 2
+        self.assertEqual([end for end, _ in batches_of(data[: half + 20], 1000)], [1000 + half])
+        with self.assertRaises(ValueError):
+            list(batches_of(b"\xff\xff\xff\x00" + bytes(100), 0))
