@@ -52,24 +52,16 @@ class MirrorRates:
     consumed_megabytes_per_second: float
     #: The rate of the mirror divided by that of raw consuming in the same round.
     ratio_to_consumed: float
-    #: Processor time for each megabyte: of the raw consumer, of the mirror, and of all processes of each of the two.
-    consumer_processor_ms_per_megabyte: float
-    mirror_processor_ms_per_megabyte: float
-    consuming_processor_ms_per_megabyte: float
-    mirroring_processor_ms_per_megabyte: float
-    #: The mirror's bytes for each second of its own processor time divided by the raw consumer's.
-    processor_ratio_to_consumed: float
+    times: ProcessorTimes
     processors: int
-    #: The ratio of the rates that the processor times allow on so many processors.
-    possible_ratio_to_consumed: float
     latency_messages: int
     delivered_ms_median: float
     delivered_ms_99: float
-    meaning: str
 
     def to_json(self) -> dict[str, object]:
-        """Return every field by its name."""
-        return asdict(self)
+        """Return every figure by its name, and a sentence about the ratio."""
+        fields = asdict(self, filter=lambda attribute, _: attribute.name != "times")
+        return {**fields, **self.times.figures(self.processors), "meaning": self.times.meaning(self.processors)}
 
 
 @define(eq=False)
@@ -117,7 +109,6 @@ class MirrorBench:
             ratios.append(rate / consumed[-1])
         self.tell(f"sending {self.latency_messages:,} messages one by one through the pipeline")
         delivered = await self._latencies(folder, source, target)
-        took, processors = ProcessorTimes.medians(times), len(os.sched_getaffinity(0))
         return MirrorRates(
             "mirror",
             filled.messages,
@@ -127,17 +118,11 @@ class MirrorBench:
             round(median(mirrored) * filled.messages / filled.log_bytes),
             round(median(consumed) / 1e6, 1),
             round(median(ratios), 3),
-            round(took.consumer, 3),
-            round(took.mirror, 3),
-            round(took.consumed_source + took.consumer, 3),
-            round(took.mirrored_source + took.mirror + took.target, 3),
-            round(took.ratio, 3),
-            processors,
-            round(took.possible_ratio(processors), 3),
+            ProcessorTimes.medians(times),
+            len(os.sched_getaffinity(0)),
             self.latency_messages,
             milliseconds(delivered, 0.5),
             milliseconds(delivered, 0.99),
-            took.meaning(processors),
         )
 
     async def _consumed(self, source: BrokerProcess, total: int) -> tuple[float, list[float]]:

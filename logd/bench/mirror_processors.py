@@ -42,9 +42,22 @@ class ProcessorTimes:
         mirroring = _least_time((self.mirrored_source, self.mirror, self.target), processors)
         return consuming / mirroring if mirroring else 0.0
 
+    def figures(self, processors: int) -> dict[str, float]:
+        """Return the figures by name: the sums of consuming and mirroring are those of all their processes."""
+        return {
+            "consumer_processor_ms_per_megabyte": round(self.consumer, 3),
+            "mirror_processor_ms_per_megabyte": round(self.mirror, 3),
+            "consuming_processor_ms_per_megabyte": round(self.consumed_source + self.consumer, 3),
+            "mirroring_processor_ms_per_megabyte": round(self.mirrored_source + self.mirror + self.target, 3),
+            "processor_ratio_to_consumed": round(self.ratio, 3),
+            "possible_ratio_to_consumed": round(self.possible_ratio(processors), 3),
+        }
+
     def meaning(self, processors: int) -> str:
         """Return a sentence about the ratio of the rates."""
         mirroring = self.mirrored_source + self.mirror + self.target
+        if not self.mirror:
+            return "too few messages to measure the processor time of mirroring, which is counted in steps of 10 ms"
         return (
             f"mirroring takes three processes (source, mirror, and a target that checks, stores and flushes) and "
             f"{mirroring:.2f} ms of processor time for each megabyte; raw consuming takes two and "

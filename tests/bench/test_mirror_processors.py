@@ -18,6 +18,7 @@ class ProcessorTimesTests(SynchronousTestCase):
         self.assertAlmostEqual(TIMES.possible_ratio(2), 0.3 / 1.2)
         self.assertAlmostEqual(TIMES.possible_ratio(8), 0.3 / 1.0)
         self.assertAlmostEqual(TIMES.ratio, 0.2)
+        self.assertEqual(TIMES.figures(2)["possible_ratio_to_consumed"], 0.25)
         self.assertIn("2.40 ms of processor time", TIMES.meaning(2))
         self.assertIn("a ratio of about 0.25", TIMES.meaning(2))
 
@@ -26,3 +27,4 @@ class ProcessorTimesTests(SynchronousTestCase):
         rounds = [ProcessorTimes(*[number] * 5) for number in (1, 9, 2)]
         self.assertEqual(ProcessorTimes.medians(rounds), ProcessorTimes(2, 2, 2, 2, 2))
         self.assertEqual(ProcessorTimes(1, 1, 0, 0, 0).possible_ratio(2), 0.0)
+        self.assertIn("too few messages", ProcessorTimes(1, 1, 0, 0, 0).meaning(2))
