@@ -37,6 +37,8 @@ MOST_MESSAGES = 10_000
 MADE_BATCH_BYTES = 64 << 10
 #: No batch is made for fewer bytes than these where the room ends, unless it is the first.
 LEAST_MADE_BYTES = 1 << 10
+#: Larger wrappers, and batches that have to be opened, are left to a thread: they may become a thousand times larger.
+INLINE_WRAPPER_BYTES = 2 << 10
 _BASE_OFFSET_BYTES = 8
 _BATCH_LAYOUT = LAYOUTS[BATCH]
 
@@ -84,6 +86,8 @@ class AnswerBounds:
     range_end: int = sys.maxsize
     #: Small runs of stored batches, up to this many bytes together, are copied all the same: it costs less.
     direct_room: int = sys.maxsize
+    #: True where the conversion may take no more than some milliseconds.
+    inline: bool = False
     #: Returns whether these bytes, by position and size, are in the page cache: what is not is asked for whole.
     is_warm: Callable[[int, int], bool] | None = None
 
@@ -102,8 +106,9 @@ class FetchedEntries:
     made: int = field(default=0, init=False)
     #: The size of the entry that the end of the data cuts off; 0 if there is none, or its size is not known.
     needed: int = field(default=0, init=False)
-    #: True when no more fits.
+    #: True when no more fits, and when the next entry has to be left to a thread.
     full: bool = field(default=False, init=False)
+    is_heavy: bool = field(default=False, init=False)
     #: The position of a damaged entry, which stopped the conversion; -1 without one.
     damaged_at: int = field(default=-1, init=False)
     #: The wrappers that were left out, with the reasons: no offsets can number their messages, or they grow too large.
@@ -132,9 +137,9 @@ class FetchedEntries:
         ``verify``: the data were just read from the disk, so that the checksums of batches are verified too.
         """
         self._data, self._position, self._at, self._verify = data, position, 0, verify
-        self.needed, self.damaged_at = 0, -1
+        self.needed, self.damaged_at, self.is_heavy = 0, -1, False
         end = len(data)
-        while self._at < end and self.damaged_at < 0 and not self.full:
+        while self._at < end and self.damaged_at < 0 and not (self.full or self.is_heavy):
             size = size_at(data, self._at)
             if not size and end - self._at > MAGIC_AT:
                 self.damaged_at = self.position
@@ -275,6 +280,9 @@ class FetchedEntries:
             return
         stop = at + size
         several = codec_at(data, at) != 0 or data[at + MAGIC_AT] == BATCH
+        if several and self.bounds.inline and size > INLINE_WRAPPER_BYTES:
+            self.is_heavy = True
+            return
         if not several:
             if self.bounds.magic == KAFKA_MAGIC and not self._messages and self._take_records(slice_bytes):
                 return
