@@ -23,8 +23,9 @@ from logd.log.index.lookup import next_boundary
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.protocol import loops
+from logd.protocol.kafka.answer_bounds import AnswerBounds, StoredRun
 from logd.protocol.kafka.fetch import KafkaFetchedPart, KafkaFetchPart
-from logd.protocol.kafka.fetched_entries import AnswerBounds, FetchedEntries, StoredRun
+from logd.protocol.kafka.fetched_entries import FetchedEntries
 from logd.protocol.requests.fetch_wait import FetchedPart
 from logd.protocol.requests.fields import MessageSetField, size_of
 
