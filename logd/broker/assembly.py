@@ -9,7 +9,6 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from logd.broker.broker import Broker, KafkaSessions
@@ -23,6 +22,7 @@ from logd.broker.shutdown import Shutdown, StopReport
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.broker.wiring import join_others
 from logd.config import BrokerSettings
+from logd.deferreds.repeating import RepeatedCall
 from logd.log.store.file_watch import FileWatch
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
@@ -49,7 +49,7 @@ class BrokerAssembly:
     factory: ConnectionFactory | None = field(default=None, init=False)
     #: The listeners: the first is that of native clients.
     _listeners: list[Listener] = field(factory=list, init=False)
-    _loops: list[LoopingCall] = field(factory=list, init=False)
+    _loops: list[RepeatedCall] = field(factory=list, init=False)
     _waiting: IDelayedCall | None = field(default=None, init=False)
     _stopping: Deferred[StopReport] | None = field(default=None, init=False)
 
@@ -128,9 +128,8 @@ class BrokerAssembly:
             (watch.look, settings.checkpoint_ms),
             (broker.idempotence.write, settings.checkpoint_ms),
         ):
-            loop = LoopingCall(self._look_after, work)
-            loop.clock = clock
-            loop.start(milliseconds / 1000, now=False)
+            loop = RepeatedCall(clock, milliseconds / 1000, partial(self._look_after, work))
+            loop.start()
             self._loops.append(loop)
 
     def stop(self) -> Deferred[StopReport]:
@@ -186,7 +185,6 @@ class BrokerAssembly:
         self._log.warn(format, **fields)
 
     def _look_after(self, work: Callable[[], None]) -> None:
-        # A LoopingCall stops for good when its call raises, and without housekeeping a full disk would stay full.
         try:
             work()
         except Exception:

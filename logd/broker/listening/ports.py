@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IListeningPort
+from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -15,7 +16,6 @@ from logd.broker.listening.addresses import Address
 from logd.broker.resources import Listener
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError
-from logd.net.server import ConnectionFactory
 
 #: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
 BACKLOG = 1024
@@ -34,7 +34,7 @@ class BrokerPorts:
     #: The host that native clients are told.
     _host: str = field(default="127.0.0.1", init=False)
 
-    def listen(self, factory: ConnectionFactory, setting: str, place: int) -> Listener:
+    def listen(self, factory: Factory, setting: str, place: int) -> Listener:
         """Listen at the endpoint of a setting. Raises ConfigurationError."""
         settings = self._settings
         endpoint = settings.listen if setting == "listen" else settings.kafka.endpoints[place]
