@@ -48,13 +48,16 @@ class BrokerService(Service):
         foreground: bool = False,
         files: IFileOperations | None = None,
         signals: bool = True,
+        ports: BrokerPorts | None = None,
     ) -> None:
         """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback.
 
-        ``files`` replaces the disk. ``signals``: the process belongs to the broker, and SIGTERM stops it.
+        ``files`` replaces the disk, ``ports`` how ports are opened. ``signals``: the process belongs to the broker, and
+        SIGTERM stops it.
         """
         self._reactor = reactor
         self._settings = settings
+        self._ports = BrokerPorts(reactor, settings) if ports is None else ports
         self._foreground = foreground
         self._signals = signals
         self._files: IFileOperations = LocalFiles() if files is None else files
@@ -105,7 +108,7 @@ class BrokerService(Service):
             self._flush_threads,
             self._read_threads,
             self._coordination,
-            BrokerPorts(self._reactor, settings).listen,
+            self._ports.listen,
             self._end_threads,
             descriptors.readers,
             descriptors.writers,

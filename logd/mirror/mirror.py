@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as _time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -68,7 +69,7 @@ class Mirror:
             raise ConfigurationError("the source's coordination tree is needed, in which the mirrors share the work")
         self.settings = settings
         #: What is known of each partition that this mirror has or had.
-        self.progress: dict[TopicPartition, PartitionProgress] = {}
+        self.progress: defaultdict[TopicPartition, PartitionProgress] = defaultdict(PartitionProgress)
         #: The reason why each topic is not mirrored, of those that match.
         self.refused: dict[str, str] = {}
         self._clock = clock
@@ -150,26 +151,25 @@ class Mirror:
         (stream,) = consumer.create_message_streams(settings.topics.subscription, 1)
         assert isinstance(stream, GroupStream)
         self._stream = stream
-        async for chunk in stream.raw():
+        async for chunk in stream.raw(find_boundaries=False):
             backoff.reset()
             where = TopicPartition(chunk.topic, chunk.partition)
             copy = self._copies.get(where)
-            data = bytes(chunk.data)
             if copy is None:
                 self._hold_back(stream, where, chunk.position)
                 continue
             await self._producer.ready()
             if self._copies.get(where) is not copy:  # taken away, or begun again, meanwhile
                 continue
-            self._take(stream, copy, chunk, data)
+            self._take(stream, copy, chunk)
 
-    def _take(self, stream: GroupStream, copy: PartitionCopy, chunk: RawChunk, data: bytes) -> None:
-        progress = self._progress_of(copy.where)
+    def _take(self, stream: GroupStream, copy: PartitionCopy, chunk: RawChunk) -> None:
+        progress = self.progress[copy.where]
         progress.ends_at(chunk.visible_end, self._clock.seconds())
         for loss in chunk.losses:
             self._log.error("not mirrored, since it is lost on the source: {loss}", loss=str(loss))
         try:
-            copy.take(chunk, data)
+            copy.take(chunk)
         except LogdError as error:
             self._begin_again(copy, error)
             return
@@ -183,15 +183,16 @@ class Mirror:
         return max(self.settings.fetch_bytes, min(self.settings.partition_bytes, share))
 
     def _stored(self, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet, copied: Mapping[int, Copied]) -> None:
-        stream, progress = self._stream, self._progress_of(copy.where)
+        stream, progress = self._stream, self.progress[copy.where]
         progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
         progress.stalled = ""
         self._backoffs.pop(copy.where, None)
         if stream is not None:
+            handled = partial(stream.handled, chunk, moving.boundary)
             if self._audit is None:
-                stream.handled(chunk)
+                handled()
             else:
-                self._audit.stored(copy.topic, copy.where, moving, copied, partial(stream.handled, chunk))
+                self._audit.stored(copy.topic, copy.where, moving, copied, handled)
             if copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
                 stream.resume(*_number_and_topic(copy.where))
 
@@ -203,7 +204,7 @@ class Mirror:
         copy.abandon()
         del self._copies[where]
         self._hold_back(stream, where, copy.done)
-        self._progress_of(where).stalled = str(error)
+        self.progress[where].stalled = str(error)
         backoff = self._backoffs.setdefault(
             where, Backoff(self.settings.retry_delay, self.settings.retry_limit, self._random)
         )
@@ -317,12 +318,9 @@ class Mirror:
             where, topic, self._producer.send_set, self._stored, self._begin_again, position, dict(ends),
             held=HeldSets(None if self._schemas is None else self._schemas.wait),
         )  # fmt: skip
-        progress = self._progress_of(where)
+        progress = self.progress[where]
         progress.done = position
         stream.resume(*_number_and_topic(where))
-
-    def _progress_of(self, where: TopicPartition) -> PartitionProgress:
-        return self.progress.setdefault(where, PartitionProgress())
 
     async def _leave(self) -> None:
         """Leave the group."""
@@ -377,7 +375,7 @@ class Mirror:
                     self._log.debug("the ends of topic {topic} are not known now: {error!r}", topic=topic, error=error)
                     continue
                 for partition, end in ends.items():
-                    self._progress_of(TopicPartition(topic, partition)).ends_at(end, self._clock.seconds())
+                    self.progress[TopicPartition(topic, partition)].ends_at(end, self._clock.seconds())
             self._look_for_trouble()
 
     def _look_for_trouble(self) -> None:
@@ -388,7 +386,7 @@ class Mirror:
             if self._schemas is not None:
                 found.append(self._schemas.trouble(where))
             text = next((str(error) for error in found if error is not None), "")
-            progress = self._progress_of(where)
+            progress = self.progress[where]
             if text and progress.stalled != text:
                 self._log.error(
                     "{where}: the target does not take what is mirrored, which waits: {error}", where=where, error=text

@@ -72,8 +72,8 @@ class PartitionCopy:
     _sends: dict[Deferred[Sent], None] = field(factory=dict, init=False)
     _drained: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
 
-    def take(self, chunk: RawChunk, data: bytes) -> None:
-        """Send the whole entries that are complete with ``chunk``, whose bytes are ``data``.
+    def take(self, chunk: RawChunk) -> None:
+        """Send the whole entries that are complete with ``chunk``.
 
         Raises CorruptMessage and WrapperTooLarge for entries that cannot be moved; nothing of the chunk is sent then,
         or, where sets are divided by key, a part that is sent again later.
@@ -82,7 +82,7 @@ class PartitionCopy:
             return
         if self.done < 0:
             self.done = chunk.position
-        moving = self._entries.take(chunk.position, data)
+        moving = self._entries.take(chunk.position, chunk.data)
         step = _Step(chunk._replace(position=chunk.next_position, data=b""), moving, left=1)
         self._steps.append(step)
         self.in_flight += moving.end - moving.start

@@ -121,8 +121,10 @@ def makeService(options: MirrorOptions) -> IService:  # noqa: N802  # twistd cal
     from twisted.internet import reactor
 
     from logd.mirror.service import mirror_service
+    from logd.net.allocator import keep_buffers
     from logd.net.monotonic import use_monotonic_time
 
     use_monotonic_time(reactor)
+    keep_buffers(options.plan.settings.buffer_bytes)
     gc.freeze()
     return mirror_service(reactor, options.plan, options["http"])

@@ -20,9 +20,9 @@ from logd.protocol.entry import GAP, LENGTH_BYTES, MAGIC_AT, gap_length, head_at
 
 #: The largest entry that is waited for: a greater length counts as damage, as in consumers.
 MOST_ENTRY_BYTES = 16 << 20
-#: Bytes at the end of a piece whose entries are looked at one by one; those before are passed without a list of them,
-#: which takes half of the time.
-TAIL_BYTES = 64 << 10
+#: Bytes at the end of a piece whose entries are listed one by one. Those before are passed without a list, which takes
+#: longer than the rest of the work where messages are small.
+TAIL_BYTES = 4 << 10
 
 
 @frozen
@@ -39,6 +39,9 @@ class MovingSet:
     start: int
     end: int
     gaps: int = 0
+    #: The end of the last whole entry so far, at which a reader can go on; -1 if none has come. It is before ``end``
+    #: where that is inside a gap.
+    boundary: int = -1
 
 
 class WholeEntries:
@@ -50,28 +53,49 @@ class WholeEntries:
         self._rest = b""
         #: Bytes still to come of a gap, whose content means nothing.
         self._gap_left = 0
+        #: The end of the last whole entry so far; -1 if none has come.
+        self.boundary = -1
 
-    def take(self, position: int, data: bytes) -> MovingSet:
-        """Return the entries that are complete with this piece, which may be none.
+    def take(self, position: int, data: bytes | memoryview) -> MovingSet:
+        """Return the entries that are complete with this piece, which may be none. Copies each byte once.
 
         A piece at another position than the last one's end begins anew: the log was left in between. Raises
         CorruptMessage, with the position, for an entry that is damaged.
         """
         if position != self.end:
-            self._rest, self._gap_left = b"", 0
+            self._rest, self._gap_left, self.boundary = b"", 0, -1
         self.end = position + len(data)
         start = position - len(self._rest)
         passed = min(self._gap_left, len(data))
         self._gap_left -= passed
         if self._gap_left:
-            return MovingSet(b"", 0, -1, start, self.end)
-        data = self._rest + data[passed:]
+            return MovingSet(b"", 0, -1, start, self.end, boundary=self.boundary)
         begin = start + passed
-        whole = _end_of_whole(data)
-        self._rest = data[whole:]
-        self._look_at_rest(begin + whole)
-        behind = begin + whole if self._rest else self.end
-        return _ready(data[:whole], begin, start, behind)
+        message_set = self._cut(data[passed:] if passed else data)
+        whole = begin + len(message_set)
+        if whole > start:
+            self.boundary = whole
+        self._look_at_rest(whole)
+        behind = whole if self._rest else self.end
+        return _ready(message_set, begin, start, behind, self.boundary)
+
+    def _cut(self, data: bytes | memoryview) -> bytes:
+        """Return the bytes kept and those of ``data`` up to the end of the last whole entry, and keep the others."""
+        rest = self._rest
+        if not rest:
+            whole = _end_of_whole(data, 0)
+            self._rest = bytes(data[whole:])
+            return bytes(data[:whole])
+        if len(rest) < LENGTH_BYTES:  # the length itself is cut, which is rare
+            self._rest = b""
+            return self._cut(rest + bytes(data))
+        first = size_by_length(rest) - len(rest)
+        if first > len(data):
+            self._rest = b"".join((rest, data))
+            return b""
+        whole = _end_of_whole(data, first)
+        self._rest = bytes(data[whole:])
+        return b"".join((rest, data[:whole]))
 
     def _look_at_rest(self, position: int) -> None:
         """Pass a gap that is cut off without keeping its bytes; raise CorruptMessage for a length that none has."""
@@ -86,30 +110,30 @@ class WholeEntries:
                 raise CorruptMessage("an entry with an invalid length", position)
 
 
-def _end_of_whole(data: bytes) -> int:
-    """Return the index behind the last entry that is complete."""
-    near = max(0, len(data) - TAIL_BYTES)
-    begin = loops.slice_end(data, 0, sys.maxsize, near) if near else 0
-    if begin >= len(data):  # the last entry is a large one, or a length is invalid
-        begin = 0
-    ends = loops.ends_of_set(data, begin)
+def _end_of_whole(data: bytes | memoryview, begin: int) -> int:
+    """Return the index behind the last entry that is complete, ``begin`` if there is none behind that."""
+    far = len(data) - TAIL_BYTES - begin
+    near = loops.slice_end(data, begin, sys.maxsize, far) if far > 0 else begin
+    if near >= len(data):  # the last entry is a large one, or a length is invalid
+        near = begin
+    ends = loops.ends_of_set(data, near)
     if ends and ends[-1] > len(data):
         ends.pop()
-    return ends[-1] if ends else begin
+    return ends[-1] if ends else near
 
 
-def _ready(data: bytes, position: int, start: int, end: int) -> MovingSet:
+def _ready(data: bytes, position: int, start: int, end: int, boundary: int) -> MovingSet:
     """Return the set of whole entries, whose first is at ``position``."""
     if not data:
-        return MovingSet(b"", 0, -1, start, end)
+        return MovingSet(b"", 0, -1, start, end, boundary=boundary)
     try:
         checked = loops.check_set(data, sys.maxsize >> 1, sys.maxsize >> 1)
     except (InvalidMessage, MessageTooLarge):
-        return _mended(data, position, start, end)
-    return MovingSet(data, checked.messages, checked.newest, start, end)
+        return _mended(data, position, start, end, boundary)
+    return MovingSet(data, checked.messages, checked.newest, start, end, boundary=boundary)
 
 
-def _mended(data: bytes, position: int, start: int, end: int) -> MovingSet:
+def _mended(data: bytes, position: int, start: int, end: int, boundary: int) -> MovingSet:
     """Return the set entry by entry, without gaps, with batches as producers may send them."""
     pieces: list[bytes] = []
     messages = gaps = at = 0
@@ -127,7 +151,7 @@ def _mended(data: bytes, position: int, start: int, end: int) -> MovingSet:
         at = stop
     if at != len(data):
         raise CorruptMessage("an entry with an invalid length", position + at)
-    return MovingSet(b"".join(pieces), messages, newest, start, end, gaps)
+    return MovingSet(b"".join(pieces), messages, newest, start, end, gaps, boundary)
 
 
 def _as_sent(entry: bytes, position: int) -> bytes:

@@ -14,8 +14,10 @@ _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 
 
-def keep_buffers() -> bool:
-    """Have the memory of freed buffers used again, up to KEPT_BYTES; return whether the C library can do so (glibc).
+def keep_buffers(kept_bytes: int = KEPT_BYTES) -> bool:
+    """Have the memory of freed buffers used again, up to ``kept_bytes`` (1 GiB at most).
+
+    Return whether the C library can do so (glibc).
 
     For a process of ours alone: a library must not change the allocator of the application around it.
     """
@@ -24,4 +26,6 @@ def keep_buffers() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    return bool(mallopt(_MMAP_THRESHOLD, MAPPED_FROM_BYTES)) and bool(mallopt(_TRIM_THRESHOLD, KEPT_BYTES))
+    return bool(mallopt(_MMAP_THRESHOLD, MAPPED_FROM_BYTES)) and bool(
+        mallopt(_TRIM_THRESHOLD, min(kept_bytes, 1 << 30))
+    )

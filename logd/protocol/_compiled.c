@@ -39,6 +39,8 @@ enum {
     CLASS_COLUMNS,
     CLASS_BINARY_COLUMN,
     CLASS_RECORDS,
+    CLASS_BATCH_RUN,
+    CLASS_MADE_RECORDS,
     CLASS_OPEN_BATCH,
     CORRUPT_MESSAGE,
     WRAPPER_TOO_LARGE,
@@ -58,10 +60,13 @@ enum {
     TWIN_ENCODE_RECORDS,
     TWIN_ENCODE_SET,
     TWIN_ENDS_OF_SET,
+    TWIN_FIND_BATCHES,
     TWIN_HEADS_OF_SET,
     TWIN_JOIN_FRAMES,
+    TWIN_RECORDS_OF_SET,
     TWIN_SCAN_SET,
     TWIN_SLICE_END,
+    TWIN_WIRE_OF_RUN,
     PARTS
 };
 
@@ -74,6 +79,8 @@ static const char *const PART_NAMES[PARTS] = {
     [CLASS_COLUMNS] = "Columns",
     [CLASS_BINARY_COLUMN] = "BinaryColumn",
     [CLASS_RECORDS] = "Records",
+    [CLASS_BATCH_RUN] = "BatchRun",
+    [CLASS_MADE_RECORDS] = "MadeRecords",
     [CLASS_OPEN_BATCH] = "OpenBatch",
     [CORRUPT_MESSAGE] = "CorruptMessage",
     [WRAPPER_TOO_LARGE] = "WrapperTooLarge",
@@ -93,10 +100,13 @@ static const char *const PART_NAMES[PARTS] = {
     [TWIN_ENCODE_RECORDS] = "encode_records",
     [TWIN_ENCODE_SET] = "encode_set",
     [TWIN_ENDS_OF_SET] = "ends_of_set",
+    [TWIN_FIND_BATCHES] = "find_batches",
     [TWIN_HEADS_OF_SET] = "heads_of_set",
     [TWIN_JOIN_FRAMES] = "join_frames",
+    [TWIN_RECORDS_OF_SET] = "records_of_set",
     [TWIN_SCAN_SET] = "scan_set",
     [TWIN_SLICE_END] = "slice_end",
+    [TWIN_WIRE_OF_RUN] = "wire_of_run",
 };
 
 struct state {
@@ -798,22 +808,37 @@ struct batch {
     int16_t producer_epoch;
 };
 
+/* Return the index behind the records of a batch by its head; 0 if that is damaged, or its lengths do not fit. */
+static int64_t
+records_end_of(struct span entry)
+{
+    const uint8_t *head = entry.data + entry.at;
+    int64_t length = entry.stop - entry.at - LENGTH_BYTES;
+    if (length < BATCH_MINIMUM) {
+        return 0;
+    }
+    int64_t inner = read_i32(head + 8);
+    if (head[16] != 2 || inner < BATCH_HEAD_BYTES - 12 || inner > length - 8 ||
+        (crc32(crc32(0, head, 5), head + 8, 9) & 0xFFFFFF) != (read_u32(head + 4) & 0xFFFFFF)) {
+        return 0;
+    }
+    return 12 + inner;
+}
+
+/* Return whether the checksum of a batch holds, whose records end at an index. */
+static bool
+batch_holds(const uint8_t *head, int64_t records_end)
+{
+    return crc32c(0, head + BATCH_FIELDS_AT, (size_t)(records_end - BATCH_FIELDS_AT)) == read_u32(head + 17);
+}
+
 /* Read the head of a batch; return false if it is damaged, its lengths do not fit, or its records' checksum is wrong. */
 static bool
 read_batch(struct span entry, struct batch *batch)
 {
     const uint8_t *head = entry.data + entry.at;
-    int64_t length = entry.stop - entry.at - LENGTH_BYTES;
-    if (length < BATCH_MINIMUM) {
-        return false;
-    }
-    int64_t inner = read_i32(head + 8);
-    if (head[16] != 2 || inner < BATCH_HEAD_BYTES - 12 || inner > length - 8 ||
-        (crc32(crc32(0, head, 5), head + 8, 9) & 0xFFFFFF) != (read_u32(head + 4) & 0xFFFFFF)) {
-        return false;
-    }
-    batch->records_end = 12 + inner;
-    if (crc32c(0, head + BATCH_FIELDS_AT, (size_t)(batch->records_end - BATCH_FIELDS_AT)) != read_u32(head + 17)) {
+    batch->records_end = records_end_of(entry);
+    if (batch->records_end == 0 || !batch_holds(head, batch->records_end)) {
         return false;
     }
     batch->leader_epoch = read_i32(head + 12);
@@ -2700,6 +2725,248 @@ columns_of_set(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObje
     return result;
 }
 
+/* ---- For clients of Kafka: batches as they are, other entries as records ---- */
+
+static PyObject *
+find_batches(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = {"data", "begin", "most_bytes", "largest", "codecs", "verify"};
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *given[6] = {NULL};
+    struct input input;
+    int64_t at = 0, most_bytes = FAR, largest = FAR, codecs = 0xFF;
+    if (!place_arguments(names, 6, 2, args, count, keywords, given) || !limit_argument(given[1], &at) ||
+        !limit_argument(given[2], &most_bytes) || !limit_argument(given[3], &largest) ||
+        !limit_argument(given[4], &codecs) || (given[5] != NULL && !PyBool_Check(given[5])) || at < 0 ||
+        !open_input(given[0], &input)) {
+        return ask_twin(state, TWIN_FIND_BATCHES, args, count, keywords);
+    }
+    int64_t end = at, wire_bytes = 0;
+    while (input.size - at >= HEAD_BYTES) {
+        const uint8_t *head = input.bytes + at;
+        struct span entry = {input.bytes, at, at + LENGTH_BYTES + read_i32(head)};
+        int64_t size = entry.stop - at;
+        if (size < HEAD_BYTES || entry.stop > input.size) {
+            break;
+        }
+        if (head[4] == GAP && gap_holds(head)) {
+            at = entry.stop;
+            continue;
+        }
+        int64_t records_end = head[4] == BATCH && size <= largest ? records_end_of(entry) : 0;
+        if (records_end == 0 || wire_bytes + records_end > most_bytes || !(codecs >> (head[22] & BATCH_CODEC_MASK) & 1) ||
+            (given[5] == Py_True && !batch_holds(head, records_end))) {
+            break;
+        }
+        wire_bytes += records_end;
+        end = at = entry.stop;
+    }
+    close_input(&input);
+    PyObject *items[] = {PyLong_FromLongLong(at), PyLong_FromLongLong(end), PyLong_FromLongLong(wire_bytes)};
+    return tuple_of(state->parts[CLASS_BATCH_RUN], 3, items);
+}
+
+/* Return the bytes of a run on the wire, and write them unless `to` is NULL; -1 for what is no run. */
+static int64_t
+write_run(const struct input *input, int64_t position, uint8_t *to)
+{
+    int64_t at = 0, sum = 0;
+    while (at < input->size) {
+        if (input->size - at < HEAD_BYTES) {
+            return -1;
+        }
+        const uint8_t *head = input->bytes + at;
+        int64_t size = LENGTH_BYTES + (int64_t)read_i32(head);
+        if (size < HEAD_BYTES || size > input->size - at) {
+            return -1;
+        }
+        if (head[4] != GAP || !gap_holds(head)) {
+            if (head[4] != BATCH || size < BATCH_HEAD_BYTES) {
+                return -1;
+            }
+            int64_t records_end = 12 + (int64_t)read_i32(head + 8);
+            if (records_end < BATCH_HEAD_BYTES || records_end > size) {
+                return -1;
+            }
+            if (to != NULL) {
+                uint64_t base = (uint64_t)(position + at + size - read_i32(head + 23) - 1);
+                to = write_u32(write_u32(to, (uint32_t)(base >> 32)), (uint32_t)base);
+                to = write_bytes(to, head + 8, (size_t)(records_end - 8));
+            }
+            sum += records_end;
+        }
+        at += size;
+    }
+    return sum;
+}
+
+static PyObject *
+wire_of_run(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = {"data", "position"};
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *given[2] = {NULL};
+    struct input input;
+    int64_t position = 0;
+    if (!place_arguments(names, 2, 2, args, count, keywords, given) || given[1] == NULL ||
+        !int_argument(given[1], &position) || position < 0 || position > FAR || !open_input(given[0], &input)) {
+        return ask_twin(state, TWIN_WIRE_OF_RUN, args, count, keywords);
+    }
+    int64_t size = write_run(&input, position, NULL);
+    PyObject *wire = size < 0 ? NULL : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (wire != NULL) {
+        write_run(&input, position, (uint8_t *)PyBytes_AS_STRING(wire));
+    }
+    close_input(&input);
+    return size < 0 ? ask_twin(state, TWIN_WIRE_OF_RUN, args, count, keywords) : wire;
+}
+
+/* The headers of a keyed entry, which were walked over before, as those of a record; return the place behind them. */
+static uint8_t *
+rewrite_headers(uint8_t *to, const uint8_t *data, int64_t at, int64_t stop)
+{
+    uint64_t count = 0, size = 0;
+    read_varint(data, &at, stop, 5, &count);
+    to = write_varint(to, zigzag((int64_t)count));
+    for (uint64_t i = 0; i < count; i++) {
+        read_varint(data, &at, stop, 5, &size);
+        to = write_sized(to, (const char *)data + at, (int64_t)size);
+        at += (int64_t)size;
+        read_varint(data, &at, stop, 5, &size);
+        if (size == 0) {
+            to = write_sized(to, NULL, 0);
+            continue;
+        }
+        to = write_sized(to, (const char *)data + at, (int64_t)size - 1);
+        at += (int64_t)size - 1;
+    }
+    return to;
+}
+
+/* A record's numbers take at most this many bytes more than those of its entry; each header two more. */
+#define BESIDE_RECORD 64
+
+/* Write the record of an entry; return the place behind it, or NULL if the twin has to judge the entry, or *failed. */
+static uint8_t *
+write_record_of(struct buffer *body, struct span entry, int64_t base_time, int64_t delta, int64_t *time, bool *failed)
+{
+    uint8_t magic = entry.data[entry.at + 4];
+    const uint8_t *data = entry.data, *key = NULL;
+    const uint8_t *value = data + entry.at + (magic == WRAPPER ? WRAPPER_HEAD_BYTES : HEAD_BYTES);
+    int64_t length = entry.stop - entry.at - LENGTH_BYTES, key_size = 0, value_size = data + entry.stop - value;
+    int64_t headers_at = 0;
+    struct keyed fields = {.time = -1};
+    if (magic == KEYED) {
+        int result = length < KEYED_MINIMUM ? 0 : read_all_keyed(entry, &fields, NULL);
+        *failed = result < 0;
+        if (result != 1) {
+            return NULL;
+        }
+        headers_at = fields.headers_at;
+        key = fields.key_length < 0 ? NULL : data + entry.at + KEY_AT;
+        key_size = fields.key_length;
+        value = fields.attributes != 0 ? NULL : data + fields.value_at;
+        value_size = entry.stop - fields.value_at;
+    }
+    *time = fields.time;
+    /* The body is written first, since its size stands before it. Headers take at most three times their bytes. */
+    body->size = 0;
+    uint8_t *begin = extend(body, 3 * length + BESIDE_RECORD), *to = begin;
+    if (to == NULL) {
+        *failed = true;
+        return NULL;
+    }
+    *to++ = 0;
+    to = write_varint(to, zigzag(base_time == INT64_MIN ? 0 : fields.time - base_time));
+    to = write_varint(to, zigzag(delta));
+    to = write_sized(to, (const char *)key, key_size);
+    to = write_sized(to, (const char *)value, value_size);
+    if (headers_at == 0) {
+        *to++ = 0;
+    }
+    else {
+        to = rewrite_headers(to, data, headers_at, entry.stop);
+    }
+    body->size = to - begin;
+    return to;
+}
+
+#define MOST_DELTA INT32_MAX
+
+/* Return whether an entry of at least HEAD_BYTES is one message, not compressed, under a checksum that holds. */
+static bool
+is_one_message(struct span entry)
+{
+    const uint8_t *head = entry.data + entry.at;
+    if (head[4] == PLAIN || head[4] == KEYED) {
+        return sum_holds(entry, 5, HEAD_BYTES);
+    }
+    return head[4] == WRAPPER && entry.stop - entry.at >= WRAPPER_HEAD_BYTES && (head[5] & CODEC_MASK) == 0 &&
+           sum_holds(entry, 6, WRAPPER_HEAD_BYTES);
+}
+
+static PyObject *
+records_of_set(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    static const char *const names[] = {"data", "position", "base_offset", "begin", "until", "limit"};
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *given[6] = {NULL};
+    int64_t position = 0, base_offset = 0, at = 0, until = FAR, limit = FAR;
+    if (!place_arguments(names, 6, 3, args, count, keywords, given) || given[0] == NULL || given[1] == NULL ||
+        given[2] == NULL || !PyBytes_CheckExact(given[0]) || !int_argument(given[1], &position) ||
+        !int_argument(given[2], &base_offset) || !limit_argument(given[3], &at) || !limit_argument(given[4], &until) ||
+        !limit_argument(given[5], &limit) || position < 0 || position > FAR || base_offset < 0 || base_offset > FAR ||
+        at < 0 || PyBytes_GET_SIZE(given[0]) > MOST_BYTES / 4) {
+        return ask_twin(state, TWIN_RECORDS_OF_SET, args, count, keywords);
+    }
+    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(given[0]);
+    int64_t size = PyBytes_GET_SIZE(given[0]), made = 0, base_time = INT64_MIN, newest = -1, time;
+    struct buffer records = {NULL, 0}, body = {NULL, 0};
+    bool failed = false;
+    while (at < until && made < limit && size - at >= HEAD_BYTES) {
+        struct span entry = {data, at, at + LENGTH_BYTES + read_i32(data + at)};
+        int64_t delta = position + entry.stop - 1 - base_offset;
+        if (entry.stop - at < HEAD_BYTES || entry.stop > size || delta < 0 || delta > MOST_DELTA ||
+            !is_one_message(entry)) {
+            break;
+        }
+        if (write_record_of(&body, entry, base_time, delta, &time, &failed) == NULL) {
+            break;
+        }
+        uint8_t *to = extend(&records, varint_size(zigzag(body.size)) + body.size);
+        if (to == NULL) {
+            failed = true;
+            break;
+        }
+        to = write_varint(to, zigzag(body.size));
+        memcpy(to, PyBytes_AS_STRING(body.object), (size_t)body.size);
+        if (made == 0) {
+            base_time = newest = time;
+        }
+        newest = time > newest ? time : newest;
+        made++;
+        at = entry.stop;
+    }
+    PyObject *result = NULL;
+    if (!failed) {
+        PyObject *items[] = {PyLong_FromLongLong(at), PyLong_FromLongLong(made), take_buffer(&records),
+                             PyLong_FromLongLong(made == 0 ? -1 : base_time), PyLong_FromLongLong(newest)};
+        result = tuple_of(state->parts[CLASS_MADE_RECORDS], 5, items);
+    }
+    Py_XDECREF(records.object);
+    Py_XDECREF(body.object);
+    return result;
+}
+
 /* ---- Lengths ---- */
 
 /* Return whether the entry at `at`, of which at least HEAD_BYTES are there, has a complete and possible head; *time is
@@ -2930,7 +3197,7 @@ set_up(PyObject *module, PyObject *given)
             return NULL;
         }
         bool is_class = i <= CLASS_OPEN_BATCH;
-        bool is_tuple = i <= CLASS_RECORDS; /* allocated here as tuples: nothing may be added to one */
+        bool is_tuple = i <= CLASS_MADE_RECORDS; /* allocated here as tuples: nothing may be added to one */
         if ((is_class && !PyType_Check(part)) ||
             (is_tuple && (!PyType_IsSubtype((PyTypeObject *)part, &PyTuple_Type) ||
                           ((PyTypeObject *)part)->tp_basicsize != PyTuple_Type.tp_basicsize))) {
@@ -2956,9 +3223,12 @@ static PyMethodDef methods[] = {
     LOOP(encode_payloads, "Return payloads as a message set: see logd.protocol.loops.encoding."),
     LOOP(encode_records, "Return messages as the records of a batch: see logd.protocol.loops.batches."),
     LOOP(encode_set, "Return messages as a message set: see logd.protocol.loops.encoding."),
+    LOOP(find_batches, "Find batches that follow one another: see logd.protocol.loops.batch_runs."),
     LOOP(ends_of_set, "Return the index behind each entry: see logd.protocol.loops.lengths."),
     LOOP(heads_of_set, "Return index, size and newest time of each entry: see logd.protocol.loops.lengths."),
     LOOP(join_frames, "Return the sets of requests as one set: see logd.protocol.loops.frames."),
+    LOOP(records_of_set, "Return entries as the records of a batch: see logd.protocol.loops.record_sets."),
+    LOOP(wire_of_run, "Return batches as Kafka's clients are sent them: see logd.protocol.loops.batch_runs."),
     LOOP(scan_set, "Check stored entries: see logd.protocol.loops.scanning."),
     LOOP(slice_end, "Return the end of a slice of a set: see logd.protocol.loops.lengths."),
     CHECKSUM("crc32", crc32_of, "Return the CRC-32 of data, continued from another if that is given."),

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from logd.protocol.checksums import Checksums
 from logd.protocol.entry import Buffer
+from logd.protocol.loops.batch_runs import BatchRun
 from logd.protocol.loops.batches import Records
 from logd.protocol.loops.openbatch import OpenBatch
+from logd.protocol.loops.record_sets import MadeRecords
 from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, OpenEntry, Scanned
 from logd.protocol.message import Message
 
@@ -48,8 +50,26 @@ def encode_payloads(payloads: Sequence[bytes]) -> bytes: ...
 def encode_records(messages: Sequence[Message]) -> Records: ...
 def encode_set(messages: Iterable[Message]) -> bytes: ...
 def ends_of_set(data: Buffer, begin: int = 0) -> list[int]: ...
+def find_batches(
+    data: Buffer,
+    begin: int = 0,
+    *,
+    most_bytes: int = sys.maxsize,
+    largest: int = sys.maxsize,
+    codecs: int = ...,
+    verify: bool = False,
+) -> BatchRun: ...
 def heads_of_set(data: Buffer, begin: int = 0) -> list[tuple[int, int, int]]: ...
 def join_frames(data: Buffer, begin: int, head_bytes: int, frame_bytes: int, most: int) -> JoinedFrames | None: ...
+def records_of_set(
+    data: bytes,
+    position: int,
+    base_offset: int,
+    *,
+    begin: int = 0,
+    until: int = sys.maxsize,
+    limit: int = sys.maxsize,
+) -> MadeRecords: ...
 def scan_set(
     data: Buffer,
     begin: int = 0,
@@ -61,6 +81,7 @@ def scan_set(
     checksums: Checksums = ...,
     readable: Callable[[Buffer, int, int], str] | None = None,
 ) -> Scanned: ...
+def wire_of_run(data: bytes, position: int) -> bytes: ...
 def slice_end(data: Buffer, at: int, most_entries: int, most_bytes: int) -> int: ...
 def crc32(data: bytes | memoryview, crc: int = 0, /) -> int: ...
 def crc32c(data: bytes | memoryview, crc: int = 0, /) -> int: ...

@@ -60,7 +60,7 @@ class GateTests(SynchronousTestCase):
         data = loops.encode_set([Message(text.encode())])
         chunk = RawChunk("t", 0, self.at, data, self.at + len(data))
         self.at += len(data)
-        self.copy.take(chunk, data)
+        self.copy.take(chunk)
 
     def names(self) -> list[str]:
         """Return what was sent."""

@@ -90,6 +90,19 @@ class WholeEntriesTests(SynchronousTestCase):
                 damaged = data[: len(loops.encode_set(MESSAGES))] + invalid + data
                 self.assertRaises(CorruptMessage, WholeEntries().take, 0, damaged)
 
+    def test_the_boundary_is_never_inside_an_entry(self) -> None:
+        """Where a piece ends inside a gap, the positions go on, but a reader could not."""
+        parts = [loops.encode_set(MESSAGES[:1]), GAP, encode_batch(MESSAGES), GAP]
+        data = b"".join(parts)
+        ends = {sum(map(len, parts[:number])) for number in range(1, 5)}
+        for size in range(1, len(data) + 1):
+            entries = WholeEntries()
+            for begin in range(0, len(data), size):
+                boundary = entries.take(begin, memoryview(data)[begin : begin + size]).boundary
+                passed = [end for end in ends if end <= begin + size]
+                self.assertEqual(boundary, max(passed, default=-1), (size, begin))
+        self.assertEqual(entries.take(10_000, parts[0][:5]).boundary, -1)
+
     def test_a_jump_begins_anew(self) -> None:
         """The beginning of an entry whose end is gone is forgotten."""
         data = loops.encode_set(MESSAGES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from logd.client.consumer.consumer_state import ConsumerState
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
@@ -33,12 +33,23 @@ class GroupStream(MessageStream):
         """Return the partitions that the stream has at this moment."""
         return self.group_state.partitions()
 
-    def handled(self, item: Message | MessageBatch | RawChunk) -> None:
+    def raw(self, until: Mapping[int, int] | None = None, *, find_boundaries: bool = True) -> AsyncIterator[RawChunk]:
+        """Yield the bytes of the log as in MessageStream.
+
+        The stream looks for the end of the last whole entry in each chunk, since no part of an entry is committed.
+        Without ``find_boundaries`` the application does that, and tells ``handled``; this is for ``commit="handled"``.
+        """
+        self.group_state.find_boundaries(find_boundaries)
+        return super().raw(until)
+
+    def handled(self, item: Message | MessageBatch | RawChunk, up_to: int | None = None) -> None:
         """Mark an item, and all before it in its partition, as handled (``commit="handled"``).
+
+        ``up_to``: the end of the last whole entry up to the end of a RawChunk, where ``raw`` does not find it.
 
         Has no effect when the partition was taken away since, or with ``commit="taken"``.
         """
-        self.group_state.handled(item)
+        self.group_state.handled(item, up_to)
 
     def close(self) -> None:
         """End the stream: commit what is handled of it, and give its partitions to the group's other streams."""

@@ -9,7 +9,7 @@
     dead-letter.uuid       the uuid of the topic; empty if it was not known
     dead-letter.group      the group of the consumer; empty without one
     dead-letter.kind       "message", or "range" for damaged bytes of a log
-    dead-letter.error      the class of the error
+    dead-letter.error      the class of the error; "circle" for a letter around too many others, which is the last one
     dead-letter.text       its text, at most MOST_TEXT characters
     dead-letter.time       ms since the epoch
     dead-letter.attempts   how often handling it was tried
@@ -36,6 +36,9 @@ MOST_NAME = 200
 #: Bytes of a damaged range that are kept; with the headers they fit the default of message.bytes.
 MOST_RANGE_BYTES = 900_000
 MESSAGE, RANGE = "message", "range"
+#: The error of a letter around MOST_COUNT others: its dead-letter topics form a circle, or its headers are forged.
+CIRCLE = "circle"
+MOST_COUNT = 10
 
 _FIRST = PREFIX + "topic"
 
@@ -57,7 +60,7 @@ class DeadLetter:
 
     origin: Origin
     kind: str
-    #: The class of the error and its text.
+    #: The class of the error, or CIRCLE, and its text.
     error: str
     text: str
     #: The time of the failure, in ms since the epoch.
@@ -102,6 +105,14 @@ def error_words(error: BaseException) -> tuple[str, str]:
 def times_dead(message: Message) -> int:
     """Return how many letters are around a message: 0 for one that never was a dead letter."""
     return sum(name == _FIRST for name, _ in message.headers)
+
+
+def ends_circle(message: Message) -> bool:
+    """Return whether a message is a letter that was the last one of a circle: no letter is made around it."""
+    try:
+        return read_letter(message).error == CIRCLE
+    except ValueError:
+        return False
 
 
 def read_letter(message: Message) -> DeadLetter:

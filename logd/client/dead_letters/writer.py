@@ -5,11 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from attrs import evolve
 from twisted.internet import defer
 from twisted.internet.defer import Deferred, DeferredSemaphore
+from twisted.logger import Logger
 
 from logd.client.cluster.cluster import Cluster
-from logd.client.dead_letters.letter import MESSAGE, RANGE, DeadLetter, Origin, error_words, times_dead
+from logd.client.dead_letters.letter import (
+    CIRCLE,
+    MESSAGE,
+    MOST_COUNT,
+    MOST_TEXT,
+    RANGE,
+    DeadLetter,
+    Origin,
+    ends_circle,
+    error_words,
+    times_dead,
+)
 from logd.clientcore.answers import is_final
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
@@ -32,8 +45,6 @@ from logd.topic import check_topic_name
 
 #: Letters of one writer that are under way at a time, so that many failures at once take bounded memory.
 AT_ONCE = 8
-#: A letter around this many others is refused: its dead-letter topics form a circle.
-MOST_COUNT = 10
 
 
 class DeadLetters:
@@ -41,7 +52,12 @@ class DeadLetters:
 
     A topic that does not exist is made if the brokers allow it. While it cannot be written, a letter is tried again
     for the consumer's ``dead_letter_timeout`` seconds. A letter whose answer was lost may be stored twice.
+
+    A letter around MOST_COUNT others has the error CIRCLE, and is the last one: a message that is such a letter, and
+    fails again, is logged and passed. So neither a circle of topics nor forged headers stop a handler.
     """
+
+    _log = Logger()
 
     def __init__(self, cluster: Cluster, topic: str, group: str, timeout: float, time_ms: Callable[[], int]) -> None:
         """``group``: that of the consumer, "" without one. Raises InvalidTopic."""
@@ -91,8 +107,27 @@ class DeadLetters:
         return Deferred.fromCoroutine(self._publish(letter))
 
     async def _publish(self, letter: DeadLetter) -> None:
+        if ends_circle(letter.message):
+            self._log.error(
+                "topic {topic!r}, partition {partition}: the message at {id} has failed again, after {count} dead "
+                "letters whose topics form a circle: it is not written to {dead!r} once more, is passed, and stays "
+                "where it is until retention removes it ({error}: {text}); end the circle: let no handler write its "
+                "dead letters to a topic from which they come back",
+                topic=letter.origin.topic,
+                partition=letter.origin.partition,
+                id=letter.origin.start,
+                count=letter.count - 1,
+                dead=self.topic,
+                error=letter.error,
+                text=letter.text[:MOST_TEXT],
+            )
+            return
         if letter.count > MOST_COUNT:
-            raise self._failed(letter, f"it has been a dead letter {letter.count - 1} times: the topics form a circle")
+            said = (
+                f"it has been a dead letter {letter.count - 1} times: the dead-letter topics form a circle, or its "
+                f"headers were not made by logd; it failed with {letter.error}: {letter.text}"
+            )
+            letter = evolve(letter, error=CIRCLE, text=said)
         await self._at_once.acquire()
         try:
             await self._until_stored(letter)

@@ -20,10 +20,8 @@ from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH, BATCH_HEAD_BYTES, batch_head, check_batch_head
 from logd.protocol.entry import GAP, LAYOUTS, MAGIC_AT, codec_at, gap_length, size_at, size_by_length
-from logd.protocol.kafka.made_batches import MOST_DELTA, encode_messages, encode_old_messages
+from logd.protocol.kafka.made_batches import encode_messages, encode_old_messages
 from logd.protocol.kafka.wire_batches import KAFKA_MAGIC, base_offset_of, encode_wire_batch, wire_size
-from logd.protocol.loops.batch_runs import ALL_CODECS, find_batches, wire_of_run
-from logd.protocol.loops.results import OpenEntry
 from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
@@ -32,6 +30,8 @@ __all__ = ["LARGE_BATCH_BYTES", "MOST_DELTA", "FetchedEntries", "LargeBatch", "S
 #: Entries of at least this size are sent by a sendfile of their own behind the eight bytes that differ. Below it
 #: reading and patching cost less.
 LARGE_BATCH_BYTES = 64 << 10
+#: A batch says its last offset by an int32, less its first one.
+MOST_DELTA = (1 << 31) - 1
 #: The most messages of one batch that is made here, and about the most bytes of the entries that it is made of.
 MOST_MESSAGES = 10_000
 MADE_BATCH_BYTES = 64 << 10
@@ -79,7 +79,7 @@ class AnswerBounds:
     #: The format to send: Kafka's magic. Below 2 there are no batches.
     magic: int = KAFKA_MAGIC
     #: The codecs of batches that the client may know, as bits; others are decompressed.
-    codecs: int = ALL_CODECS
+    codecs: int = loops.ALL_CODECS
     #: The position behind the bytes that the log can serve as one range.
     range_end: int = sys.maxsize
     #: Small runs of stored batches, up to this many bytes together, are copied all the same: it costs less.
@@ -189,7 +189,7 @@ class FetchedEntries:
             return self._take_large(size, left)
         self._make_batch()
         room = self.bounds.room - self.size
-        run = find_batches(
+        run = loops.find_batches(
             data, at, most_bytes=room, largest=LARGE_BATCH_BYTES - 1, codecs=self.bounds.codecs, verify=self._verify
         )
         if run.end > at:
@@ -214,7 +214,7 @@ class FetchedEntries:
         at, position = self._at, self.position
         if wire_bytes <= self.bounds.direct_room:
             self.bounds.direct_room -= wire_bytes
-            self._add(wire_of_run(self._data[at : at + size], position))
+            self._add(loops.wire_of_run(self._data[at : at + size], position))
         else:
             self._add_stored(StoredRun(position, size, wire_bytes), wire_bytes)
         self._at = at + size
@@ -262,7 +262,9 @@ class FetchedEntries:
 
     def _may_send(self, at: int) -> bool:
         """Return whether the client may know the codec of a batch."""
-        return self.bounds.codecs == ALL_CODECS or bool(self.bounds.codecs >> batch_head(self._data, at).codec & 1)
+        return self.bounds.codecs == loops.ALL_CODECS or bool(
+            self.bounds.codecs >> batch_head(self._data, at).codec & 1
+        )
 
     def _take_messages(self, size: int) -> None:
         """Decode one wrapper, or the entries up to the next batch, wrapper or gap, or as many as there is room for."""
@@ -274,10 +276,12 @@ class FetchedEntries:
         stop = at + size
         several = codec_at(data, at) != 0 or data[at + MAGIC_AT] == BATCH
         if not several:
+            if self.bounds.magic == KAFKA_MAGIC and not self._messages and self._take_records(slice_bytes):
+                return
             stop = self._plain_until(stop, slice_bytes)
         entries = data[at:stop]
         here = self.position
-        opened: OpenEntry | None = None
+        opened: loops.OpenEntry | None = None
         begin = 0
         error = None
         while True:
@@ -300,7 +304,7 @@ class FetchedEntries:
                 count = len(messages) if opened is None else opened.count
                 self.left_out.append((here, f"it has {count} messages in {size} bytes"))
                 messages, opened = [], None
-            self._note(messages)
+            self._messages += messages
             if opened is None or error is not None:
                 break
             self._make_batch(messages[-1].next_position if messages else -1)
@@ -316,11 +320,24 @@ class FetchedEntries:
         if several or len(self._messages) >= MOST_MESSAGES or self._pending >= MADE_BATCH_BYTES // 2:
             self._make_batch()
 
-    def _note(self, messages: list[Message]) -> None:
-        if messages and messages[-1].next_position - self.next_position > MOST_DELTA:
-            self._make_batch()
-            self.next_position = messages[0].id  # a hole that no batch can reach over
-        self._messages += messages
+    def _take_records(self, slice_bytes: int) -> bool:
+        """Make a batch of the entries from the one at hand on that are messages as they are; return whether there are.
+
+        It reaches over the gaps behind them.
+        """
+        data, at = self._data, self._at
+        if self.position - self.next_position > MOST_DELTA >> 1:
+            self.next_position = self.position  # a hole that no batch can reach over
+        base = self.next_position
+        made = loops.records_of_set(data, self._position, base, begin=at, until=at + slice_bytes, limit=MOST_MESSAGES)
+        if not made.messages:
+            return False
+        self._at = made.consumed
+        while gap := gap_length(data, self._at):
+            self._at += gap
+        delta = self._delta(self.position)
+        self._add_made(encode_wire_batch(made.records, made.messages, base, delta, made.base_time, made.max_time))
+        return True
 
     def _slice_bytes(self) -> int:
         """Return the bytes of entries that the next batch may be made of; 0 if there is no room for one."""
@@ -352,12 +369,12 @@ class FetchedEntries:
                 self._add_made(encode_old_messages(messages, self.bounds.magic))
                 self.next_position = messages[-1].next_position
             return
-        for number in range(0, len(messages), MOST_MESSAGES):
-            some = messages[number : number + MOST_MESSAGES]
-            last = number + len(some) == len(messages)
-            base = self.next_position
-            behind = (self.position if end < 0 else end) if last else some[-1].next_position
-            self._add_made(encode_messages(some, base, self._delta(behind)))
+        behind = self.position if end < 0 else end
+        while messages:
+            count = _consecutive(messages)
+            some, messages = messages[:count], messages[count:]
+            self.next_position = some[-1].next_position if messages else behind
+            self._add_made(encode_messages(some, self.next_position))
 
     def _add_made(self, piece: bytes) -> None:
         self.made += len(piece)
@@ -370,3 +387,11 @@ class FetchedEntries:
     def _add_stored(self, piece: StoredRun | LargeBatch, wire_bytes: int) -> None:
         self.pieces.append(piece)
         self.size += wire_bytes
+
+
+def _consecutive(messages: list[Message]) -> int:
+    """Return the number of the first messages whose offsets follow one another."""
+    first = messages[0].next_position
+    if messages[-1].next_position - first == len(messages) - 1:
+        return len(messages)
+    return next(count for count, each in enumerate(messages) if each.next_position != first + count)

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from logd.protocol.flat_columns import BinaryColumn
 from logd.protocol.implementation import IMPLEMENTATION
+from logd.protocol.loops.batch_runs import ALL_CODECS, BatchRun
 from logd.protocol.loops.batches import Records
 from logd.protocol.loops.openbatch import OpenBatch
+from logd.protocol.loops.record_sets import MadeRecords
 from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, OpenEntry, Scanned
 
 __all__ = [
+    "ALL_CODECS",
     "IMPLEMENTATION",
+    "BatchRun",
     "BinaryColumn",
     "Checked",
     "Columns",
     "Decoded",
     "JoinedFrames",
+    "MadeRecords",
     "OpenBatch",
     "OpenEntry",
     "Records",
@@ -32,10 +37,13 @@ __all__ = [
     "encode_records",
     "encode_set",
     "ends_of_set",
+    "find_batches",
     "heads_of_set",
     "join_frames",
+    "records_of_set",
     "scan_set",
     "slice_end",
+    "wire_of_run",
 ]
 
 if IMPLEMENTATION == "compiled":
@@ -49,10 +57,13 @@ if IMPLEMENTATION == "compiled":
         encode_records,
         encode_set,
         ends_of_set,
+        find_batches,
         heads_of_set,
         join_frames,
+        records_of_set,
         scan_set,
         slice_end,
+        wire_of_run,
     )
 else:
     from logd.protocol.loops.python import (
@@ -65,8 +76,11 @@ else:
         encode_records,
         encode_set,
         ends_of_set,
+        find_batches,
         heads_of_set,
         join_frames,
+        records_of_set,
         scan_set,
         slice_end,
+        wire_of_run,
     )

@@ -18,17 +18,22 @@ from logd.protocol._compiled import (
     encode_records,
     encode_set,
     ends_of_set,
+    find_batches,
     heads_of_set,
     join_frames,
+    records_of_set,
     scan_set,
     slice_end,
+    wire_of_run,
 )
 from logd.protocol.checksums import CHECKSUMS
 from logd.protocol.flat_columns import BinaryColumn
 from logd.protocol.loops import python
+from logd.protocol.loops.batch_runs import BatchRun
 from logd.protocol.loops.batches import Records
 from logd.protocol.loops.decoding import decode_rest
 from logd.protocol.loops.openbatch import OpenBatch, open_batch
+from logd.protocol.loops.record_sets import MadeRecords
 from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, Scanned
 from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, may_be_wrapper
@@ -43,10 +48,13 @@ __all__ = [
     "encode_records",
     "encode_set",
     "ends_of_set",
+    "find_batches",
     "heads_of_set",
     "join_frames",
+    "records_of_set",
     "scan_set",
     "slice_end",
+    "wire_of_run",
 ]
 
 _compiled.set_up(
@@ -59,6 +67,8 @@ _compiled.set_up(
         "Columns": Columns,
         "BinaryColumn": BinaryColumn,
         "Records": Records,
+        "BatchRun": BatchRun,
+        "MadeRecords": MadeRecords,
         "OpenBatch": OpenBatch,
         "CorruptMessage": CorruptMessage,
         "WrapperTooLarge": WrapperTooLarge,

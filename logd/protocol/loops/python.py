@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logd.protocol.loops.batch_runs import find_batches, wire_of_run
 from logd.protocol.loops.batches import encode_payload_records, encode_records
 from logd.protocol.loops.checking import check_set
 from logd.protocol.loops.columns import columns_of_set
@@ -9,6 +10,7 @@ from logd.protocol.loops.decoding import decode_set
 from logd.protocol.loops.encoding import encode_payload_frames, encode_payloads, encode_set
 from logd.protocol.loops.frames import join_frames
 from logd.protocol.loops.lengths import ends_of_set, heads_of_set, slice_end
+from logd.protocol.loops.record_sets import records_of_set
 from logd.protocol.loops.scanning import scan_set
 
 __all__ = [
@@ -21,8 +23,11 @@ __all__ = [
     "encode_records",
     "encode_set",
     "ends_of_set",
+    "find_batches",
     "heads_of_set",
     "join_frames",
+    "records_of_set",
     "scan_set",
     "slice_end",
+    "wire_of_run",
 ]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.logger import formatEvent, globalLogPublisher
 
 from logd.client.dead_letters.letter import DeadLetter, read_letter
 from logd.errors import ConfigurationError, DeadLetterFailed, MessageTooLarge, StorageFull
@@ -246,19 +247,47 @@ class UnwritableTests(HandlingTestCase):
         """Waiting would not make it smaller."""
         self.assertIn("raise message.bytes of topic 't.dead'", self.refused(MessageTooLarge("1000001 bytes")))
 
-    def test_a_circle_of_topics_ends(self) -> None:
-        """A letter of a letter carries the count, up to ten; then the handling fails."""
-        message = Message(b"m")
-        for _ in range(10):
-            message = DeadLetter(
-                origin=read_letter(message).origin if message.headers else _origin(),
-                kind="message", error="E", text="", time=0, attempts=1, count=1, message=message,
-            ).encoded()  # fmt: skip
-        self.broker.add("u")[0].data += encode_set([message])
+    def test_a_circle_of_topics_ends_and_stops_no_handler(self) -> None:
+        """A letter around ten others, as forged headers may make one, is the last: it is passed when it fails again."""
+        forged = Message(b"m", headers=[("dead-letter.topic", b"t"), ("dead-letter.count", b"x")] * 10)
+        around = read_letter(self.letter_of(forged, "circle"))
+        self.broker.add("u")[0].data += encode_set([forged, Message(b"next")])
         (stream,) = self.consumer().create_message_streams("u", 1)
-        handling = stream.handle(lambda message: 1 / 0, retries=0, dead_letters="t.dead")
+        got: list[bytes | None] = []
+
+        def handler(message: Message) -> None:
+            got.append(message.payload)
+            raise ValueError("poison")
+
+        handling = stream.handle(handler, retries=0, dead_letters="t.dead")
         self.run_for()
-        self.assertIn("form a circle", str(self.failureResultOf(handling, DeadLetterFailed).value))
+        self.assertNoResult(handling)
+        second, first = sorted(self.letters(), key=lambda each: each.error)
+        self.assertEqual((first.error, first.count, first.message), ("circle", 11, around.message))
+        self.assertIn("a dead letter 10 times: the dead-letter topics form a circle, or its headers", first.text)
+        self.assertIn("it failed with ValueError: poison", first.text)
+        self.assertEqual((second.error, second.count), ("ValueError", 1))
+
+        logged: list[Any] = []
+        observer: Any = logged.append
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        self.broker.add("w")[0].data += encode_set([first.encoded(), Message(b"behind")])
+        (last,) = self.consumer().create_message_streams("w", 1)
+        handling = last.handle(handler, retries=0, dead_letters="t.dead")
+        self.run_for()
+        self.assertNoResult(handling)
+        self.assertEqual(got, [b"m", b"next", b"m", b"behind"])
+        self.assertEqual(sorted(each.error for each in self.letters()), ["ValueError", "ValueError", "circle"])
+        (line,) = [formatEvent(each) for each in logged if "circle" in (each.get("log_format") or "")]
+        self.assertIn("topic 'w', partition 0: the message at 0 has failed again, after 11 dead letters", line)
+        self.assertIn("end the circle", line)
+
+    def letter_of(self, message: Message, error: str) -> Message:
+        """Return a letter around a message."""
+        return DeadLetter(
+            origin=_origin(), kind="message", error=error, text="", time=0, attempts=1, count=1, message=message
+        ).encoded()
 
 
 class DamageTests(HandlingTestCase):

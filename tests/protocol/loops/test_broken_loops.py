@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import InvalidMessage, MessageTooLarge
 from logd.protocol.loops import python
 from logd.protocol.loops.results import Checked, JoinedFrames
+from tests.protocol.kafka import test_kafka_loops
 from tests.protocol.loops import (
     test_batches,
     test_columns,
@@ -25,6 +26,7 @@ from tests.protocol.loops import (
 from tests.protocol.loops.implementations import LoopsTestCase
 
 MODULES = (
+    test_kafka_loops,
     test_batches,
     test_columns,
     test_damage,
@@ -138,6 +140,17 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "joins one frame": {"join_frames": lambda *given, **named: python.join_frames(*given, **named) or JOINED_NOTHING},
     "joins frames of any size": {"join_frames": changing("join_frames", frame_bytes=1 << 30)},
     "joins any number of frames": {"join_frames": changing("join_frames", most=1 << 30)},
+    "finds batches of any size": {"find_batches": changing("find_batches", largest=1 << 30)},
+    "finds any number of batches": {"find_batches": changing("find_batches", most_bytes=1 << 30)},
+    "finds batches of any codec": {"find_batches": changing("find_batches", codecs=0xFF)},
+    "verifies no batch": {"find_batches": changing("find_batches", verify=False)},
+    "verifies every batch": {"find_batches": changing("find_batches", verify=True)},
+    "sends batches as they are": {"wire_of_run": lambda data, position: data},
+    "sends batches without a position": {"wire_of_run": lambda data, position: python.wire_of_run(data, 0)},
+    "makes no records": {"records_of_set": replacing("records_of_set", records=b"")},
+    "makes records without times": {"records_of_set": replacing("records_of_set", base_time=-1, max_time=-1)},
+    "makes any number of records": {"records_of_set": changing("records_of_set", limit=1 << 30)},
+    "makes records to the end": {"records_of_set": changing("records_of_set", until=1 << 30)},
     "slices nothing": {"slice_end": lambda data, *_: len(data)},
 }
 

@@ -229,6 +229,35 @@ class TwinsTests(TwinsTestCase):
             self.assert_same("slice_end", buffer, at, min(entries, 1000), size)
 
     @_settings
+    @given(sets | st.lists(_batches | _gaps, max_size=5).map(b"".join), _indexes, _limits, _limits, st.integers(0, 255))
+    def test_batch_runs(self, data: bytes, begin: int, most: int, largest: int, codecs: int) -> None:
+        """Runs of batches end at the same places, and are the same on the wire."""
+        for buffer in (data, memoryview(data)):
+            for verify in (False, True):
+                self.assert_same("find_batches", buffer, verify=verify)
+                self.assert_same("find_batches", buffer, most_bytes=most, codecs=codecs, verify=verify)
+            self.assert_same("find_batches", buffer, max(begin, 0), largest=largest)
+            self.assert_same("wire_of_run", buffer, begin)
+        run = python.find_batches(data)
+        wire = self.compiled.wire_of_run(data[: run.end], 1000)
+        self.assertEqual((wire, len(wire)), (python.wire_of_run(data[: run.end], 1000), run.wire_bytes))
+
+    @_settings
+    @given(
+        st.lists(_plain_entries | _keyed_entries | _entries | _strange_entries(), max_size=6).map(b"".join) | sets,
+        _indexes,
+        st.sampled_from([0, 1, 19, 20, 500, 1 << 40]),
+        _indexes,
+        _limits,
+        _slices,
+    )
+    def test_records_of_sets(self, data: bytes, position: int, base: int, begin: int, until: int, limit: int) -> None:
+        """Entries become the same records, up to the same entry."""
+        self.assert_same("records_of_set", data, 20, 20)
+        self.assert_same("records_of_set", data, max(position, 0), base)
+        self.assert_same("records_of_set", data, 20, 3, begin=max(begin, 0), until=until, limit=limit)
+
+    @_settings
     @given(
         st.lists(st.tuples(st.sampled_from([b"h1", b"h2"]), sets, st.integers(-1, 1)), max_size=5),
         st.integers(0, 200),
@@ -281,8 +310,10 @@ class TwinsTests(TwinsTestCase):
 
         def call_all() -> None:
             for each in data:
-                for name in ("scan_set", "decode_set", "columns_of_set", "heads_of_set", "ends_of_set"):
+                for name in ("scan_set", "decode_set", "columns_of_set", "heads_of_set", "ends_of_set", "find_batches"):
                     getattr(self.compiled, name)(each)
+                self.compiled.records_of_set(each, 5, 0)
+                outcome(partial(self.compiled.wire_of_run, each, 0))
                 for limit in (3, 1000):
                     outcome(partial(self.compiled.check_set, memoryview(each), limit))
                 outcome(partial(self.compiled.scan_set, each, readable=refuse))

@@ -32,10 +32,10 @@ def commit_before_the_target_has_it() -> Iterator[None]:
     """The mirror counts a chunk as handled once it is sent."""
     take = Mirror._take
 
-    def taken(mirror: Mirror, stream: Any, copy: PartitionCopy, chunk: RawChunk, data: bytes) -> None:
-        take(mirror, stream, copy, chunk, data)
+    def taken(mirror: Mirror, stream: Any, copy: PartitionCopy, chunk: RawChunk) -> None:
+        take(mirror, stream, copy, chunk)
         copy.done = chunk.next_position
-        stream.handled(chunk)
+        stream.handled(chunk, copy._entries.boundary)
 
     with mock.patch.object(Mirror, "_take", taken):
         yield

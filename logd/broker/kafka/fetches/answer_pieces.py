@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from logd.interfaces import IFileRange
 from logd.log.disk.open_files import FileRange
-from logd.protocol.loops.batch_runs import wire_of_run
+from logd.protocol import loops
 
 #: Bytes made for all clients together that may wait for their peers.
 MADE_BYTES = 64 << 20
@@ -160,7 +160,7 @@ class StoredRunRange:
     def _wire(self, data: bytes) -> bytes:
         """Raise OSError if the log has other batches than when the answer was begun: it announced their size."""
         try:
-            wire = wire_of_run(data, self._range.position)
+            wire = loops.wire_of_run(data, self._range.position)
         except ValueError as error:
             raise OSError(errno.EIO, f"the log was changed while it was sent: {error}") from None
         if len(wire) != self.count:

@@ -20,9 +20,9 @@ from logd.log.disk.open_files import FileRange
 from logd.log.index.lookup import next_boundary
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
+from logd.protocol import loops
 from logd.protocol.kafka.fetch import KafkaFetchedPart, KafkaFetchPart
 from logd.protocol.kafka.fetched_entries import AnswerBounds, FetchedEntries, StoredRun
-from logd.protocol.loops.batch_runs import ALL_CODECS
 from logd.protocol.requests.fetch_wait import FetchedPart
 from logd.protocol.requests.fields import MessageSetField, size_of
 
@@ -54,7 +54,7 @@ class FetchLimits:
     @property
     def codecs(self) -> int:
         """The codecs that the client knows, as bits."""
-        return ALL_CODECS if self.version >= 10 else ALL_CODECS & ~_ZSTD
+        return loops.ALL_CODECS if self.version >= 10 else loops.ALL_CODECS & ~_ZSTD
 
 
 @define(eq=False)

@@ -8,7 +8,7 @@ from operator import length_hint
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
 from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
-from logd.client.consumer.group.raw_progress import RawProgress
+from logd.client.consumer.group.raw_progress import RawProgress, RawReading
 from logd.client.consumer.stream_state import COUNTED, StreamState
 from logd.client.settings import ConsumerSettings
 from logd.interfaces import Clock
@@ -34,7 +34,7 @@ class GroupStreamState(StreamState):
         #: The item handed over last, and its partition fetch, until the application asks for the next one.
         self._hand: tuple[PartitionFetch, MessageBatch | RawChunk] | None = None
         #: The progress in the partitions that are read raw.
-        self._raw: dict[PartitionFetch, RawProgress] = {}
+        self._raw = RawReading()
         #: The position up to which the application has reported messages as handled; at first the start of the first
         #: item.
         self._marks: dict[PartitionFetch, int] = {}
@@ -48,7 +48,7 @@ class GroupStreamState(StreamState):
         """Return the partitions; see GroupStream."""
         return tuple(sorted(TopicPartition(*key) for key in self._fetches))
 
-    def handled(self, item: Message | MessageBatch | RawChunk) -> None:
+    def handled(self, item: Message | MessageBatch | RawChunk, up_to: int | None = None) -> None:
         """Mark an item as handled; see GroupStream."""
         fetch = self._fetch_of(item.topic or "", item.partition)
         if fetch is None or not self._explicit:
@@ -59,7 +59,7 @@ class GroupStreamState(StreamState):
         position = item.next_position
         if isinstance(item, RawChunk):
             raw = self._raw.get(fetch)
-            position = -1 if raw is None else raw.behind(item)
+            position = -1 if raw is None else raw.behind(item, up_to)
         if mark < position <= fetch.position:
             self._marks[fetch] = position
 
@@ -84,6 +84,10 @@ class GroupStreamState(StreamState):
         super().end_handling()
         self._asked()
         self._revoked = lambda where, failed: None
+
+    def find_boundaries(self, find: bool) -> None:
+        """Look for the ends of entries in chunks of raw bytes, or be told of them by ``handled``."""
+        self._raw.find_boundaries = find
 
     # Called by the group.
 
@@ -230,7 +234,7 @@ class GroupStreamState(StreamState):
                 self._forget(fetch)  # its position was not in the log: reading continued elsewhere, at an entry
             if fetch not in self._raw:
                 begin = self._raw_from  # it may be inside the wrapper that the chunk begins with
-                self._raw[fetch] = RawProgress(begin, chunk.position)
+                self._raw[fetch] = RawProgress(begin, chunk.position, self._raw.find_boundaries or not self._explicit)
                 self._marks.setdefault(fetch, begin)
             self._hand = fetch, chunk
             self._raw[fetch].passed(chunk, reported=self._explicit)
