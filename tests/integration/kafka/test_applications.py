@@ -25,7 +25,9 @@ class ApplicationTests(SynchronousTestCase):
 
     timeout = 600
     if not JARS:
-        skip = "starts Java programs: LOGD_KAFKA_APPLICATIONS=FOLDER, with the jars of Kafka Streams and Connect, runs it"
+        skip = (
+            "starts Java programs: LOGD_KAFKA_APPLICATIONS=FOLDER, with the jars of Kafka Streams and Connect, runs it"
+        )
 
     def setUp(self) -> None:
         """Start a broker."""
