@@ -141,6 +141,7 @@ def _check_endpoints(settings: BrokerSettings) -> None:
     for name, description in (
         ("listen", settings.listen),
         *(("kafka.listen", endpoint) for endpoint in settings.kafka.endpoints),
+        ("legacy.listen", settings.legacy.legacy_listen),
         ("http", settings.http),
         ("zookeeper.listen", settings.zookeeper_listen),
     ):

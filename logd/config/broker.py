@@ -8,6 +8,7 @@ import attrs
 
 from logd.config.kafka import KafkaSettings
 from logd.config.kinds import Address, Endpoint, Folder, Hosts, Switch, SwitchOr, Whole
+from logd.config.legacy import LegacySettings
 from logd.config.log import DAY_MS, DEFAULT_BATCH_BYTES, LONGEST_TIMER_MS, LogSettings
 from logd.config.setting import setting
 from logd.config.zookeeper import ZooKeeperSecurity
@@ -227,6 +228,7 @@ class BrokerSettings:
         factory=ZooKeeperSecurity, validator=attrs.validators.instance_of(ZooKeeperSecurity)
     )
     kafka: KafkaSettings = attrs.field(factory=KafkaSettings, validator=attrs.validators.instance_of(KafkaSettings))
+    legacy: LegacySettings = attrs.field(factory=LegacySettings, validator=attrs.validators.instance_of(LegacySettings))
     log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
     #: The source of each setting that is not a default, by the setting's name, for the log.
     origins: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)

@@ -37,7 +37,7 @@ class BrokerPorts:
     def listen(self, factory: Factory, setting: str, place: int) -> Listener:
         """Listen at the endpoint of a setting. Raises ConfigurationError."""
         settings = self._settings
-        endpoint = settings.listen if setting == "listen" else settings.kafka.endpoints[place]
+        endpoint = _endpoint(settings, setting, place)
         outcome: list[Any] = []
         # TCP and UNIX endpoints listen before they return, so a port in use makes the start fail here.
         serverFromString(self._reactor, endpoint).listen(factory).addBoth(outcome.append)
@@ -50,6 +50,8 @@ class BrokerPorts:
         address: Any = port.getHost() if port is not None else None
         if setting == "listen":
             advertised = self._advertised(getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0))
+        elif setting == "legacy.listen":
+            advertised = self._legacy_address(getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0))
         else:
             try:
                 advertised = self._kafka_address(endpoint, address, place)
@@ -72,6 +74,12 @@ class BrokerPorts:
             host = "127.0.0.1"
         self._host = host
         return host, number
+
+    def _legacy_address(self, host: str, number: int) -> Address:
+        """Return the address that clients of Kafka 0.7 find in ZooKeeper."""
+        if self._settings.legacy.legacy_advertise is not None:
+            return parse_address(self._settings.legacy.legacy_advertise)
+        return self._host if host in _ANY else host, number
 
     def _kafka_address(self, endpoint: str, address: Any, place: int) -> Address:
         """Return the address by which other brokers' clients reach a listener for clients of today's Kafka."""
@@ -101,3 +109,12 @@ class BrokerPorts:
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can connect to a socket that is bound to ``host``."""
     return host == "localhost" or (host not in _ANY and ip_address(host.partition("%")[0]).is_loopback)
+
+
+def _endpoint(settings: BrokerSettings, setting: str, place: int) -> str:
+    if setting == "listen":
+        return settings.listen
+    if setting == "legacy.listen":
+        assert settings.legacy.legacy_listen is not None
+        return settings.legacy.legacy_listen
+    return settings.kafka.endpoints[place]
