@@ -179,12 +179,12 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
         # The pages start first, so that a port in use is found before the data directory is touched.
         services.insert(0, pages)
     if settings.kafka.kafka_audit and settings.kafka.endpoints:
-        from logd.kafka_audit import KafkaAudit
+        from logd.audit_tap import KafkaAudit
 
         services.append(KafkaAudit(reactor, broker, settings))
     if services == [broker]:
         return broker
     together = MultiService()
     for each in services:
-        each.setServiceParent(together)  # type: ignore[no-untyped-call]  # as above
+        each.setServiceParent(together)
     return together

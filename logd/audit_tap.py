@@ -41,7 +41,7 @@ class KafkaAudit(Service):
         assert broker is not None  # it has started, or twistd ends
         self._cluster = cluster = Cluster(self._reactor, [broker.advertised])
         self._publisher = AuditPublisher(
-            self._reactor, self._counts.counter, EventSender(cluster).send, time_of_day, lambda: cluster.uuid
+            self._reactor, self._counts.counter, EventSender(cluster).send, time_of_day, broker.topics.cluster
         )
         broker.counters.kafka.audit = self._stored
         self._service.before_stop = self._finish
