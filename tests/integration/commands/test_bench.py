@@ -94,8 +94,12 @@ class BenchTests(SynchronousTestCase):
         words = "mirror --rounds 1 --messages 20000 --latency-messages 5"
         result = self.run_bench(*words.split())
         self.assertEqual((result["bench"], result["messages"], result["latency_messages"]), ("mirror", 20_000, 5))
-        for name in ("mirrored_megabytes_per_second", "ratio_to_consumed", "delivered_ms_median"):
+        for name in ("mirrored_megabytes_per_second", "ratio_to_consumed", "delivered_ms_median", "processors"):
             self.assertGreater(result[name], 0, name)
+        self.assertIn(
+            "the processor time of mirroring" if not result["mirror_processor_ms_per_megabyte"] else "three processes",
+            result["meaning"],
+        )
 
     def test_peers_with_logd_alone(self) -> None:
         """The figures are written as JSON and Markdown, and drawn where matplotlib is installed."""
