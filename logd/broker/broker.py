@@ -80,6 +80,12 @@ class Broker(BrokerCore):
         for session in tuple(self.sessions):
             session.stop()
 
+    def stop_kafka(self) -> None:
+        """Refuse new sets of clients of today's Kafka; all others are served as before."""
+        for session in tuple(self.sessions):
+            if isinstance(session, KafkaSession):
+                session.stop()
+
     def health(self) -> dict[str, Any]:
         """Return the content of /health; ``status`` is "ok" only when every partition is served and takes messages."""
         offline = {f"{log.topic}-{log.partition}": str(log.offline) for log in self.store.logs() if log.offline}

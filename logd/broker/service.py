@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -67,6 +68,8 @@ class BrokerService(Service):
         self._assembly: BrokerAssembly | None = None
         self._coordination = BrokerCoordination(reactor, settings, self._files)
         self._stopping: Deferred[None] | None = None
+        #: Called before a stop, which waits for it: by services that use the broker to their end.
+        self.before_stop: Callable[[], Deferred[None]] | None = None
         #: True once SIGTERM was received; a reactor cannot be stopped twice.
         self._terminated = False
         self.registry = CollectorRegistry()
@@ -149,6 +152,9 @@ class BrokerService(Service):
         if self._assembly is None:
             return
         self.log.info("stopping")
+        if self.before_stop is not None and self.broker is not None:
+            self.broker.stop_kafka()
+            await self.before_stop()
         report = await self._assembly.stop()
         if self._signals and not report.clean:
             # Threads that wait for the disk are abandoned; the exit status tells a supervisor.
