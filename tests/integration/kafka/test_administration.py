@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
-from tests.integration.broker.test_kafka_listeners import PATIENCE, KafkaClients, until
+from tests.integration.kafka.test_listeners import PATIENCE, KafkaClients, until
 
 #: Its module exports more than its types say.
 librdkafka: Any = confluent_kafka.admin
