@@ -12,8 +12,11 @@ RUNS ?= 10
 HOURS ?= 8
 # Where make bench-peers finds, or fetches, the systems that it measures beside logd.
 SYSTEMS ?= build/systems
+# Where make clients puts the clients of Kafka that it tries, and the records of each.
+CLIENTS ?= /tmp/logd-clients
+RECORDS ?= 1000000
 
-.PHONY: help demo test coverage lint bench bench-peers bench-figures smoke sanitize flakes soak docs site wheel clean
+.PHONY: help demo test coverage lint bench bench-peers bench-figures clients smoke sanitize flakes soak docs site wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
@@ -60,6 +63,9 @@ bench-figures: $(STAMP)  ## Put the result of make bench-peers into README and d
 	mkdir -p docs/figures
 	$(BIN)/logd bench peers --from build/peers/peers.json --systems-in $(SYSTEMS) --out docs/figures \
 		--page README.md --page docs/benchmarks.md
+
+clients: $(STAMP)  ## Try every client of Kafka that can be had, fetched into CLIENTS=/tmp/logd-clients, with RECORDS=1000000 each
+	$(BIN)/python -m tests.kafka_clients --folder $(CLIENTS) --count $(RECORDS)
 
 smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it all still go
 	$(BIN)/python -m demo

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from twisted.application.service import IService, MultiService
+from twisted.application.service import IService, MultiService, Service
 from twisted.internet.endpoints import serverFromString
 from twisted.python.usage import CompleteDirs, CompleteFiles, Completions, UsageError
 
@@ -141,6 +141,7 @@ def _check_endpoints(settings: BrokerSettings) -> None:
     for name, description in (
         ("listen", settings.listen),
         *(("kafka.listen", endpoint) for endpoint in settings.kafka.endpoints),
+        ("legacy.listen", settings.legacy.legacy_listen),
         ("http", settings.http),
         ("zookeeper.listen", settings.zookeeper_listen),
     ):
@@ -168,15 +169,22 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     gc.freeze()
     settings = options.settings
     broker = BrokerService(reactor, settings, foreground=options.foreground)
-    if settings.http is None:
-        return broker
-    from logd.schema_registry.registry import OpenedRegistry
-    from logd.web.service import PagesService
+    services: list[Service] = [broker]
+    if settings.http is not None:
+        from logd.schema_registry.registry import OpenedRegistry
+        from logd.web.service import PagesService
 
-    # The pages start first, so that a port in use is found before the data directory is touched.
-    services = MultiService()
-    schemas = OpenedRegistry(broker.coordination, reactor).get if settings.schema_registry_enabled else None
-    pages = PagesService(reactor, settings.http, broker.health, broker.registry, options.foreground, schemas)
-    for each in (pages, broker):
-        each.setServiceParent(services)  # type: ignore[no-untyped-call]  # as above
-    return services
+        schemas = OpenedRegistry(broker.coordination, reactor).get if settings.schema_registry_enabled else None
+        pages = PagesService(reactor, settings.http, broker.health, broker.registry, options.foreground, schemas)
+        # The pages start first, so that a port in use is found before the data directory is touched.
+        services.insert(0, pages)
+    if settings.kafka.kafka_audit and settings.kafka.endpoints:
+        from logd.audit_tap import KafkaAudit
+
+        services.append(KafkaAudit(reactor, broker, settings))
+    if services == [broker]:
+        return broker
+    together = MultiService()
+    for each in services:
+        each.setServiceParent(together)
+    return together

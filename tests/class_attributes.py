@@ -31,7 +31,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.client.consumer.stream_state.StreamState": (18, "one stream; its partitions have states of their own"),
     "logd.collect.collector.Collector": (17, "one process, all parts of which end together"),
     "logd.collect.source.SourceFile": (21, "one row of what is known of a file; no behaviour but sums of fields"),
-    "logd.config.broker.BrokerSettings": (37, "one field for each setting"),
+    "logd.config.broker.BrokerSettings": (38, "one field for each setting"),
     "logd.coord.server.connection.ServerConnection": (17, "one connection, from the handshake to the end"),
     "logd.coord.server.server.CoordinationServer": (16, "the parts of a server, wired together"),
     "logd.coord.server.storage.journal.Journal": (18, "one queue and its worker; the files are ChangeWriter's"),

@@ -132,7 +132,7 @@ COMPONENTS = (
     Component("avro messages", 4, ("logd.avro",)),
     Component("aio", 5, ("logd.aio",)),
     Component("web", 5, ("logd.web",)),
-    Component("tap", 5, ("logd.registry_tap", "logd.service_options", "logd.tap"), beside=("logd.web",)),
+    Component("tap", 5, ("logd.audit_tap", "logd.registry_tap", "logd.service_options", "logd.tap"), ("logd.web",)),
     Component("plugins", 5, ("twisted.plugins",)),
     Component("testing", 5, ("logd.testing",)),
     Component("bench", 5, ("logd.bench",), beside=("logd.testing", "logd.spark")),

@@ -13,6 +13,7 @@ from twisted.trial.unittest import TestCase
 from zope.interface.verify import verifyObject
 
 from logd import __version__
+from logd.audit_tap import KafkaAudit
 from logd.broker.service import BrokerService
 from logd.config import BrokerSettings
 from logd.protocol.implementation import IMPLEMENTATION, REASON
@@ -201,6 +202,16 @@ class MakeServiceTests(TestCase):
         pages, broker = service.services
         self.assertIsInstance(broker, BrokerService)
         self.assertNotIsInstance(pages, BrokerService)
+
+    def test_the_audit_starts_behind_the_broker(self) -> None:
+        """It publishes over the broker's port; without a listener for Kafka's clients there is nothing to count."""
+        audit = ("--data", self.mktemp(), "--set", "kafka.audit=true")
+        self.assertIsInstance(makeService(parsed(*audit)), BrokerService)
+        service = makeService(parsed(*audit, "--kafka-listen", "tcp:0:interface=127.0.0.1"))
+        assert isinstance(service, MultiService)
+        broker, counting = service.services
+        self.assertIsInstance(broker, BrokerService)
+        self.assertIsInstance(counting, KafkaAudit)
 
     def test_the_broker_knows_if_it_runs_in_the_foreground(self) -> None:
         """A failure to start is then shown to the person at the terminal without a traceback."""

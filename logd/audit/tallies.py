@@ -87,10 +87,10 @@ def tally_messages(messages: Sequence[Message], width: int, batch_time: int | No
     if headers.count(headers[0]) == len(messages):
         time = batch_time
         if time is None:
-            times = list(map(_time_of, messages))
-            if None not in times:
-                low = min(times)
-                if window_of(low, width) == window_of(max(times), width):
+            distinct = set(map(_time_of, messages))  # few, in ms: the least and the greatest are found sooner
+            if None not in distinct:
+                low = min(distinct)
+                if window_of(low, width) == window_of(max(distinct), width):
                     time = low
         if time is not None:  # the common case: one server and one window
             return [WindowTally(time, origin_of(headers[0]), len(messages), _bytes_of(messages))]
@@ -135,9 +135,11 @@ def tally_set(data: bytes, width: int) -> list[WindowTally]:
 
 
 def _bytes_of(messages: Sequence[Message]) -> int:
-    payloads = list(map(_payload_of, messages))
     keys = list(map(_key_of, messages))
-    size = sum(map(len, filter(None, payloads)))
+    try:
+        size = sum(map(len, map(_payload_of, messages)))
+    except TypeError:  # a message without a value
+        size = sum(map(len, filter(None, map(_payload_of, messages))))
     if keys.count(None) != len(keys):
         size += sum(map(len, filter(None, keys)))
     return size

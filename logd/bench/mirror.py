@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,8 +13,10 @@ from attrs import asdict, define, frozen
 from twisted.internet.defer import gatherResults
 from twisted.internet.threads import deferToThread
 
+from logd.bench.mirror_processors import ProcessorTimes
 from logd.bench.rates.consume import consume
 from logd.bench.rates.percentiles import milliseconds
+from logd.bench.rates.process_usage import processor_seconds
 from logd.bench.rates.produce import produce
 from logd.bench.rates.workload import Workload
 from logd.bench.scratch import scratch
@@ -28,8 +31,9 @@ from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.mirror import MirrorProcess
 
 TOPIC, PACED = "bench-mirror", "bench-mirror-latency"
-#: Seconds between looks at the end of the target's log.
-LOOK_SECONDS = 0.005
+#: Seconds between looks at the end of the target's log, each of which costs the target and the bench a fraction of a
+#: millisecond.
+LOOK_SECONDS = 0.02
 PATIENCE_SECONDS = 120.0
 #: Messages before the latency is measured.
 WARM_UP = 20
@@ -48,13 +52,16 @@ class MirrorRates:
     consumed_megabytes_per_second: float
     #: The rate of the mirror divided by that of raw consuming in the same round.
     ratio_to_consumed: float
+    times: ProcessorTimes
+    processors: int
     latency_messages: int
     delivered_ms_median: float
     delivered_ms_99: float
 
     def to_json(self) -> dict[str, object]:
-        """Return every field by its name."""
-        return asdict(self)
+        """Return every figure by its name, and a sentence about the ratio."""
+        fields = asdict(self, filter=lambda attribute, _: attribute.name != "times")
+        return {**fields, **self.times.figures(self.processors), "meaning": self.times.meaning(self.processors)}
 
 
 @define(eq=False)
@@ -88,15 +95,17 @@ class MirrorBench:
         await admin.close()
         self.tell(f"publishing {workload.messages:,} messages to mirror")
         filled = await produce(self.reactor, source.address, TOPIC, workload)
-        consumed, mirrored, ratios = [], [], []
+        consumed, mirrored, ratios, times = [], [], [], []
         for number in range(self.rounds):
             self.tell(f"round {number + 1} of {self.rounds}: consuming raw bytes")
-            before = await self._consumed(source, filled.log_bytes / filled.messages)
+            before = await self._consumed(source, filled.log_bytes)
             self.tell(f"round {number + 1} of {self.rounds}: mirroring")
-            rate = await self._mirrored(folder, source, target, number, filled.log_bytes)
-            after = await self._consumed(source, filled.log_bytes / filled.messages)
-            consumed.append((before + after) / 2)
+            rate, mirroring = await self._mirrored(folder, source, target, number, filled.log_bytes)
+            after = await self._consumed(source, filled.log_bytes)
+            consumed.append((before[0] + after[0]) / 2)
             mirrored.append(rate)
+            consuming = [(one + two) / 2 for one, two in zip(before[1], after[1], strict=True)]
+            times.append(ProcessorTimes(*consuming, *mirroring))
             ratios.append(rate / consumed[-1])
         self.tell(f"sending {self.latency_messages:,} messages one by one through the pipeline")
         delivered = await self._latencies(folder, source, target)
@@ -109,24 +118,38 @@ class MirrorBench:
             round(median(mirrored) * filled.messages / filled.log_bytes),
             round(median(consumed) / 1e6, 1),
             round(median(ratios), 3),
+            ProcessorTimes.medians(times),
+            len(os.sched_getaffinity(0)),
             self.latency_messages,
             milliseconds(delivered, 0.5),
             milliseconds(delivered, 0.99),
         )
 
-    async def _consumed(self, source: BrokerProcess, each_bytes: float) -> float:
-        """Return the bytes a second of a consumer that reads the topic as raw bytes."""
-        moved = await consume(self.reactor, source.address, TOPIC, self.workload, "raw", each_bytes)
-        return moved.log_bytes / moved.seconds
+    async def _consumed(self, source: BrokerProcess, total: int) -> tuple[float, list[float]]:
+        """Return the bytes a second of a consumer that reads the topic as raw bytes.
+
+        Return also the processor ms for each megabyte of the source and of this process, the consumer.
+        """
+        before, own = processor_seconds([source.pid]), time.process_time()
+        moved = await consume(self.reactor, source.address, TOPIC, self.workload, "raw", total / self.workload.messages)
+        used = processor_seconds([source.pid]) - before, time.process_time() - own
+        return moved.log_bytes / moved.seconds, [_ms_per_megabyte(each, moved.log_bytes) for each in used]
 
     async def _mirrored(
         self, folder: str, source: BrokerProcess, target: BrokerProcess, number: int, total: int
-    ) -> float:
-        """Return the bytes a second of a mirror, from the last moment at which the target had nothing."""
+    ) -> tuple[float, list[float]]:
+        """Return the bytes a second of a mirror, from the last moment at which the target had nothing.
+
+        Return also the processor ms for each megabyte of source, mirror and target.
+        """
         copy = f"{TOPIC}-{number}"
         admin = Admin(target.address, reactor=self.reactor)
         try:
-            async with self._mirror(folder, source, target, f"copy{number}", TOPIC, "--rename", f"{TOPIC}={copy}"):
+            async with self._mirror(
+                folder, source, target, f"copy{number}", TOPIC, "--rename", f"{TOPIC}={copy}"
+            ) as mirror:
+                processes = source.pid, mirror.pid, target.pid
+                used = [processor_seconds([each]) for each in processes]
                 begun = time.perf_counter()
                 deadline = begun + PATIENCE_SECONDS
                 while True:
@@ -135,14 +158,15 @@ class MirrorBench:
                     if done >= total:
                         break
                     if not done:
-                        begun = now
+                        begun, used = now, [processor_seconds([each]) for each in processes]
                     if now > deadline:
                         raise LogdError(f"{done:,} of {total:,} bytes were mirrored in {PATIENCE_SECONDS:g} s")
                     await sleep(self.reactor, LOOK_SECONDS)
+                used = [processor_seconds([each]) - before for each, before in zip(processes, used, strict=True)]
             await admin.delete(copy)
         finally:
             await admin.close()
-        return done / (now - begun)
+        return done / (now - begun), [_ms_per_megabyte(each, done) for each in used]
 
     async def _stored(self, admin: Admin, topic: str) -> int:
         """Return the bytes of the target's log that are on its disk; 0 before there is a log."""
@@ -189,11 +213,15 @@ class MirrorBench:
     @asynccontextmanager
     async def _mirror(
         self, folder: str, source: BrokerProcess, target: BrokerProcess, group: str, topic: str, *options: str
-    ) -> AsyncIterator[None]:
+    ) -> AsyncIterator[MirrorProcess]:
         ends = ("--from", source.coordination, "--to", target.coordination)
         mirror = MirrorProcess((*ends, "--topics", topic, "--group", group, *options), f"{folder}/{group}.log")
         mirror.start()
         try:
-            yield
+            yield mirror
         finally:
             await deferToThread(mirror.stop)
+
+
+def _ms_per_megabyte(seconds: float, log_bytes: int) -> float:
+    return seconds * 1000 / (log_bytes / 1e6)

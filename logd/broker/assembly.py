@@ -9,13 +9,14 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from logd.broker.broker import Broker, KafkaSessions
+from logd.broker.broker import Broker, KafkaSessions, LegacySessions
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.idempotence.producer_ids import ProducerIds
+from logd.broker.legacy.numbers import counting
+from logd.broker.legacy.registry import LOOK_SECONDS, LegacyRegistry
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.registration import BrokerRegistration
 from logd.broker.resources import BrokerResources, Listener
@@ -23,6 +24,8 @@ from logd.broker.shutdown import Shutdown, StopReport
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.broker.wiring import join_others
 from logd.config import BrokerSettings
+from logd.coord.interfaces import ICoordination
+from logd.deferreds.repeating import RepeatedCall
 from logd.log.store.file_watch import FileWatch
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
@@ -49,7 +52,8 @@ class BrokerAssembly:
     factory: ConnectionFactory | None = field(default=None, init=False)
     #: The listeners: the first is that of native clients.
     _listeners: list[Listener] = field(factory=list, init=False)
-    _loops: list[LoopingCall] = field(factory=list, init=False)
+    _legacy: LegacyRegistry | None = field(default=None, init=False)
+    _loops: list[RepeatedCall] = field(factory=list, init=False)
     _waiting: IDelayedCall | None = field(default=None, init=False)
     _stopping: Deferred[StopReport] | None = field(default=None, init=False)
 
@@ -103,15 +107,30 @@ class BrokerAssembly:
                 opener = KafkaSessions(broker, KafkaListener(place, address))
                 factory = self.factory.beside(kafka, opener)
                 self._listeners.append(resources.listen(factory, "kafka.listen", place))
+            kafka_listeners = self._listeners[1:]
+            if settings.legacy.legacy_registry is not None:
+                self._legacy = self._register_legacy(broker, tree, conversation)
         except BaseException:
             for listener in self._listeners:
                 listener.stop()
             self._close_tree()
             store.close()
             raise
-        broker.addresses.own_kafka = tuple([listener.advertised for listener in self._listeners[1:]])
+        broker.addresses.own_kafka = tuple([listener.advertised for listener in kafka_listeners])
         self.broker, self.store, self.membership = broker, store, membership
         return broker
+
+    def _register_legacy(
+        self, broker: Broker, tree: ICoordination, conversation: Callable[[], ServerConversation]
+    ) -> LegacyRegistry:
+        """Listen for clients of Kafka 0.7 that use ZooKeeper, and return what registers the address."""
+        settings, resources = self.settings, self.resources
+        assert self.factory is not None and settings.legacy.legacy_registry is not None
+        factory = self.factory.beside(conversation, LegacySessions(broker))
+        self._listeners.append(resources.listen(factory, "legacy.listen", 0))
+        number, address = broker.store.broker_id, self._listeners[-1].advertised
+        counts = counting(broker.topics, number, settings)
+        return LegacyRegistry(tree, resources.clock, settings.legacy.legacy_registry, number, address, counts)
 
     def join(self) -> None:
         """Join the other brokers and start the housekeeping of the logs."""
@@ -127,10 +146,10 @@ class BrokerAssembly:
             (store.write_checkpoints, settings.checkpoint_ms),
             (watch.look, settings.checkpoint_ms),
             (broker.idempotence.write, settings.checkpoint_ms),
+            *(() if self._legacy is None else ((self._legacy.look, LOOK_SECONDS * 1000),)),
         ):
-            loop = LoopingCall(self._look_after, work)
-            loop.clock = clock
-            loop.start(milliseconds / 1000, now=False)
+            loop = RepeatedCall(clock, milliseconds / 1000, partial(self._look_after, work))
+            loop.start()
             self._loops.append(loop)
 
     def stop(self) -> Deferred[StopReport]:
@@ -155,6 +174,8 @@ class BrokerAssembly:
             return StopReport({}, ())
         for loop in self._loops:
             loop.stop()
+        if self._legacy is not None:  # what is not removed in time ends with the session
+            Deferred.fromCoroutine(self._legacy.stop())
         if self._waiting is not None and self._waiting.active():
             self._waiting.cancel()
         return await Shutdown(self.settings.stop_ms, self.resources, broker, store, membership, self._listeners).run()
@@ -186,7 +207,6 @@ class BrokerAssembly:
         self._log.warn(format, **fields)
 
     def _look_after(self, work: Callable[[], None]) -> None:
-        # A LoopingCall stops for good when its call raises, and without housekeeping a full disk would stay full.
         try:
             work()
         except Exception:

@@ -9,6 +9,7 @@ from attrs import Factory, define, field, frozen
 
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.session import KafkaSession
+from logd.broker.legacy.session import LegacySession
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
@@ -50,6 +51,15 @@ class Broker(BrokerCore):
         self._opened(session)
         return session
 
+    def open_legacy_session(self, connection: Connection) -> LegacySession | None:
+        """See ``open_session``; the client found this broker in the registry of Kafka 0.7."""
+        if self.stopping:
+            self.counters.connections_refused += 1
+            return None
+        session = LegacySession(self, connection, self._forget)
+        self._opened(session)
+        return session
+
     def _opened(self, session: BrokerSession | KafkaSession) -> None:
         self.sessions[session] = None
         self.counters.connections_total += 1
@@ -69,6 +79,12 @@ class Broker(BrokerCore):
         self.groups.stop()
         for session in tuple(self.sessions):
             session.stop()
+
+    def stop_kafka(self) -> None:
+        """Refuse new sets of clients of today's Kafka; all others are served as before."""
+        for session in tuple(self.sessions):
+            if isinstance(session, KafkaSession):
+                session.stop()
 
     def health(self) -> dict[str, Any]:
         """Return the content of /health; ``status`` is "ok" only when every partition is served and takes messages."""
@@ -119,3 +135,14 @@ class KafkaSessions:
     def open_session(self, connection: Connection) -> KafkaSession | None:
         """See ``logd.net.server.SessionOpener``."""
         return self._broker.open_kafka_session(connection, self._listener, self._fetches)
+
+
+@frozen
+class LegacySessions:
+    """Opens the sessions of a listener for clients of Kafka 0.7 that use ZooKeeper."""
+
+    _broker: Broker
+
+    def open_session(self, connection: Connection) -> LegacySession | None:
+        """See ``logd.net.server.SessionOpener``."""
+        return self._broker.open_legacy_session(connection)

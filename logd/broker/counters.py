@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define, field
 
 #: The most programs of clients that are told apart; a name is what any client says.
@@ -17,6 +19,8 @@ class KafkaCounters:
     requests: dict[str, int] = field(factory=dict)
     #: Errors that answered parts of Produce and Fetch, by the name of the API and Kafka's code.
     errors: dict[tuple[str, int], int] = field(factory=dict)
+    #: Counts a set for the audit, if there is one: topic, partition, the id of the set, the set. It is stored.
+    audit: Callable[[str, int, int, bytes], None] | None = None
     #: Connections by the program and version that the client named, "" for none.
     software: dict[str, int] = field(factory=dict)
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -48,13 +49,16 @@ class BrokerService(Service):
         foreground: bool = False,
         files: IFileOperations | None = None,
         signals: bool = True,
+        ports: BrokerPorts | None = None,
     ) -> None:
         """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback.
 
-        ``files`` replaces the disk. ``signals``: the process belongs to the broker, and SIGTERM stops it.
+        ``files`` replaces the disk, ``ports`` how ports are opened. ``signals``: the process belongs to the broker, and
+        SIGTERM stops it.
         """
         self._reactor = reactor
         self._settings = settings
+        self._ports = BrokerPorts(reactor, settings) if ports is None else ports
         self._foreground = foreground
         self._signals = signals
         self._files: IFileOperations = LocalFiles() if files is None else files
@@ -64,6 +68,8 @@ class BrokerService(Service):
         self._assembly: BrokerAssembly | None = None
         self._coordination = BrokerCoordination(reactor, settings, self._files)
         self._stopping: Deferred[None] | None = None
+        #: Called before a stop, which waits for it: by services that use the broker to their end.
+        self.before_stop: Callable[[], Deferred[None]] | None = None
         #: True once SIGTERM was received; a reactor cannot be stopped twice.
         self._terminated = False
         self.registry = CollectorRegistry()
@@ -105,7 +111,7 @@ class BrokerService(Service):
             self._flush_threads,
             self._read_threads,
             self._coordination,
-            BrokerPorts(self._reactor, settings).listen,
+            self._ports.listen,
             self._end_threads,
             descriptors.readers,
             descriptors.writers,
@@ -146,6 +152,9 @@ class BrokerService(Service):
         if self._assembly is None:
             return
         self.log.info("stopping")
+        if self.before_stop is not None and self.broker is not None:
+            self.broker.stop_kafka()
+            await self.before_stop()
         report = await self._assembly.stop()
         if self._signals and not report.clean:
             # Threads that wait for the disk are abandoned; the exit status tells a supervisor.

@@ -8,6 +8,7 @@ import attrs
 
 from logd.config.kafka import KafkaSettings
 from logd.config.kinds import Address, Endpoint, Folder, Hosts, Switch, SwitchOr, Whole
+from logd.config.legacy import LegacySettings
 from logd.config.log import DAY_MS, DEFAULT_BATCH_BYTES, LONGEST_TIMER_MS, LogSettings
 from logd.config.setting import setting
 from logd.config.zookeeper import ZooKeeperSecurity
@@ -227,6 +228,7 @@ class BrokerSettings:
         factory=ZooKeeperSecurity, validator=attrs.validators.instance_of(ZooKeeperSecurity)
     )
     kafka: KafkaSettings = attrs.field(factory=KafkaSettings, validator=attrs.validators.instance_of(KafkaSettings))
+    legacy: LegacySettings = attrs.field(factory=LegacySettings, validator=attrs.validators.instance_of(LegacySettings))
     log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
     #: The source of each setting that is not a default, by the setting's name, for the log.
     origins: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
@@ -238,6 +240,11 @@ class BrokerSettings:
             raise ConfigurationError(
                 f"zookeeper.listen = {self.zookeeper_listen!r} and zookeeper.tls.enabled contradict each other: the "
                 "broker is a client of its own tree; an ssl: endpoint needs zookeeper.tls.enabled = true, others false"
+            )
+        if self.kafka.kafka_audit and self.listen.startswith("ssl:"):
+            raise ConfigurationError(
+                f"kafka.audit = true is not allowed with listen = {self.listen!r}: the broker publishes its counts "
+                "there, without TLS; allowed is an endpoint without TLS, such as 'tcp:6667:interface=127.0.0.1'"
             )
         if self.frames_bytes < self.frame_bytes + READ_ROOM:
             raise ConfigurationError(

@@ -98,6 +98,20 @@ class KafkaSettings:
         "The longest session timeout that a member may ask for.",
     )
 
+    kafka_audit: bool = setting(
+        "kafka.audit",
+        Switch(),
+        False,
+        "Count what Kafka's clients produce, for `logd audit`: they count nothing themselves. The broker publishes the "
+        "counts over connections to `listen`, which must not be an `ssl:` endpoint then.",
+    )
+    kafka_audit_window_ms: int = setting(
+        "kafka.audit.window.ms",
+        Whole(1, DAY_MS, "milliseconds"),
+        60_000,
+        "The width of the windows of these counts: that of the audited clients.",
+    )
+
     def __attrs_post_init__(self) -> None:
         listeners, addresses = len(self.endpoints), len(_listed(self.kafka_advertise))
         if addresses > listeners:

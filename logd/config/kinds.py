@@ -10,6 +10,8 @@ from attrs import frozen
 #: int() takes more: blanks, "_" between digits, a plus sign, and the digits of other scripts.
 _WHOLE = re.compile(r"-?[0-9]+")
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})\Z")
+#: Names of nodes that every client can write down.
+_CHROOT = re.compile(r"(/[A-Za-z0-9._-]{1,100}){1,10}\Z")
 _ENDPOINT = re.compile(r"[A-Za-z][A-Za-z0-9_]*:.+\Z")
 _SERVER = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?"
 _HOSTS = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^\0\s]*)?\Z")
@@ -194,6 +196,18 @@ class Endpoint(Text):
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, str) and _ENDPOINT.match(value) is not None
+
+
+@frozen
+class Chroot(Text):
+    """A node of the coordination tree, not the root."""
+
+    @property
+    def allowed(self) -> str:
+        return "the path of a node of the coordination tree, such as '/kafka07'"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and _CHROOT.match(value) is not None
 
 
 @frozen

@@ -6,6 +6,7 @@ import attrs
 
 from logd.config.broker import BrokerSettings
 from logd.config.kafka import KafkaSettings
+from logd.config.legacy import LegacySettings
 from logd.config.log import LogSettings
 from logd.config.setting import Setting, settings_of
 from logd.config.zookeeper import ZooKeeperSecurity
@@ -63,10 +64,16 @@ list in the file; this broker is reached from its own network directly, and from
 
 ```toml
 [kafka]
-listen = ["tcp:9092:interface=10.0.0.5", "ssl:9093:interface=10.0.0.5:privateKey=key.pem:certKey=certificate.pem"]
+listen = ["tcp:9092:interface=10.0.0.5", "tcp:9093:interface=10.0.0.5"]
 advertise = ["-", "kafka.example.com:9093"]
 open.to.network = true
 ```
+"""
+
+_LEGACY = """
+## Clients of Kafka 0.7 that use ZooKeeper
+
+Both are off by default, and given together.
 """
 
 _LOGS = """
@@ -102,7 +109,8 @@ def _table(cls: type[attrs.AttrsInstance]) -> str:
 
 def page() -> str:
     """Return the whole page, as Markdown."""
-    own = f"{_table(BrokerSettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}{_KAFKA}{_table(KafkaSettings)}"
+    kafka = f"{_KAFKA}{_table(KafkaSettings)}{_LEGACY}{_table(LegacySettings)}"
+    own = f"{_table(BrokerSettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}{kafka}"
     return f"{_HEAD}\n## Broker\n{own}{_LOGS}{_table(LogSettings)}{_LIMITS}"
 
 

@@ -11,6 +11,7 @@ import attrs
 
 from logd.config.broker import BrokerSettings
 from logd.config.kafka import KafkaSettings
+from logd.config.legacy import LegacySettings
 from logd.config.log import LogSettings
 from logd.config.names import unknown
 from logd.config.setting import Setting, settings_of
@@ -19,9 +20,10 @@ from logd.errors import ConfigurationError
 
 _LOG_ROWS = {row.name: row for row in settings_of(LogSettings)}
 _KAFKA_ROWS = {row.name: row for row in settings_of(KafkaSettings)}
+_LEGACY_ROWS = {row.name: row for row in settings_of(LegacySettings)}
 _BROKER_ROWS = {row.name: row for row in settings_of(BrokerSettings)}
 #: Every setting of a broker, by its dotted name.
-ROWS: dict[str, Setting] = {**_BROKER_ROWS, **_KAFKA_ROWS, **SECURITY_ROWS, **_LOG_ROWS}
+ROWS: dict[str, Setting] = {**_BROKER_ROWS, **_KAFKA_ROWS, **_LEGACY_ROWS, **SECURITY_ROWS, **_LOG_ROWS}
 
 
 @attrs.frozen
@@ -96,6 +98,7 @@ def broker_settings(*sources: Source) -> BrokerSettings:
     log: Any = {row.field_name: merged[row.name] for row in _LOG_ROWS.values() if row.name in merged}
     broker: Any = {row.field_name: merged[row.name] for row in _BROKER_ROWS.values() if row.name in merged}
     kafka: Any = {row.field_name: merged[row.name] for row in _KAFKA_ROWS.values() if row.name in merged}
+    legacy: Any = {row.field_name: merged[row.name] for row in _LEGACY_ROWS.values() if row.name in merged}
     security: Any = {row.field_name: merged[row.name] for row in SECURITY_ROWS.values() if row.name in merged}
     if merged.get("zookeeper.hosts") is not None and "zookeeper.listen" in merged:
         raise ConfigurationError(
@@ -106,6 +109,7 @@ def broker_settings(*sources: Source) -> BrokerSettings:
         **broker,
         zookeeper_security=ZooKeeperSecurity(**security),
         kafka=KafkaSettings(**kafka),
+        legacy=LegacySettings(**legacy),
         log=LogSettings(**log),
         origins=origins,
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from twisted.internet.abstract import isIPAddress
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
-from twisted.internet.endpoints import HostnameEndpoint, clientFromString
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, clientFromString
 from twisted.internet.interfaces import IPushProducer, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
@@ -29,12 +30,12 @@ def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 
     ``timeout`` is in seconds. Raises ConfigurationError for any other text.
     """
     if isinstance(address, tuple):
-        return HostnameEndpoint(reactor, address[0], address[1], timeout=timeout)
+        return _tcp_endpoint(reactor, address[0], address[1], timeout)
     host, colon, port = address.rpartition(":")
     if colon and port.isdigit() and "=" not in address and (":" not in host or host.startswith("[")):
         if not (host and 0 < int(port) < 65536):
             raise ConfigurationError(f"broker address {address!r} is not HOST:PORT with a port from 1 to 65535")
-        return HostnameEndpoint(reactor, host.strip("[]"), int(port), timeout=timeout)
+        return _tcp_endpoint(reactor, host.strip("[]"), int(port), timeout)
     try:
         endpoint: IStreamClientEndpoint = clientFromString(reactor, address)
     except (ValueError, TypeError, KeyError) as error:
@@ -42,6 +43,13 @@ def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 
             f"broker address {address!r} is neither HOST:PORT nor a Twisted client endpoint string: {error}"
         ) from error
     return endpoint
+
+
+def _tcp_endpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
+    # A number needs no look-up. HostnameEndpoint would also import, and so install, the reactor of the process.
+    if isIPAddress(host):
+        return TCP4ClientEndpoint(reactor, host, port, timeout=timeout)
+    return HostnameEndpoint(reactor, host, port, timeout=timeout)
 
 
 @implementer(IPushProducer)

@@ -47,6 +47,13 @@ class KafkaSettingsTests(SynchronousTestCase):
         self.assertIn("1 addresses and kafka.listen 0 endpoints", self.refused(advertise="a:1"))
         self.assertIn("kafka.open.to.network = 1", self.refused(open_to_network=1))
 
+    def test_the_audit_needs_an_endpoint_without_tls(self) -> None:
+        """The broker is a client of itself."""
+        with self.assertRaises(ConfigurationError) as caught:
+            BrokerSettings(data="d", listen="ssl:1:privateKey=k", kafka=KafkaSettings(kafka_audit=True))
+        self.assertIn("kafka.audit", str(caught.exception))
+        BrokerSettings(data="d", kafka=KafkaSettings(kafka_audit=True))
+
     def test_a_registration_has_room_for_all_listeners(self) -> None:
         """Other brokers would otherwise not read it."""
         self.assertEqual(brokers.MOST_LISTENERS, MOST_LISTENERS)

@@ -9,8 +9,9 @@ from typing import Protocol
 from attrs import define, evolve, field
 
 from logd.config import BrokerSettings, LogSettings
+from logd.config.kafka import KafkaSettings
 from logd.coord.server.settings import CoordinationServerSettings
-from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.broker import KAFKA_PORT, MemoryBroker
 from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.files import MemoryFiles
 from logd.testing.memory.tree import MemoryTree
@@ -21,6 +22,7 @@ from tests.simulation.actors.operator import Operator
 from tests.simulation.actors.overseer import Overseer
 from tests.simulation.actors.producing import ProducingApplication
 from tests.simulation.actors.strangers import LegacyProducer
+from tests.simulation.kafka.client import KafkaClient
 from tests.simulation.ledger import Ledger
 from tests.simulation.world import World
 
@@ -37,6 +39,8 @@ SUBSCRIPTIONS: tuple[tuple[str | re.Pattern[str], ...], ...] = (
 )
 #: Seconds that each wait for a slow disk takes at least.
 SLOW_SECONDS = 0.15
+#: The last of each so many seeds has a client of today's Kafka. Others are as they were without such clients.
+KAFKA_EVERY = 5
 
 
 def with_small_limits(settings: BrokerSettings) -> BrokerSettings:
@@ -81,6 +85,8 @@ class SimulatedCluster:
     members: list[Member] = field(factory=list, init=False)
     operator: Operator = field(init=False)
     strangers: list[LegacyProducer] = field(factory=list, init=False)
+    #: Clients of today's Kafka, in some seeds; the brokers of others do not listen for them.
+    kafka: list[KafkaClient] = field(factory=list, init=False)
     acceptor: Accepting = field(init=False)
     #: Mean seconds of a write of the tree's disk.
     tree_disk: float = field(init=False)
@@ -108,8 +114,9 @@ class SimulatedCluster:
         self.operator = Operator(world, self.ledger, self.tree, self.overseer)
         self.acceptor = Accepting(world, self.ledger)
         self.partitions = random.choice([1, 2, 3, 4])
+        has_kafka = world.seed % KAFKA_EVERY == KAFKA_EVERY - 1
         for number in range(random.choice([1, 2, 3])):
-            self._add_broker(number, random)
+            self._add_broker(number, random, has_kafka)
         addresses = [broker.address for broker in self.brokers]
         for number in range(random.choice([1, 2])):
             self.producers.append(
@@ -128,6 +135,9 @@ class SimulatedCluster:
             for producer in self.producers:
                 producer.keys = False
             self.strangers.append(LegacyProducer(world, self.ledger, "legacy", addresses, list(TOPICS), pace))
+        if has_kafka:
+            hosts = [broker.host for broker in self.brokers]
+            self.kafka.append(KafkaClient(world, self.ledger, "kafka", hosts, list(TOPICS), bool(self.strangers)))
         if random.random() < 0.2:
             self.consumers.append(ConsumingApplication(world, self.ledger, "reader", addresses, list(TOPICS)))
         for group in ("red", "blue"):
@@ -158,6 +168,7 @@ class SimulatedCluster:
             *self.brokers,
             *self.producers,
             *self.strangers,
+            *self.kafka,
             *self.consumers,
             *self.members,
             self.operator,
@@ -184,7 +195,7 @@ class SimulatedCluster:
         """Return whether each wait for that broker's disk takes long at the moment; then no page is in memory."""
         return self.slow.get(host, 0.0) > self.world.clock.seconds()
 
-    def _add_broker(self, number: int, random: Random) -> None:
+    def _add_broker(self, number: int, random: Random, has_kafka: bool) -> None:
         world = self.world
         ages = world.random(f"ages {number}")
         by_time = ages.random() < 0.25
@@ -206,6 +217,8 @@ class SimulatedCluster:
         )
         if not gathers and world.random(f"limits {number}").random() < 0.4:
             settings = with_small_limits(settings)
+        if has_kafka:
+            settings = evolve(settings, kafka=KafkaSettings(kafka_listen=f"tcp:{KAFKA_PORT}"))
         host = f"broker-{number}"
         broker = MemoryBroker(
             world.network,

@@ -16,6 +16,7 @@ from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.tree import MemoryTree
 from logd.topic import TopicPartition
 from tests.simulation.cluster import Process, SimulatedCluster
+from tests.simulation.kafka.faults import KafkaFaults
 from tests.simulation.machines import MachineFaults
 from tests.simulation.peers import PeerFaults
 from tests.simulation.retention import removable, remove_segments
@@ -84,6 +85,7 @@ class Faults:
     machines: MachineFaults = field(init=False)
     rot: RotFaults = field(init=False)
     peers: PeerFaults = field(init=False)
+    kafka: KafkaFaults = field(init=False)
     _kinds: list[tuple[Callable[[], None], int]] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -92,6 +94,7 @@ class Faults:
         self.machines = MachineFaults(self.world, self.cluster, self._note, self._stop_this)
         self.rot = RotFaults(self.world, self.cluster, self.machines, self._note)
         self.peers = PeerFaults(self.world, self.cluster, self._note, self._stop_this)
+        self.kafka = KafkaFaults(self.world, self.cluster.kafka, self._note)
         cluster = self.cluster
         self.tree, self.brokers = cluster.tree, cluster.brokers
         self.producers, self.consumers = (
@@ -130,6 +133,7 @@ class Faults:
         self.machines.begin()
         self.rot.begin()
         self.peers.begin()
+        self.kafka.begin()
 
     def end(self) -> None:
         """Make no more faults, and repair those that last."""
@@ -137,6 +141,7 @@ class Faults:
         self.machines.end()
         self.rot.end()
         self.peers.end()
+        self.kafka.end()
         self.world.network.heal()
         for client in self._silent:
             self._end_silence(client)

@@ -155,6 +155,8 @@ class Simulation:
         cluster = self.cluster
         if not cluster.all_running or not all(producer.finished for producer in cluster.producers):
             return False
+        if not all(client.finished for client in cluster.kafka):
+            return False
         if cluster.operator.under_way or cluster.acceptor.under_way:
             return False
         server = cluster.tree.server
@@ -169,6 +171,8 @@ class Simulation:
         if any(ledger.missing(group) for group in cluster.groups):
             return False
         if any(ledger.missing(consumer.host, frozenset(TOPICS)) for consumer in cluster.consumers):
+            return False
+        if any(ledger.missing(client.host, frozenset(TOPICS)) for client in cluster.kafka):
             return False
         return not self._unregistered() and not self._without_owner()
 
@@ -220,6 +224,8 @@ class Simulation:
         check(cluster.all_running, "a process does not run")
         for producer in cluster.producers:
             check(producer.finished, "a producer never finished", producer.host, producer.sent, producer.unanswered)
+        for client in cluster.kafka:
+            check(client.finished, "a client of Kafka never finished", client.host, client.sent, client.unanswered)
         check(not cluster.acceptor.under_way, "a loss was never accepted", cluster.acceptor.under_way)
         check(not cluster.operator.under_way, "the operator never came to an end", cluster.operator.under_way)
         for member in cluster.members:
@@ -232,8 +238,8 @@ class Simulation:
         check(not wrong, "partitions without an owner", *wrong)
         for group in cluster.groups:
             cluster.ledger.check_complete(group)
-        for consumer in cluster.consumers:
-            cluster.ledger.check_complete(consumer.host, frozenset(TOPICS))
+        for host in [*(each.host for each in cluster.consumers), *(each.host for each in cluster.kafka)]:
+            cluster.ledger.check_complete(host, frozenset(TOPICS))
         check(False, "the cluster did not settle in time, though nothing is wrong with it now")
 
     def _check_topics(self) -> None:

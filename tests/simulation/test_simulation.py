@@ -31,6 +31,7 @@ TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "10"))
 MOST_TRIES = 200
 #: Hints at where to begin, for what seed 0 does not find (docs/reliability.md).
 BEGINNINGS = {
+    "acknowledge_the_next_offset": 4,
     "commit_without_version": 2,
     "claim_without_fence": 12,
     "claim_without_waiting": 16,

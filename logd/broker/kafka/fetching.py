@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from twisted.internet.defer import Deferred
 
 from logd.broker.kafka.fetches.answer_pieces import AnswerEnd
-from logd.broker.kafka.fetches.part_answer import FetchLimits, PartAnswer
+from logd.broker.kafka.fetches.part_answer import FetchLimits, Next, PartAnswer
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch import FetchRequests
@@ -93,7 +93,11 @@ class KafkaFetching:
         done = 0
         try:
             for part in parts:
-                if part.begin(limits):
+                following = part.begin(limits)
+                while following is Next.TURN and not self._lost:
+                    await self._next_turn()
+                    following = part.walk_on()
+                if following is Next.THREAD:
                     await work.walks.run(part, self._is_lost)
                 elif done % TURN_PARTS == TURN_PARTS - 1:
                     await self._next_turn()

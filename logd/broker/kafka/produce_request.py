@@ -149,6 +149,9 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
         def appended(first: int, after: int) -> None:
             if states is not None and batch is not None:
                 states.appended(batch, after)
+            count = self._producing.routing.counters.kafka.audit
+            if count is not None:
+                count(part.topic, log.partition, first, message_set)
             self._stored(index, part, log, first, after)
 
         def not_appended(error: BaseException) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IListeningPort
+from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -15,7 +16,6 @@ from logd.broker.listening.addresses import Address
 from logd.broker.resources import Listener
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError
-from logd.net.server import ConnectionFactory
 
 #: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
 BACKLOG = 1024
@@ -34,10 +34,10 @@ class BrokerPorts:
     #: The host that native clients are told.
     _host: str = field(default="127.0.0.1", init=False)
 
-    def listen(self, factory: ConnectionFactory, setting: str, place: int) -> Listener:
+    def listen(self, factory: Factory, setting: str, place: int) -> Listener:
         """Listen at the endpoint of a setting. Raises ConfigurationError."""
         settings = self._settings
-        endpoint = settings.listen if setting == "listen" else settings.kafka.endpoints[place]
+        endpoint = _endpoint(settings, setting, place)
         outcome: list[Any] = []
         # TCP and UNIX endpoints listen before they return, so a port in use makes the start fail here.
         serverFromString(self._reactor, endpoint).listen(factory).addBoth(outcome.append)
@@ -50,6 +50,8 @@ class BrokerPorts:
         address: Any = port.getHost() if port is not None else None
         if setting == "listen":
             advertised = self._advertised(getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0))
+        elif setting == "legacy.listen":
+            advertised = self._legacy_address(getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0))
         else:
             try:
                 advertised = self._kafka_address(endpoint, address, place)
@@ -72,6 +74,12 @@ class BrokerPorts:
             host = "127.0.0.1"
         self._host = host
         return host, number
+
+    def _legacy_address(self, host: str, number: int) -> Address:
+        """Return the address that clients of Kafka 0.7 find in ZooKeeper."""
+        if self._settings.legacy.legacy_advertise is not None:
+            return parse_address(self._settings.legacy.legacy_advertise)
+        return self._host if host in _ANY else host, number
 
     def _kafka_address(self, endpoint: str, address: Any, place: int) -> Address:
         """Return the address by which other brokers' clients reach a listener for clients of today's Kafka."""
@@ -101,3 +109,12 @@ class BrokerPorts:
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can connect to a socket that is bound to ``host``."""
     return host == "localhost" or (host not in _ANY and ip_address(host.partition("%")[0]).is_loopback)
+
+
+def _endpoint(settings: BrokerSettings, setting: str, place: int) -> str:
+    if setting == "listen":
+        return settings.listen
+    if setting == "legacy.listen":
+        assert settings.legacy.legacy_listen is not None
+        return settings.legacy.legacy_listen
+    return settings.kafka.endpoints[place]

@@ -14,6 +14,7 @@ from logd.client.blocking.reactor_thread import running_reactor, wait_there
 from logd.coord import paths
 from logd.coord.errors import NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
+from logd.coord.registries.kafka_coordinator import read_coordinator
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.errors import LogdError
 
@@ -40,6 +41,10 @@ async def store_positions(coordination: ICoordination, group: str, positions: Po
         consumers = []
     if consumers:
         raise GroupInUse(f"group {group!r} has consumers ({consumers[0]}): give the import a group of its own, or none")
+    if await read_coordinator(coordination, group) is not None:
+        raise GroupInUse(
+            f"group {group!r} has members among Kafka's clients: give the import a group of its own, or none"
+        )
     for (topic, partition), position in sorted(positions.items()):
         await _store(coordination, paths.group_offset(group, topic, partition), b"%d" % position)
 

@@ -19,7 +19,7 @@ from logd.client.admin.group_reset import target
 from logd.client.admin.lag import AT_ONCE, find_brokers
 from logd.client.consumer.consumer import Consumer
 from logd.client.starting_positions import Position, Start
-from logd.coord.groups.group_changes import GroupLive, move_positions
+from logd.coord.groups.group_changes import GroupLive, check_no_kafka_members, move_positions
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import read_topic
@@ -57,7 +57,8 @@ def reset(ctx: click.Context, /, **options: Any) -> None:
 
     Asks first when standard input is a terminal. While the group has live consumers, nothing is changed and the exit
     status is 1. With --force no commit of a consumer can undo the move, and all members begin again at the new
-    positions. A group that does not exist yet gets its first positions. A position outside the log, or inside a
+    positions. Members among Kafka's clients would not learn of it, so while there are such the group is not moved, not
+    even with --force. A group that does not exist yet gets its first positions. A position outside the log, or inside a
     message, is refused.
     """
     if isinstance(options["to"], Position) and options["partition"] is None:
@@ -80,6 +81,8 @@ async def _reset(
     async with tree_at(reactor, zookeeper) as tree:
         entry = await _entry(tree, group)
         places = await _places(tree, topic, partition)
+        if not dry_run:
+            check_no_kafka_members(entry)
         if entry.live and not (force or dry_run):
             raise GroupLive(
                 f"group {group!r} is live, with {counted(len(entry.consumers), 'consumer')}: stop them, or use --force"

@@ -47,7 +47,10 @@ groups.add_command(reset)
 @json_option
 @click.pass_context
 def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
-    """Print every group: its number of live consumers, its topics, and the number of its stored positions."""
+    """Print every group: its number of live consumers, its topics, and the number of its stored positions.
+
+    A group with members among Kafka's clients has no native consumers; the broker that coordinates those is printed.
+    """
 
     async def work(tree: ICoordination) -> None:
         found = [await read_group(tree, name) for name in await list_groups(tree)]
@@ -59,14 +62,18 @@ def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
                     "consumers": len(each.consumers),
                     "topics": list(each.topics),
                     "positions": len(each.offsets),
+                    "coordinator": each.coordinator,
                 }
                 for each in found
             ]
             click.echo(json.dumps(rows))
             return
         show(
-            ["group", "consumers", "topics", "positions"],
-            [(each.name, len(each.consumers), ",".join(each.topics), len(each.offsets)) for each in found],
+            ["group", "consumers", "topics", "positions", "kafka coordinator"],
+            [
+                (each.name, len(each.consumers), ",".join(each.topics), len(each.offsets), each.coordinator)
+                for each in found
+            ],
         )
 
     with_tree(ctx, zookeeper, work)
@@ -92,6 +99,7 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
 
     Lag is given in bytes of the log; in messages, when there are few enough to count (otherwise the column is empty);
     and in seconds: the age of the first message that is not handled, as exactly as the broker's index knows times.
+    The owners of a group of Kafka's clients are known to the broker that coordinates it, and are not printed.
     Positions are the committed ones, so the lag of a live group is as of its last commit.
 
     A partition whose log cannot be described is printed with an error, and the exit status is 1.
@@ -128,6 +136,11 @@ async def _describe(
             [*(name.replace("_", " ") for name in _COLUMNS), "error"],
             [(*(getattr(lag, name) for name in _COLUMNS), lag.error) for lag in lags],
         )
+    if entry.coordinator is not None:
+        complain(
+            f"group {group!r} has members among Kafka's clients, which broker {entry.coordinator} coordinates; that "
+            "broker knows who reads which partition: kafka-consumer-groups --describe --group shows it"
+        )
     for lag in lags:
         if lag.lost is not None:
             first, last = lag.lost
@@ -151,6 +164,7 @@ def _as_json(entry: GroupEntry, lags: list[PartitionLag]) -> dict[str, Any]:
     return {
         "group": entry.name,
         "live": entry.live,
+        "coordinator": entry.coordinator,
         **{name: together(lags, name) for name in ("lag_bytes", "lag_messages", "lag_seconds")},
         "partitions": [lag.to_json() for lag in lags],
         "consumers": [

@@ -190,7 +190,7 @@ class Producer:
         else:
             listed = tuple([each if isinstance(each, Message) else Message(each, key=key) for each in messages])
         if self._unfinished.audit is not None:
-            listed = tuple(map(self._unfinished.audit.stamp, listed))
+            listed = self._unfinished.audit.stamp_all(listed)
         if len(listed) == 1 and codec == "none":
             return self._send_one(topic, listed[0], partition, listed[0].key if key is None else key)
         refused = self._begin(topic)

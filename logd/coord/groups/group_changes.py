@@ -70,8 +70,18 @@ async def move_positions(
             ) from error
 
 
+def check_no_kafka_members(entry: GroupEntry) -> None:
+    """Raise GroupLive if the group has members among Kafka's clients, which learn of no change from outside."""
+    if entry.coordinator is not None:
+        raise GroupLive(
+            f"group {entry.name!r} has members among Kafka's clients, which broker {entry.coordinator} coordinates: "
+            "stop them first"
+        )
+
+
 def check_at_rest(entry: GroupEntry) -> None:
     """Raise GroupLive for a live group: its consumers would interfere with a deletion."""
+    check_no_kafka_members(entry)
     if entry.live:
         raise GroupLive(
             f"group {entry.name!r} is live, with {counted(len(entry.consumers), 'consumer')} and "

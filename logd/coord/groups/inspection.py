@@ -30,11 +30,13 @@ class GroupEntry:
     consumers: Mapping[str, Subscription] = field(factory=dict)
     owners: Mapping[TopicPartition, Owner] = field(factory=dict)
     offsets: Mapping[TopicPartition, Offset] = field(factory=dict)
+    #: The broker that coordinates members among Kafka's clients, -1 if its node cannot be read; None: there are none.
+    coordinator: int | None = None
 
     @property
     def live(self) -> bool:
-        """True if the group has a live consumer, or a consumer whose session is not over yet."""
-        return bool(self.consumers or self.owners)
+        """True if the group has a live consumer, or one whose session is not over yet; also among Kafka's clients."""
+        return bool(self.consumers or self.owners) or self.coordinator is not None
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -69,6 +71,7 @@ async def read_group(coordination: ICoordination, name: str) -> GroupEntry:
         {consumer: found for consumer, found in zip(ids, read, strict=True) if found is not None},
         {TopicPartition(t, p): owner for t, found in zip(owned, owners, strict=True) for p, owner in found.items()},
         {TopicPartition(t, p): offset for t, found in zip(placed, offsets, strict=True) for p, offset in found.items()},
+        await registry.coordinator(),
     )
 
 

@@ -273,14 +273,17 @@ def is_syncfs_fit(device: int, system: str, release: str, mounts: str = "/proc/s
 class LocalFiles:
     """The local disk."""
 
+    #: The class of its files.
+    file_class: type[LocalFile] = LocalFile
+
     def open(self, path: str, create: bool = False) -> IFile:
         """Open for reading and appending; see IFileOperations."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
-        return LocalFile(path, os.open(path, flags, FILE_MODE))
+        return self.file_class(path, os.open(path, flags, FILE_MODE))
 
     def open_for_reading(self, path: str) -> IFile:
         """Open for reading alone."""
-        return LocalFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return self.file_class(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
     def list(self, path: str) -> list[str]:
         """Names in a directory, sorted."""

@@ -11,8 +11,6 @@ are sent. Clients of the versions before record batches get message sets of Kafk
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
 
 from attrs import define, field
 
@@ -20,12 +18,10 @@ from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH, BATCH_HEAD_BYTES, batch_head, check_batch_head
 from logd.protocol.entry import GAP, LAYOUTS, MAGIC_AT, codec_at, gap_length, size_at, size_by_length
+from logd.protocol.kafka.answer_bounds import AnswerBounds, Item, LargeBatch, StoredRun
 from logd.protocol.kafka.made_batches import encode_messages, encode_old_messages
 from logd.protocol.kafka.wire_batches import KAFKA_MAGIC, base_offset_of, encode_wire_batch, wire_size
 from logd.protocol.message import Message
-from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
-
-__all__ = ["LARGE_BATCH_BYTES", "MOST_DELTA", "FetchedEntries", "LargeBatch", "StoredRun"]
 
 #: Entries of at least this size are sent by a sendfile of their own behind the eight bytes that differ. Below it
 #: reading and patching cost less.
@@ -37,55 +33,10 @@ MOST_MESSAGES = 10_000
 MADE_BATCH_BYTES = 64 << 10
 #: No batch is made for fewer bytes than these where the room ends, unless it is the first.
 LEAST_MADE_BYTES = 1 << 10
+#: Larger wrappers, and batches that have to be opened, are left to a thread: they may become a thousand times larger.
+INLINE_WRAPPER_BYTES = 2 << 10
 _BASE_OFFSET_BYTES = 8
 _BATCH_LAYOUT = LAYOUTS[BATCH]
-
-
-class StoredRun(NamedTuple):
-    """Batches at [position, position + size) of the log, perhaps with gaps; see logd.protocol.loops.batch_runs."""
-
-    position: int
-    size: int
-    wire_bytes: int
-
-
-class LargeBatch(NamedTuple):
-    """One batch: its first bytes on the wire, and where the log has the others."""
-
-    base_offset: bytes
-    #: The position of the first of them, and their number.
-    position: int
-    size: int
-
-
-#: What is sent: bytes that were made, or batches of the log.
-Item = bytes | StoredRun | LargeBatch
-
-
-@define
-class AnswerBounds:
-    """The bounds of what is sent of one range."""
-
-    #: Bounds of the messages in one wrapper of 0.7, decompressed.
-    max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
-    max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
-    #: The bytes that may be sent. A first batch is sent even if it has more, where ``first`` is True.
-    room: int = sys.maxsize
-    #: Of them, the bytes that may be made here.
-    made_room: int = sys.maxsize
-    first: bool = True
-    #: Messages before this position are left out of wrappers.
-    start_at: int = -1
-    #: The format to send: Kafka's magic. Below 2 there are no batches.
-    magic: int = KAFKA_MAGIC
-    #: The codecs of batches that the client may know, as bits; others are decompressed.
-    codecs: int = loops.ALL_CODECS
-    #: The position behind the bytes that the log can serve as one range.
-    range_end: int = sys.maxsize
-    #: Small runs of stored batches, up to this many bytes together, are copied all the same: it costs less.
-    direct_room: int = sys.maxsize
-    #: Returns whether these bytes, by position and size, are in the page cache: what is not is asked for whole.
-    is_warm: Callable[[int, int], bool] | None = None
 
 
 @define
@@ -102,15 +53,15 @@ class FetchedEntries:
     made: int = field(default=0, init=False)
     #: The size of the entry that the end of the data cuts off; 0 if there is none, or its size is not known.
     needed: int = field(default=0, init=False)
-    #: True when no more fits.
+    #: True when no more fits, and when the next entry has to be left to a thread.
     full: bool = field(default=False, init=False)
+    is_heavy: bool = field(default=False, init=False)
     #: The position of a damaged entry, which stopped the conversion; -1 without one.
     damaged_at: int = field(default=-1, init=False)
     #: The wrappers that were left out, with the reasons: no offsets can number their messages, or they grow too large.
     left_out: list[tuple[int, str]] = field(factory=list, init=False)
-    #: Messages that have no batch yet, and the bytes of their entries.
+    #: Messages that have no batch yet.
     _messages: list[Message] = field(factory=list, init=False)
-    _pending: int = field(default=0, init=False)
     _data: bytes = field(default=b"", init=False)
     #: The log position of the first byte of the data, and the index of the entry at hand.
     _position: int = field(default=0, init=False)
@@ -132,9 +83,9 @@ class FetchedEntries:
         ``verify``: the data were just read from the disk, so that the checksums of batches are verified too.
         """
         self._data, self._position, self._at, self._verify = data, position, 0, verify
-        self.needed, self.damaged_at = 0, -1
+        self.needed, self.damaged_at, self.is_heavy = 0, -1, False
         end = len(data)
-        while self._at < end and self.damaged_at < 0 and not self.full:
+        while self._at < end and self.damaged_at < 0 and not (self.full or self.is_heavy):
             size = size_at(data, self._at)
             if not size and end - self._at > MAGIC_AT:
                 self.damaged_at = self.position
@@ -275,6 +226,9 @@ class FetchedEntries:
             return
         stop = at + size
         several = codec_at(data, at) != 0 or data[at + MAGIC_AT] == BATCH
+        if several and self.bounds.inline and size > INLINE_WRAPPER_BYTES:
+            self.is_heavy = True
+            return
         if not several:
             if self.bounds.magic == KAFKA_MAGIC and not self._messages and self._take_records(slice_bytes):
                 return
@@ -316,9 +270,7 @@ class FetchedEntries:
             stop = at + decoded.consumed
             self.damaged_at = self._position + stop
         self._at = stop
-        self._pending += stop - at
-        if several or len(self._messages) >= MOST_MESSAGES or self._pending >= MADE_BATCH_BYTES // 2:
-            self._make_batch()
+        self._make_batch()
 
     def _take_records(self, slice_bytes: int) -> bool:
         """Make a batch of the entries from the one at hand on that are messages as they are; return whether there are.
@@ -343,7 +295,7 @@ class FetchedEntries:
         """Return the bytes of entries that the next batch may be made of; 0 if there is no room for one."""
         if self._must_send and not self._messages:
             return max(min(MADE_BATCH_BYTES, self.bounds.room, self.bounds.made_room), 1)
-        left = min(self.bounds.room - self.size, self.bounds.made_room - self.made) - self._pending
+        left = min(self.bounds.room - self.size, self.bounds.made_room - self.made)
         left -= (left >> 3) + 100  # the batch may be a little larger than its entries
         return 0 if left < LEAST_MADE_BYTES else min(MADE_BATCH_BYTES, left)
 
@@ -363,7 +315,7 @@ class FetchedEntries:
 
     def _make_batch(self, end: int = -1) -> None:
         """Make batches of the messages that have none; the last reaches to ``end``, or the entry at hand."""
-        messages, self._messages, self._pending = self._messages, [], 0
+        messages, self._messages = self._messages, []
         if self.bounds.magic != KAFKA_MAGIC:
             if messages:
                 self._add_made(encode_old_messages(messages, self.bounds.magic))

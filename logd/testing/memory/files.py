@@ -217,7 +217,7 @@ class MemoryFiles:
                 raise PowerLoss
 
     def sync_site(self, kind: str, path: str) -> bool:
-        """Record the caller of a sync; return whether it is to be done."""
+        """KafkaRecord the caller of a sync; return whether it is to be done."""
         self.step()
         frame: Any = sys._getframe(2)
         site = f"{kind} in {frame.f_globals['__name__'].removeprefix('logd.log.')}.{frame.f_code.co_name}"

@@ -15,6 +15,7 @@ from attrs import define, field
 
 from logd.errors import LogdError
 from logd.testing.processes.server import ServerProcess
+from logd.testing.reserved_port import ReservedPort
 
 #: Seconds between two checks whether a broker answers yet.
 _POLL_SECONDS = 0.02
@@ -22,22 +23,15 @@ _POLL_SECONDS = 0.02
 _TWISTD = "from twisted.scripts.twistd import run; run()"
 
 
-#: Sockets that reserve the ports of ``free_port`` for this process and its children.
-_RESERVED: list[socket.socket] = []
+#: The ports of ``free_port``.
+_RESERVED: list[ReservedPort] = []
 
 
 def free_port() -> int:
-    """Return a free TCP port of loopback, reserved against other callers and processes while this process lives.
-
-    A socket that is bound and does not listen reserves the port: the kernel then gives it neither to a request for any
-    port nor to outgoing connections, while a server that sets SO_REUSEADDR, as Twisted, asyncio and Java do, can
-    listen on it. A connection to it is refused until then.
-    """
-    reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reservation.bind(("127.0.0.1", 0))
-    _RESERVED.append(reservation)
-    return int(reservation.getsockname()[1])
+    """Return a free TCP port of loopback, reserved while this process lives; see ReservedPort."""
+    reserved = ReservedPort()
+    _RESERVED.append(reserved)
+    return reserved.number
 
 
 @define(eq=False)

@@ -46,9 +46,9 @@ class PortsTests(SynchronousTestCase):
         )
         self.reactor = Reactor()
         ports, factory = BrokerPorts(self.reactor, settings), Factory()
-        found = [ports.listen(factory, "listen", 0).advertised]  # type: ignore[arg-type]  # it is only handed on
+        found = [ports.listen(factory, "listen", 0).advertised]
         for place in range(len(settings.kafka.endpoints)):
-            found.append(ports.listen(factory, "kafka.listen", place).advertised)  # type: ignore[arg-type]  # as above
+            found.append(ports.listen(factory, "kafka.listen", place).advertised)
         return found
 
     def test_other_brokers_tell_the_address_that_is_bound(self) -> None:

@@ -34,3 +34,10 @@ class GroupPositionsTests(RegistryTestCase):
         self.settle()
         self.failureResultOf(doing, GroupInUse)
         self.assertIsNone(self.outcome(self.tree.exists(paths.group_offset("import", "a", 0))))
+
+    def test_a_group_with_members_among_kafkas_clients_is_left_alone(self) -> None:
+        """They commit positions of their own."""
+        self.outcome(self.tree.create(paths.group_coordinator("import"), b"1", makepath=True))
+        doing = Deferred.fromCoroutine(store_positions(self.tree, "import", {("a", 0): 10}))
+        self.settle()
+        self.failureResultOf(doing, GroupInUse)

@@ -81,6 +81,23 @@ class ProducerAuditTests(ProducerTestCase):
                 ],
             )
 
+    def test_only_what_is_missing_is_stamped(self) -> None:
+        """A set whose messages have time and server stays as it is; in any other set each message is looked at."""
+        producer = self.producer()
+        audit = producer._unfinished.audit
+        assert audit is not None
+        server = ("server", b"other")
+        stamped = tuple(Message(b"", timestamp=time, headers=[("a", b"b"), server]) for time in (5, 6))
+        self.assertIs(audit.stamp_all(stamped), stamped)
+        first = Message(b"", timestamp=5, headers=[server])
+        self.assertIs(audit.stamp(first), first)
+        for lacking in (Message(b"", headers=[server]), Message(b"", timestamp=5), Message(b"", headers=[("a", b"")])):
+            for others in ((), stamped):
+                one = audit.stamp_all((*others, lacking))[-1]
+                self.assertIsNotNone(one.timestamp)
+                self.assertEqual([name for name, _ in one.headers].count("server"), 1)
+        self.assertEqual(audit.stamp_all(()), ())
+
     def test_a_window_is_announced_and_reported_at_its_end(self) -> None:
         """The count has messages, bytes of keys and values, and the positions of the first and last message."""
         producer = self.producer()

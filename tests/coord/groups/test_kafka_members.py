@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
+from logd.coord import paths
+from logd.coord.groups.group_changes import GroupLive, delete_group
+from logd.coord.groups.inspection import read_group
 from logd.coord.groups.member_registration import KafkaMembers
 from logd.coord.groups.records import Phase
 from logd.coord.kafka_groups.claim import CoordinatedElsewhere, GroupClaim, NativeMembers
@@ -77,6 +80,20 @@ class KafkaMembersTests(GroupTestCase):
                 self.release(claim)
             self.get(member.membership.leave())
         self.assertLessEqual({(True, False), (False, True)}, outcomes)
+
+    def test_tools_leave_the_group_alone(self) -> None:
+        """It is live, and is not deleted; when the members have left it is, with all that belongs to it."""
+        claim = self.claim()
+        self.take(claim)
+        entry = self.get(Deferred.fromCoroutine(read_group(self.outsider, "g")))
+        self.assertEqual((entry.live, entry.coordinator, dict(entry.consumers)), (True, 0, {}))
+        deleting = Deferred.fromCoroutine(delete_group(self.outsider, "g"))
+        self.run_for(0.2)
+        self.failureResultOf(deleting, GroupLive)
+        self.release(claim)
+        self.get(self.outsider.create(paths.group_metadatum("g", "t", 0), b"text", makepath=True))
+        self.get(Deferred.fromCoroutine(delete_group(self.outsider, "g")))
+        self.assertIsNone(self.get(self.outsider.exists("/consumers/g")))
 
     def test_a_second_broker(self) -> None:
         """It is told which broker coordinates the group."""

@@ -94,8 +94,20 @@ class BenchTests(SynchronousTestCase):
         words = "mirror --rounds 1 --messages 20000 --latency-messages 5"
         result = self.run_bench(*words.split())
         self.assertEqual((result["bench"], result["messages"], result["latency_messages"]), ("mirror", 20_000, 5))
-        for name in ("mirrored_megabytes_per_second", "ratio_to_consumed", "delivered_ms_median"):
+        for name in ("mirrored_megabytes_per_second", "ratio_to_consumed", "delivered_ms_median", "processors"):
             self.assertGreater(result[name], 0, name)
+        self.assertIn(
+            "the processor time of mirroring" if not result["mirror_processor_ms_per_megabyte"] else "three processes",
+            result["meaning"],
+        )
+
+    def test_audit_measures_the_cost_of_counting(self) -> None:
+        """For each call, with and without, in turn."""
+        words = "audit --rounds 1 --messages 500 --call set --call publish"
+        result = self.run_bench(*words.split())
+        self.assertEqual([each["call"] for each in result["calls"]], ["set", "publish"])
+        for each in result["calls"]:
+            self.assertGreater(each["audited_processor_ns"], 0)
 
     def test_peers_with_logd_alone(self) -> None:
         """The figures are written as JSON and Markdown, and drawn where matplotlib is installed."""

@@ -121,10 +121,10 @@ class LookingTests(GroupsCliTestCase):
         """Columns are separated by tabs where the output is no terminal, so that `cut` can take them."""
         self.assertEqual(self.logd("groups", "list"), b"")
         self.logd("consume", "t", "--group", "g", "--exit-at-end")
-        self.assertEqual(self.logd("groups", "list"), b"g\t0\tt\t4\n")
+        self.assertEqual(self.logd("groups", "list"), b"g\t0\tt\t4\t\n")
         self.assertEqual(
             json.loads(self.logd("groups", "list", "--json")),
-            [{"group": "g", "live": False, "consumers": 0, "topics": ["t"], "positions": 4}],
+            [{"group": "g", "live": False, "consumers": 0, "topics": ["t"], "positions": 4, "coordinator": None}],
         )
         first = self.logd("groups", "describe", "g").splitlines()[0].split(b"\t")
         self.assertEqual((first[:2], first[4:]), ([b"t", b"0"], [b"0", b"0", b"0.0", b"", b""]))

@@ -14,7 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.entry import encode_gap
-from logd.protocol.kafka.fetched_entries import MOST_DELTA, AnswerBounds, FetchedEntries
+from logd.protocol.kafka.answer_bounds import AnswerBounds
+from logd.protocol.kafka.fetched_entries import MOST_DELTA, FetchedEntries
 from logd.protocol.kafka.wire_batches import entry_of_wire_batch, wire_batch_end
 from logd.protocol.message import Message
 from logd.protocol.wrapper import encode_wrapper

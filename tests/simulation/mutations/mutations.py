@@ -25,6 +25,7 @@ from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicPartition
 from tests.simulation.mutations.broker import BROKER_MUTATIONS
 from tests.simulation.mutations.connections import CONNECTION_MUTATIONS
+from tests.simulation.mutations.kafka import KAFKA_MUTATIONS
 from tests.simulation.mutations.machine import MACHINE_MUTATIONS
 from tests.simulation.mutations.publishing import PUBLISHING_MUTATIONS
 from tests.simulation.mutations.reader import READER_MUTATIONS
@@ -256,6 +257,7 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = (
     | MACHINE_MUTATIONS
     | BROKER_MUTATIONS
     | CONNECTION_MUTATIONS
+    | KAFKA_MUTATIONS
     | PUBLISHING_MUTATIONS
     | READER_MUTATIONS
     | REST_MUTATIONS

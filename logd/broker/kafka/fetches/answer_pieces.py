@@ -30,10 +30,15 @@ class MadeMemory:
     limit: int = MADE_BYTES
     held: int = 0
 
-    @property
-    def room(self) -> int:
-        """The bytes that one answer may have now."""
-        return max((self.limit - self.held) // SHARE, LEAST_BYTES)
+    def reserve(self) -> int:
+        """Return the bytes that one answer may have now; they count as held until ``release``."""
+        room = max((self.limit - self.held) // SHARE, LEAST_BYTES)
+        self.held += room
+        return room
+
+    def release(self, reserved: int) -> None:
+        """End a reservation: the answer is made, and its bytes count themselves."""
+        self.held -= reserved
 
 
 @implementer(IFileRange)

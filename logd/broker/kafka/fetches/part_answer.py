@@ -1,19 +1,21 @@
 """The answer to one part of a Fetch: the walk over its range, and what is sent of it.
 
-Most answers are made at once, from the page cache. A thread goes on where pages have to be read from the disk, where
-many bytes have to be converted, and where a place is looked for behind damage.
+Most answers are made from the page cache, in one or several turns of the reactor. A thread goes on where pages have to
+be read from the disk, large wrappers have to be opened, and a place is looked for behind damage. Conversions that are
+only large stay off the threads: threads that compute keep the reactor from Python's lock for milliseconds at each call.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Generator
+from enum import Enum, auto
 
 from attrs import define, field
 
 from logd.broker.kafka.error_codes import KAFKA_STORAGE_ERROR, kafka_code, kafka_code_of
 from logd.broker.kafka.fetches.answer_pieces import MadeBytes, StoredRunRange
-from logd.broker.kafka.fetches.range_walk import READ_BYTES, ColdPages, RangeWalk
+from logd.broker.kafka.fetches.range_walk import READ_BYTES, NeedsThread, RangeWalk
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.errors import CorruptMessage, UnknownError, WireError
 from logd.log.disk.open_files import FileRange
@@ -21,17 +23,28 @@ from logd.log.index.lookup import next_boundary
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.protocol import loops
+from logd.protocol.kafka.answer_bounds import AnswerBounds, StoredRun
 from logd.protocol.kafka.fetch import KafkaFetchedPart, KafkaFetchPart
-from logd.protocol.kafka.fetched_entries import AnswerBounds, FetchedEntries, StoredRun
+from logd.protocol.kafka.fetched_entries import FetchedEntries
 from logd.protocol.requests.fetch_wait import FetchedPart
 from logd.protocol.requests.fields import MessageSetField, size_of
 
-#: Bytes that one answer is made of without a thread: read, and of them converted.
-INLINE_READ_BYTES = 1 << 20
-INLINE_MADE_BYTES = 128 << 10
+#: Bytes that are read and converted for one answer in one turn of the reactor: about half a millisecond each.
+TURN_READ_BYTES = 1 << 20
+TURN_MADE_BYTES = 128 << 10
 #: Bytes of one answer that are kept as they are, and not as ranges.
 DIRECT_BYTES = 16 << 10
 _ZSTD = 1 << 4
+
+
+class Next(Enum):
+    """What has to follow before an answer can be finished."""
+
+    NOTHING = auto()
+    #: ``walk_on`` in another turn of the reactor.
+    TURN = auto()
+    #: ``steps`` and ``extend``, by the queue of walks.
+    THREAD = auto()
 
 
 @define
@@ -73,6 +86,8 @@ class PartAnswer:
     _log: PartitionLog | None = field(default=None, init=False)
     _entries: FetchedEntries | None = field(default=None, init=False)
     _walk: RangeWalk | None = field(default=None, init=False)
+    #: Bytes that are reserved for what is made.
+    _reserved: int = field(default=0, init=False)
     #: The position to begin at again, -1 for none.
     _again: int = field(default=-1, init=False)
     #: The code of an error of Kafka's.
@@ -89,8 +104,8 @@ class PartAnswer:
         """Topic and partition."""
         return self._asked.topic, self._asked.partition
 
-    def begin(self, limits: FetchLimits) -> bool:
-        """Answer as much as is possible at once; return whether a thread has to go on, by ``steps`` and ``extend``."""
+    def begin(self, limits: FetchLimits) -> Next:
+        """Answer as much as is possible in this turn; return what has to follow before ``finish``."""
         asked, found = self._asked, self._found
         first = found.first_position
         if found.error == UnknownError.code and found.log_start <= asked.offset < found.visible_end:
@@ -98,11 +113,12 @@ class PartAnswer:
             first, self._code = asked.offset, 0
             self._again = first
         elif self._code or self._range is None:
-            return False
+            return Next.NOTHING
         self._log = self._store.log(*self.key)
+        self._reserved = self._work.memory.reserve()
         bounds = AnswerBounds(
             room=min(max(asked.max_bytes, 1), limits.room),
-            made_room=self._work.memory.room,
+            made_room=self._reserved,
             first=not limits.sent,
             start_at=asked.offset,
             magic=limits.magic,
@@ -111,9 +127,9 @@ class PartAnswer:
         )
         self._entries = FetchedEntries(first, bounds)
         if self._range is None:
-            return True
+            return Next.THREAD
         self._walk_from(self._range)
-        return self._walk_on()
+        return self.walk_on()
 
     def steps(self) -> Generator[None, None, None]:
         """See Walker."""
@@ -133,7 +149,7 @@ class PartAnswer:
 
     def extend(self) -> bool:
         """See Walker."""
-        return not self._code and ((self._reopen() and self._walk_on()) or self._is_damaged)
+        return not self._code and (self._reopen() or self._is_damaged)
 
     def finish(self, limits: FetchLimits) -> KafkaFetchedPart:
         """Return the answer."""
@@ -155,7 +171,12 @@ class PartAnswer:
         return KafkaFetchedPart(asked.topic, asked.partition, self._code, found.visible_end, found.log_start, pieces)
 
     def close(self) -> None:
-        """Release the range; does nothing a second time."""
+        """Release the range and the memory that was reserved; does nothing a second time."""
+        self._work.memory.release(self._reserved)
+        self._reserved = 0
+        self._close_range()
+
+    def _close_range(self) -> None:
         found, self._range = self._range, None
         if found is not None:
             found.close()
@@ -186,27 +207,26 @@ class PartAnswer:
         entries.bounds.range_end = begin + stored.count
         self._walk = RangeWalk(entries, stored.file, begin - stored.file_position, begin, begin + stored.count)
 
-    def _walk_on(self) -> bool:
-        """Walk over what is in the page cache; return whether a thread has to go on."""
+    def walk_on(self) -> Next:
+        """Walk over what is in the page cache, a bounded part of it; return what has to follow."""
         entries = self._entries
         assert entries is not None
-        read = 0
+        read, made = 0, entries.made
         try:
-            while True:
+            while read < TURN_READ_BYTES and entries.made - made < TURN_MADE_BYTES:
                 walk = self._walk
                 assert walk is not None
                 before = walk.read_bytes
                 more = walk.step(may_wait=False)
                 read += walk.read_bytes - before
                 if not more and (self._is_damaged or not self._reopen()):
-                    return self._is_damaged
-                if read >= INLINE_READ_BYTES or entries.made >= INLINE_MADE_BYTES:
-                    return True
-        except ColdPages:
-            return True
+                    return Next.THREAD if self._is_damaged else Next.NOTHING
+        except NeedsThread:
+            return Next.THREAD
         except OSError as error:
             self._failed(error)
-            return False
+            return Next.NOTHING
+        return Next.TURN
 
     @property
     def _is_damaged(self) -> bool:
@@ -247,7 +267,7 @@ class PartAnswer:
             found.close()
             self._failed(OSError(errno.EIO, f"the entry at position {position} is not there whole"))
             return False
-        self.close()
+        self._close_range()
         self._range = found
         self._walk_from(found)
         return True

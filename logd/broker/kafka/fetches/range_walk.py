@@ -1,6 +1,7 @@
 """The walk over the entries of one range of a log that a Fetch asks for: reads what the conversion needs, in steps.
 
-On the owner's thread only what is in the page cache is read; the rest of the walk goes on on another thread, where the
+On the owner's thread only what is in the page cache is read, and some milliseconds of work are done in one turn; what
+may take longer is done on another thread, where the
 batches that come from the disk are verified (docs/protocol.md: a batch is verified when it leaves a cold page).
 """
 
@@ -23,8 +24,8 @@ READ_BYTES = 64 << 10
 HEAD_BYTES = BATCH_HEAD_BYTES
 
 
-class ColdPages(Exception):
-    """The next bytes are not in the page cache."""
+class NeedsThread(Exception):
+    """The next bytes are not in the page cache, or their conversion may take long."""
 
 
 @define(eq=False)
@@ -50,13 +51,13 @@ class RangeWalk:
     def step(self, may_wait: bool) -> bool:
         """Take the next bytes; return False at the end, at damage, or when no more fits.
 
-        Raises ColdPages unless it ``may_wait`` for the disk, and OSError.
+        Raises NeedsThread unless it ``may_wait``, and OSError.
         """
         entries = self.entries
         left = self.end - self.position
         if entries.full or left <= 0:
             return False
-        entries.bounds.is_warm = self._is_warm
+        entries.bounds.is_warm, entries.bounds.inline = self._is_warm, not may_wait
         data, cold = self._read(min(self._next_read, left), may_wait)
         cold = cold or self._was_cold
         begin = self.position
@@ -64,6 +65,9 @@ class RangeWalk:
         self.position = entries.position
         self._next_read = READ_BYTES
         self._was_cold = False
+        if entries.is_heavy:
+            self._was_cold = cold
+            raise NeedsThread
         if entries.damaged_at >= 0 or entries.full:
             return False
         if self.position > begin + len(data):  # a large batch was passed over
@@ -98,7 +102,7 @@ class RangeWalk:
         cold = data is None
         if data is None:
             if not may_wait:
-                raise ColdPages
+                raise NeedsThread
             data = self._file.read_at(at, count)
         if len(data) < count:
             raise OSError(errno.EIO, f"{self._file.path} is shorter than it was: nothing at byte {at + len(data)}")

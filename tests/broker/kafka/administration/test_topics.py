@@ -159,6 +159,24 @@ class CreateTopicsTests(TopicsTestCase):
             self.assertTrue([line for line in lines if words in line], (words, lines))
         self.assertEqual([line for line in lines if "\x1b" in line], [])
 
+    def test_a_full_disk(self) -> None:
+        """The topic is not created, and can be once there is room."""
+        peer = self.kafka()
+        self.files.room = 0
+        self.assertEqual(self.codes(peer, creation(4, ("t", 1, 1))), [("t", 56)])
+        self.assertEqual(self.broker.topics.names(), [])
+        self.files.room = None
+        self.assertEqual(self.codes(peer, creation(4, ("t", 1, 1))), [("t", 0)])
+
+    def test_two_at_once(self) -> None:
+        """Of two clients that create one topic, one is told that it exists; both see it."""
+        one, other = self.kafka(), self.kafka("10.0.0.9")
+        one.send(creation(4, ("t", 1, 1)))
+        other.send(creation(4, ("t", 1, 1)))
+        self.settle()
+        found = [topic.error_code for peer in (one, other) for answer in peer.answers() for topic in answer.topics]
+        self.assertEqual(sorted(found), [0, 36])
+
     def test_many_refusals_of_one_request(self) -> None:
         """The first ones are logged each, the others by their number."""
         found = self.codes(self.kafka(), creation(4, *[(f"t {number}", 1, 1) for number in range(500)]))

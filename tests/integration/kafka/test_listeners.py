@@ -34,10 +34,10 @@ def until(reached: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def logd(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of logd."""
+def logd(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command of logd, with something to read. Raises CalledProcessError if it fails."""
     command = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+    return subprocess.run(command, input=given, check=True, capture_output=True, text=True, timeout=PATIENCE)
 
 
 class KafkaClients:

@@ -1,0 +1,106 @@
+"""Tests of the listener and the registry for clients of Kafka 0.7 that use ZooKeeper, on a broker in memory."""
+
+from __future__ import annotations
+
+from logd.broker.legacy.registry import LOOK_SECONDS
+from logd.config.legacy import LegacySettings
+from logd.errors import ConfigurationError
+from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.requests.metadata import Metadata
+from logd.topic import TopicEntry
+from tests.broker.rig import BrokerTestCase, Peer
+from tests.log.entries import plain
+from tests.net.doubles import PeerTransport
+
+NODE = "/old/kafka"
+
+
+class LegacyListenerTests(BrokerTestCase):
+    """``LegacySession`` and ``LegacyRegistry``."""
+
+    options = {"legacy": LegacySettings(legacy_registry=NODE, legacy_listen="tcp:0")}  # noqa: RUF012
+
+    def setUp(self) -> None:
+        """Make a topic of which this broker has the partitions 1 and 3, as far as the listener knows."""
+        super().setUp()
+        self.create("t", 4, message_format="0.7")
+        entry = self.broker.topics.get("t")
+        assert entry is not None
+        shared = {0: (5,), 1: (0,), 2: (5,), 3: (0,)}
+        self.broker.topics.show("t", TopicEntry(entry.uuid, shared, entry.settings))
+
+    def old_client(self) -> Peer:
+        """Connect to the listener of 0.7."""
+        connection = self.ports["legacy.listen", 0].buildProtocol(None)
+        peer = Peer(connection, PeerTransport(host="10.0.0.9"))
+        self.peers.append(peer)
+        connection.makeConnection(peer.transport)
+        peer.pump()
+        return peer
+
+    def registered(self) -> dict[str, bytes]:
+        """Return the nodes of the registry, with their values."""
+        self.clock.advance(LOOK_SECONDS)
+        self.settle()
+        nodes = self.tree.tree.nodes
+        return {path: bytes(node.data) for path, node in nodes.items() if path.startswith(NODE) and node.data}
+
+    def test_numbers_are_those_of_this_broker(self) -> None:
+        """In every request of 0.7; a number that it does not have is an error, or refused."""
+        peer = self.old_client()
+        peer.send(Produce("t", 0, plain(b"to 1")), MultiProduce((Produce("t", 1, plain(b"to 3")),)))
+        peer.send(Produce("t", 2, plain(b"to none")))
+        self.settle()
+        self.assertEqual([bool(self.content("t", number)) for number in range(4)], [False, True, False, True])
+        requests = (
+            Fetch("t", 0, 0, 100),
+            MultiFetch((Fetch("t", 1, 0, 100), Fetch("t", 2, 0, 100))),
+            Offsets("t", 1, -2, 1),
+        )
+        peer.send(*requests)
+        self.settle()
+        one, many, offsets = peer.answers_to(*requests)
+        self.assertEqual(bytes(one.message_set), plain(b"to 1"))
+        self.assertEqual((many.parts[0].error, bytes(many.parts[0].message_set)), (0, plain(b"to 3")))
+        self.assertEqual(many.parts[1].error, 3)
+        self.assertEqual(list(offsets.offsets), [0])
+
+    def test_others_are_told_where_to_go(self) -> None:
+        """A native client would mistake the numbers."""
+        peer = self.old_client()
+        peer.send(Metadata((), False))
+        self.settle()
+        self.assertEqual(peer.answers(), [])
+        self.assertEqual(len(self.events.warnings("is no request of Kafka 0.7")), 1)
+
+    def test_the_registry_has_the_broker_and_its_topics(self) -> None:
+        """As 0.7 wrote them; topics of other formats, and those without a partition here, are left out."""
+        self.create("new")
+        self.assertEqual(
+            self.registered(),
+            {
+                f"{NODE}/brokers/ids/0": b"broker.example-logd:broker.example:6667",
+                f"{NODE}/brokers/topics/t/0": b"2",
+            },
+        )
+        entry = self.broker.topics.get("t")
+        assert entry is not None
+        self.broker.topics.show("t", TopicEntry(entry.uuid, {0: (0,), 1: (0,), 2: (0,)}, entry.settings))
+        self.assertEqual(self.registered()[f"{NODE}/brokers/topics/t/0"], b"3")
+        self.broker.topics.hide("t")
+        self.assertEqual(list(self.registered()), [f"{NODE}/brokers/ids/0"])
+
+
+class LegacySettingsTests(BrokerTestCase):
+    """``LegacySettings``."""
+
+    def test_both_or_none(self) -> None:
+        """And the node is no root and no relative path."""
+        for settings in (
+            {"legacy_registry": "/old"},
+            {"legacy_listen": "tcp:1"},
+            {"legacy_registry": "/", "legacy_listen": "tcp:1"},
+            {"legacy_registry": "old", "legacy_listen": "tcp:1"},
+        ):
+            with self.assertRaises(ConfigurationError):
+                LegacySettings(**settings)

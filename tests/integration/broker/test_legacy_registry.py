@@ -1,0 +1,79 @@
+"""Clients of Kafka 0.7 that find two real brokers in the coordination tree, with another client of ZooKeeper."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from kazoo.client import KazooClient
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.legacy_requests import Fetch, Offsets, Produce
+from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.coordination import CoordinationProcess
+from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
+
+_LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
+_NODE = "/kafka07"
+
+
+class LegacyRegistryTests(SynchronousTestCase):
+    """A producer and a consumer that know nothing but ZooKeeper and the requests of 0.7."""
+
+    def setUp(self) -> None:
+        """Start a tree, and two brokers that share a topic of four partitions."""
+        folder = os.path.abspath(self.mktemp())
+        os.mkdir(folder)
+        tree = CoordinationProcess(f"{folder}/tree")
+        self.addCleanup(tree.kill)
+        tree.start()
+        self.brokers = []
+        for number in range(2):
+            options = ("--id", str(number), "--legacy-registry", _NODE)
+            listen = ("--legacy-listen", f"tcp:{free_port()}:interface=127.0.0.1")
+            broker = BrokerProcess(f"{folder}/{number}", (*options, *listen), zookeeper=tree.hosts)
+            self.addCleanup(broker.kill)
+            self.brokers.append(broker.start())
+        self.zookeeper = KazooClient(f"{tree.hosts}{_NODE}")
+        self.zookeeper.start()
+        self.addCleanup(self.zookeeper.stop)
+        # The topic is made by a client of 0.7, as a rule; its partitions are spread when an operator makes it.
+        create = ["topics", "create", "clicks", "--partitions", "4", "--set", "message.format=0.7"]
+        subprocess.run([*_LOGD, *create, "--broker", self.brokers[0].address], check=True, capture_output=True)
+
+    def found(self, path: str, names: set[str]) -> dict[str, str]:
+        """Wait until a node has these children, and return their values."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.zookeeper.exists(path) or set(self.zookeeper.get_children(path)) != names:
+            self.assertLess(time.monotonic(), deadline, f"{path} never has {names}")
+            time.sleep(POLL_SECONDS)
+        return {name: self.zookeeper.get(f"{path}/{name}")[0].decode() for name in names}
+
+    def test_each_broker_is_found_with_its_own_partitions(self) -> None:
+        """What a client of 0.7 sends to all of them, a native consumer reads; a broker that ends is removed."""
+        addresses = {number: value.split(":")[1:] for number, value in self.found("/brokers/ids", {"0", "1"}).items()}
+        counts = self.found("/brokers/topics/clicks", {"0", "1"})
+        self.assertEqual(counts, {"0": "2", "1": "2"})
+        sent = set()
+        for number, (host, port) in addresses.items():
+            self.assertEqual(host, "127.0.0.1")
+            with Peer(int(port)) as peer:
+                for partition in range(int(counts[number])):
+                    payload = f"{number}-{partition}"
+                    sent.add(payload)
+                    peer.begin(Produce("clicks", partition, MessageSet([Message(payload.encode())]).encode()))
+                    deadline = time.monotonic() + PATIENCE
+                    while peer.ask(Offsets("clicks", partition, -1, 1)).offsets == (0,):
+                        self.assertLess(time.monotonic(), deadline)
+                    found = peer.ask(Fetch("clicks", partition, 0, 1000)).message_set
+                    self.assertIn(payload.encode(), bytes(found))
+        consume = ["consume", "clicks", "--from", "earliest", "--max", "4", "--broker", self.brokers[1].address]
+        done = subprocess.run([*_LOGD, *consume], check=True, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(set(done.stdout.split()), sent)
+        self.brokers[1].stop()
+        self.found("/brokers/ids", {"0"})
+        self.found("/brokers/topics/clicks", {"0"})

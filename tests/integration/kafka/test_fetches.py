@@ -1,0 +1,122 @@
+"""Fetches of Kafka's clients from a real broker: exact, and bounded however slow the clients are.
+
+LOGD_TEST_CONNECTIONS=2000 python -m twisted.trial tests.integration.kafka.test_fetches
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from struct import pack, unpack
+
+from confluent_kafka import Consumer, TopicPartition
+
+from logd.protocol import loops
+from logd.protocol.batch import encode_batch
+from logd.protocol.message import Message
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.wrapper import encode_wrapper
+from logd.testing.processes.broker import free_port
+from tests.integration.peers import BrokerTestCase
+
+CONNECTIONS = int(os.environ.get("LOGD_TEST_CONNECTIONS", "100"))
+#: Seconds for what happens in some milliseconds.
+PATIENCE = 30.0
+
+
+def fetch(topic: bytes, offset: int, most: int) -> bytes:
+    """Return a Fetch of version 11, written by hand."""
+    body = pack(">hhih", 1, 11, 7, -1) + pack(">iiiibii", -1, 0, 1, 50 << 20, 0, 0, -1)
+    body += pack(">ih", 1, len(topic)) + topic + pack(">iiiqqi", 1, 0, -1, offset, -1, most) + pack(">ih", 0, 0)
+    return pack(">i", len(body)) + body
+
+
+def received(client: socket.socket, count: int) -> bytes:
+    """Receive exactly so many bytes."""
+    data = bytearray()
+    while len(data) < count:
+        more = client.recv(min(count - len(data), 1 << 20))
+        assert more, f"closed after {len(data)} of {count} bytes"
+        data += more
+    return bytes(data)
+
+
+class FetchTests(BrokerTestCase):
+    """A topic with entries of all kinds, produced by a native client."""
+
+    def setUp(self) -> None:
+        """Start a broker with a listener, and fill the topic."""
+        self.port = free_port()
+        self.options = ("--kafka-listen", f"tcp:{self.port}:interface=127.0.0.1", "--set", "segment.bytes=3000000")
+        super().setUp()
+        self.native = self.connect()
+        self.native.ask(Metadata(("t",), True))
+
+    def put(self, *sets: bytes) -> None:
+        """Produce sets one by one."""
+        for each in sets:
+            (part,) = self.native.ask(ProduceAck(-1, 1000, (ProducePart("t", 0, 0, False, each),))).parts
+            self.assertEqual(part.error, 0)
+
+    def test_all_kinds_of_entries(self) -> None:
+        """librdkafka gets each message once, at its offset, over segments that have rolled."""
+        sets, position, expected = [], 0, []
+        for number in range(300):
+            messages = [Message(b"%d-%d " % (number, each) * 40, key=b"k", timestamp=1 + each) for each in range(40)]
+            kind = number % 5
+            if kind == 0:
+                data = loops.encode_set([Message(message.payload) for message in messages])
+            elif kind == 1:
+                data = loops.encode_set(messages)
+            elif kind == 2:
+                data = encode_wrapper("gzip", loops.encode_set(messages))
+            elif kind == 3:
+                data = encode_batch(messages, "none" if number % 2 else "zstd")
+            else:
+                data = encode_batch([Message(b"%d" % number * 30_000)])
+            sets.append(data)
+            expected += [(each.next_position - 1, each.payload) for each in loops.decode_set(data, position).messages]
+            position += len(data)
+        self.put(*sets)
+        settings = {"bootstrap.servers": f"127.0.0.1:{self.port}", "group.id": "unused", "enable.auto.commit": False}
+        for more in ({}, {"check.crcs": True, "fetch.message.max.bytes": 20_000}):
+            consumer = Consumer({**settings, **more})
+            consumer.assign([TopicPartition("t", 0, 0)])
+            found: list[tuple[int | None, bytes | None]] = []
+            deadline = time.monotonic() + PATIENCE
+            while len(found) < len(expected) and time.monotonic() < deadline:
+                found += [(each.offset(), each.value()) for each in consumer.consume(10_000, 0.5) if not each.error()]
+            consumer.close()
+            self.assertEqual(found, expected)
+
+    def test_many_clients_that_take_nothing(self) -> None:
+        """The broker's memory is bounded, other clients are served, and those that read at last get whole answers."""
+        messages = [Message(b"%d" % number * 20, key=b"k") for number in range(5000)]
+        self.put(*[loops.encode_set(messages)] * 8, *[encode_batch(messages[:100])] * 200)
+        before = self.memory()
+        clients = []
+        for number in range(CONNECTIONS):
+            client = socket.socket()
+            self.addCleanup(client.close)
+            client.settimeout(PATIENCE)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", self.port))
+            if number % 10:
+                client.sendall(fetch(b"t", 0, 16 << 20) * 3)
+            clients.append(client)
+        served = self.connect()
+        for _ in range(20):
+            begun = time.monotonic()
+            served.ask(Metadata(("t",), False))
+            self.assertLess(time.monotonic() - begun, 5.0 + CONNECTIONS / 100)
+        grown = self.memory() - before
+        # Made batches are bounded together (64 MiB), and each connection has some 200 KB in transports and objects.
+        self.assertLess(grown, (120 << 20) + CONNECTIONS * (400 << 10))
+        for client in (clients[1], clients[-1]):
+            (size,) = unpack(">i", received(client, 4))
+            data = received(client, size)
+            self.assertEqual(unpack(">i", data[:4]), (7,))
+            self.assertGreater(size, 10_000)
+        self.assertNotIn("Traceback", self.broker_log())

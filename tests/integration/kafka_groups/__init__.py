@@ -1,0 +1,1 @@
+"""Groups of real Kafka clients over real brokers."""

@@ -1,0 +1,138 @@
+"""``make clients``: every client that can be had against one broker, and a table of what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from logd.testing import KafkaBroker, kafka
+from tests.kafka_clients import java_tools
+from tests.kafka_clients.drivers.digest import Digest, record
+from tests.kafka_clients.having import CLIENTS, CannotBeHad, Had, RealClient
+from tests.kafka_clients.native import produce_native
+
+#: Seconds that one command of a client may take.
+PATIENCE = 1800.0
+
+
+def answer(had: Had, *arguments: object) -> dict[str, Any]:
+    """Run a client's program; return what it answers. Raises AssertionError for one that fails."""
+    done = subprocess.run(
+        [*had.command, *map(str, arguments)],
+        env={**os.environ, **had.environment},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    if done.returncode:
+        raise AssertionError(f"exit status {done.returncode}: {done.stderr.strip()[-300:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def check(found: object, expected: object) -> None:
+    """Raise AssertionError unless the two are equal."""
+    if found != expected:
+        raise AssertionError(f"{str(found)[:200]} instead of {str(expected)[:200]}")
+
+
+def try_client(client: RealClient, had: Had, broker: KafkaBroker, count: int) -> list[tuple[str, str]]:
+    """Run every command of a client; return what was tried and how it went."""
+    at, topic = broker.bootstrap_servers, f"{client.name}-records"
+    outcomes = []
+
+    def produced(command: str, topic: str, codecs: str) -> None:
+        check(answer(had, command, at, topic, count, codecs)["errors"], 0)
+        stored = broker.messages(topic)
+        check(len(stored), count)
+        wrong = next((n for n, each in enumerate(stored) if (each.key, each.value) != record(n)), None)
+        check(wrong, None)
+
+    def consumed(topic: str) -> None:
+        digest = Digest()
+        for each in broker.messages(topic):
+            time = each.timestamp if client.times and each.timestamp is not None else -1
+            digest.add(each.offset, time, each.key or b"", each.value or b"")
+        check(answer(had, "consume", at, topic, count), digest.result())
+
+    def read_native() -> None:
+        produce_native(broker, f"{client.name}-native", range(count))
+        consumed(f"{client.name}-native")
+
+    def looked() -> None:
+        stored = broker.messages(topic)
+        middle = stored[count // 2]
+        time = middle.timestamp or 0
+        found = next(each.offset for each in stored if (each.timestamp or 0) >= time)
+        check(answer(had, "look", at, topic, middle.offset, time), {"sought": middle.offset, "found": found})
+
+    works: list[tuple[str, Any]] = [
+        (f"produce ({client.codecs})", lambda: produced("produce", topic, client.codecs)),
+        ("consume, exact", lambda: consumed(topic)),
+        ("consume what a native client has sent, exact", read_native),
+        ("idempotent producer", lambda: produced("idempotent", f"{client.name}-once", "none")),
+        ("seek, offsets by time", looked),
+    ]
+    wanted = ("produce", "consume", *client.more)
+    for command, (name, work) in zip(("produce", "consume", "consume", "idempotent", "look"), works, strict=True):
+        if command in wanted:
+            try:
+                work()
+                outcomes.append((name, "as expected"))
+            except (AssertionError, IndexError, ValueError, subprocess.SubprocessError) as error:
+                outcomes.append((name, f"FAILED: {error}"))
+    return outcomes
+
+
+def stored_in(broker: KafkaBroker, topic: str) -> int:
+    """Return the number of a topic's records."""
+    return len(broker.messages(topic))
+
+
+def main() -> int:
+    """Try them; return 1 if any has failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kafka_clients", description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="where the clients are put, outside the repository")
+    parser.add_argument("--count", type=int, default=1_000_000, help="records of each client [1000000]")
+    parser.add_argument("--only", action="append", help="the name of a client, such as franz-go or java; repeatable")
+    options = parser.parse_args()
+    rows: list[tuple[str, str, str, str]] = []
+
+    def tell(*row: str) -> None:
+        rows.append((row[0], row[1], row[2], row[3]))
+        print(" | ".join(row), flush=True)
+
+    with kafka(process=True) as broker:
+        for client in CLIENTS:
+            if options.only and client.name not in options.only:
+                continue
+            try:
+                had = client.have(options.folder.resolve() / client.name)
+            except CannotBeHad as reason:
+                tell(client.name, "-", "nothing", f"cannot be had: {reason}")
+                continue
+            for name, outcome in try_client(client, had, broker, options.count):
+                tell(client.name, had.version, name, outcome)
+        if not options.only or "java" in options.only:
+            try:
+                run = java_tools.have(options.folder.resolve() / "java")
+                held = partial(stored_in, broker)
+                for name, outcome in java_tools.try_tools(run, broker.bootstrap_servers, options.count, held):
+                    tell("Apache Kafka's tools", java_tools.VERSION, name, outcome)
+            except CannotBeHad as reason:
+                tell("Apache Kafka's tools", java_tools.VERSION, "nothing", f"cannot be had: {reason}")
+    print(f"\n{options.count} records each\n\n| Client | Version | Tried | Outcome |\n|---|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    return int(any("FAILED" in row[3] for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

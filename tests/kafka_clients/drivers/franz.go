@@ -1,0 +1,85 @@
+// franz-go (kgo): see digest.py for the commands.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+var codecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+func record(n int) ([]byte, []byte) {
+	return []byte(fmt.Sprintf("k%d", n%1000)), []byte(fmt.Sprintf("%d-%s", n, strings.Repeat("x", n*37%200)))
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func produce(bootstrap, topic string, count int, names []string, options ...kgo.Opt) any {
+	failed := 0
+	for at, name := range names {
+		client, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap), kgo.AllowAutoTopicCreation(),
+			kgo.ProducerBatchCompression(codecs[name]), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+		check(err)
+		for n := count * at / len(names); n < count*(at+1)/len(names); n++ {
+			key, value := record(n)
+			client.Produce(context.Background(), &kgo.Record{Topic: topic, Key: key, Value: value},
+				func(_ *kgo.Record, err error) {
+					if err != nil {
+						failed++
+					}
+				})
+		}
+		check(client.Flush(context.Background()))
+		client.Close()
+	}
+	return map[string]any{"errors": failed, "first": []string{}}
+}
+
+func consume(bootstrap, topic string, count int) any {
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ConsumePartitions(
+		map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+	check(err)
+	sum, seen := sha256.New(), 0
+	for seen < count {
+		fetches := client.PollFetches(context.Background())
+		for _, each := range fetches.Errors() {
+			check(each.Err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if seen < count {
+				fmt.Fprintf(sum, "%d\t%d\t%s\t%s\n", r.Offset, r.Timestamp.UnixMilli(), r.Key, r.Value)
+				seen++
+			}
+		})
+	}
+	client.Close()
+	return map[string]any{"count": seen, "sha256": fmt.Sprintf("%x", sum.Sum(nil))}
+}
+
+func main() {
+	count, err := strconv.Atoi(os.Args[4])
+	check(err)
+	var answer any
+	switch os.Args[1] {
+	case "produce", "idempotent": // idempotent by default
+		answer = produce(os.Args[2], os.Args[3], count, strings.Split(os.Args[5], ","))
+	case "consume":
+		answer = consume(os.Args[2], os.Args[3], count)
+	}
+	check(json.NewEncoder(os.Stdout).Encode(answer))
+}

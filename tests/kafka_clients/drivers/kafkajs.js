@@ -1,0 +1,61 @@
+// kafkajs: see digest.py for the commands. gzip is the one codec that it has without further packages.
+const crypto = require("crypto");
+const { CompressionTypes, Kafka, logLevel } = require("kafkajs");
+
+const [command, bootstrap, topic, counted, names] = process.argv.slice(2);
+const count = Number(counted);
+const kafka = new Kafka({ brokers: [bootstrap], logLevel: logLevel.ERROR });
+const codecs = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP };
+
+const record = (n) => ({ key: `k${n % 1000}`, value: `${n}-${"x".repeat((n * 37) % 200)}`, partition: 0 });
+
+async function produce(options) {
+  const shares = names.split(",");
+  for (const [at, codec] of shares.entries()) {
+    const producer = kafka.producer(options);
+    await producer.connect();
+    const end = Math.floor((count * (at + 1)) / shares.length);
+    for (let n = Math.floor((count * at) / shares.length); n < end; n += 2000) {
+      const messages = [];
+      for (let each = n; each < Math.min(n + 2000, end); each++) messages.push(record(each));
+      await producer.send({ topic, messages, compression: codecs[codec] });
+    }
+    await producer.disconnect();
+  }
+  return { errors: 0, first: [] };
+}
+
+async function consume() {
+  const consumer = kafka.consumer({ groupId: `digest-${process.pid}` });
+  const sum = crypto.createHash("sha256");
+  let seen = 0;
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  await new Promise((done) =>
+    consumer.run({
+      eachBatch: async ({ batch }) => {
+        for (const each of batch.messages) {
+          if (seen < count) {
+            sum.update(`${each.offset}\t${each.timestamp}\t${each.key}\t${each.value}\n`);
+            seen++;
+          }
+        }
+        if (seen >= count) done();
+      },
+    }),
+  );
+  await consumer.disconnect();
+  return { count: seen, sha256: sum.digest("hex") };
+}
+
+const commands = { produce: () => produce({}), idempotent: () => produce({ idempotent: true, maxInFlightRequests: 1 }), consume };
+commands[command]().then(
+  (answer) => {
+    console.log(JSON.stringify(answer));
+    process.exit(0);
+  },
+  (error) => {
+    console.error(error);
+    process.exit(1);
+  },
+);

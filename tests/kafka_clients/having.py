@@ -1,0 +1,112 @@
+"""Brings the clients into a folder outside the repository, each in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from attrs import field, frozen
+
+HERE = Path(__file__).parent
+_ALL = "none,gzip,snappy,lz4,zstd"
+
+
+class CannotBeHad(Exception):
+    """A client that cannot be had here; the text is the reason."""
+
+
+@frozen
+class Had:
+    """A client that can be run."""
+
+    version: str
+    #: The command, before the arguments of drivers/digest.py.
+    command: list[str]
+    environment: dict[str, str] = field(factory=dict)
+
+
+@frozen
+class RealClient:
+    """One client: how to have it, and what its program can do."""
+
+    name: str
+    have: Callable[[Path], Had]
+    codecs: str = _ALL
+    #: Commands of its program beside produce and consume.
+    more: tuple[str, ...] = ("idempotent", "look")
+    #: False for a client whose records have no times.
+    times: bool = True
+
+
+def _run(*command: str, folder: Path) -> str:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
+    except FileNotFoundError:
+        raise CannotBeHad(f"{command[0]} is not installed") from None
+    if done.returncode:
+        raise CannotBeHad(f"{' '.join(command[:3])} failed: {(done.stderr or done.stdout).strip()[-300:]}")
+    return done.stdout
+
+
+def _python(module: str, package: str, *more: str) -> Callable[[Path], Had]:
+    def have(folder: Path) -> Had:
+        folder.mkdir(parents=True, exist_ok=True)
+        python = str(folder / "venv" / "bin" / "python")
+        if not os.path.exists(python):
+            _run(sys.executable, "-m", "venv", "venv", folder=folder)
+            _run(python, "-m", "pip", "install", "-q", package, *more, folder=folder)
+        name = package.partition("[")[0]
+        asked = f"import importlib.metadata as m; print(m.version({name!r}))"
+        version = _run(python, "-c", asked, folder=folder).strip()
+        return Had(version, [python, "-m", f"drivers.{module}"], {"PYTHONPATH": str(HERE)})
+
+    return have
+
+
+def _kcat(folder: Path) -> Had:
+    if shutil.which("kcat") is None:
+        raise CannotBeHad("kcat is not installed (apt-get install kcat)")
+    version = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=False)
+    found = next(line for line in (version.stdout + version.stderr).splitlines() if line.startswith("Version"))
+    return Had(found.split()[1], [sys.executable, "-m", "drivers.kcat_client"], {"PYTHONPATH": str(HERE)})
+
+
+def _franz_go(folder: Path) -> Had:
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(HERE / "drivers" / "franz.go", folder / "main.go")
+    if not (folder / "go.mod").exists():
+        _run("go", "mod", "init", "driver", folder=folder)
+        _run("go", "get", "github.com/twmb/franz-go/pkg/kgo@latest", folder=folder)
+    _run("go", "build", "-o", "driver", ".", folder=folder)
+    version = _run("go", "list", "-m", "-f", "{{.Version}}", "github.com/twmb/franz-go", folder=folder).strip()
+    return Had(version, [str(folder / "driver")])
+
+
+def _kafkajs(folder: Path) -> Had:
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(HERE / "drivers" / "kafkajs.js", folder / "main.js")
+    if not (folder / "node_modules").exists():
+        _run("npm", "init", "-y", folder=folder)
+        _run("npm", "install", "kafkajs", folder=folder)
+    package = json.loads((folder / "node_modules" / "kafkajs" / "package.json").read_text())
+    return Had(package["version"], ["node", str(folder / "main.js")])
+
+
+_CODECS_OF_KAFKA_PYTHON = ("cramjam", "python-snappy", "lz4", "zstandard")
+#: afkak imports pkg_resources, which newer setuptools have no more.
+_AFKAK = ("afkak", "python-snappy", "setuptools<80")
+
+CLIENTS = (
+    RealClient("kcat", _kcat),
+    RealClient("confluent-kafka", _python("confluent_client", "confluent-kafka")),
+    RealClient("kafka-python", _python("kafka_python_client", "kafka-python", *_CODECS_OF_KAFKA_PYTHON)),
+    RealClient("aiokafka", _python("aiokafka_client", "aiokafka", "cramjam")),
+    RealClient("afkak", _python("afkak_client", *_AFKAK), "none,gzip,snappy", (), times=False),
+    RealClient("franz-go", _franz_go, more=("idempotent",)),
+    RealClient("kafkajs", _kafkajs, "none,gzip", ("idempotent",)),
+)

@@ -1,0 +1,1 @@
+"""Clients of today's Kafka in the simulator: they produce and fetch while all faults hit them."""

@@ -1,0 +1,1 @@
+"""Tests of the brokers for tests of programs that use Kafka's clients."""
