@@ -15,6 +15,7 @@ from logd.testing import KafkaBroker, kafka
 from tests.kafka_clients import java_tools
 from tests.kafka_clients.drivers.digest import Digest, record
 from tests.kafka_clients.having import CLIENTS, CannotBeHad, Had, RealClient
+from tests.kafka_clients.native import produce_native
 
 #: Seconds that one command of a client may take.
 PATIENCE = 1800.0
@@ -54,12 +55,16 @@ def try_client(client: RealClient, had: Had, broker: KafkaBroker, count: int) ->
         wrong = next((n for n, each in enumerate(stored) if (each.key, each.value) != record(n)), None)
         check(wrong, None)
 
-    def consumed() -> None:
+    def consumed(topic: str) -> None:
         digest = Digest()
         for each in broker.messages(topic):
             time = each.timestamp if client.times and each.timestamp is not None else -1
             digest.add(each.offset, time, each.key or b"", each.value or b"")
         check(answer(had, "consume", at, topic, count), digest.result())
+
+    def read_native() -> None:
+        produce_native(broker, f"{client.name}-native", range(count))
+        consumed(f"{client.name}-native")
 
     def looked() -> None:
         stored = broker.messages(topic)
@@ -70,12 +75,13 @@ def try_client(client: RealClient, had: Had, broker: KafkaBroker, count: int) ->
 
     works: list[tuple[str, Any]] = [
         (f"produce ({client.codecs})", lambda: produced("produce", topic, client.codecs)),
-        ("consume, exact", consumed),
+        ("consume, exact", lambda: consumed(topic)),
+        ("consume what a native client has sent, exact", read_native),
         ("idempotent producer", lambda: produced("idempotent", f"{client.name}-once", "none")),
         ("seek, offsets by time", looked),
     ]
     wanted = ("produce", "consume", *client.more)
-    for command, (name, work) in zip(("produce", "consume", "idempotent", "look"), works, strict=True):
+    for command, (name, work) in zip(("produce", "consume", "consume", "idempotent", "look"), works, strict=True):
         if command in wanted:
             try:
                 work()

@@ -66,7 +66,8 @@ def try_tools(run: Callable[..., str], bootstrap: str, count: int, held: Callabl
 
     def producer_perf() -> None:
         sizes = ("--num-records", count, "--record-size", 100, "--throughput", -1)
-        run("ProducerPerformance", *at, "--topic", "java-perf", *sizes)
+        properties = ("--producer-props", f"bootstrap.servers={bootstrap}")
+        run("ProducerPerformance", *properties, "--topic", "java-perf", *sizes)
         assert held("java-perf") == count, f"{held('java-perf')} of {count} stored"
 
     def consumer_perf() -> None:

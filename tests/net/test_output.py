@@ -198,3 +198,15 @@ class SocketOutputTests(SynchronousTestCase):
         self.assertEqual(len(self.transport.run(100 * UNSENT_BYTES)), 100 * UNSENT_BYTES)
         self.transport.turn()
         self.assertFalse(self.queue.congested)
+
+    def test_ranges_without_a_descriptor_wait_for_the_socket(self) -> None:
+        """They can only be read, small and large ones; the transport's buffer stays bounded here too."""
+        for size in (40 << 10, 100 << 10):
+            ranges = [Range(BytesFile(LARGE), number, size) for number in range(20)]
+            self.queue.send(ranges)
+            self.assertLessEqual(len(self.transport.buffer), 4 * UNSENT_BYTES)
+            expected = b"".join([LARGE[number : number + size] for number in range(20)])
+            self.assertEqual(self.transport.run(len(expected)), expected)
+            self.transport.turn()
+            self.assertFalse(self.queue.congested)
+            self.assertEqual([each.closed for each in ranges], [1] * 20)

@@ -17,7 +17,8 @@ from logd.audit.reconciliation import Reconciliation
 from logd.audit.verdict_fields import as_json_line
 from logd.audit.verdicts import DEFAULT_GRACE, Verdict, judge
 from logd.audit.windows import DEFAULT_WIDTH, MOST_WIDTH
-from logd.cli.audit.report import COLUMNS, as_row, findings, write_metrics, write_parquet
+from logd.cli.audit.report import COLUMNS, as_row, findings, write_metrics
+from logd.cli.audit.verdict_table import write_verdicts
 from logd.cli.broker_search import broker_search_option, brokers_at, cluster_place
 from logd.cli.messages.start_option import parse_start
 from logd.cli.options import TopicParameter, broker_option, json_option
@@ -42,6 +43,7 @@ _EPILOG = """\b
 Examples:
   logd audit --topic clicks
   logd audit --from 2011-11-11T00:00 --to 2011-11-12T00:00 --json
+  logd audit --parquet /data/verdicts
   logd audit --follow
   logd audit --zookeeper zk1:2181,zk2:2181/logd
 """
@@ -112,7 +114,13 @@ class Question:
 )
 @click.option("--follow", is_flag=True, help="Go on: print each window once it is judged.")
 @click.option("--metrics", type=click.Path(dir_okay=False), help="Write totals to this file, in Prometheus' format.")
-@click.option("--parquet", type=click.Path(dir_okay=False), help="Write the table to this Parquet file (pyarrow).")
+@click.option(
+    "--parquet",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Add the verdicts to the table in this folder: Parquet, a file for each date; needs pyarrow. Run the command "
+    "as often as you like: rows of windows judged again are replaced, all others stay.",
+)
 @broker_option
 @broker_search_option
 @json_option
@@ -277,4 +285,4 @@ def _export(verdicts: list[Verdict], metrics: str | None, parquet: str | None) -
     if metrics is not None:
         write_metrics(verdicts, metrics)
     if parquet is not None:
-        write_parquet(verdicts, parquet)
+        write_verdicts(verdicts, parquet)

@@ -1,15 +1,13 @@
-"""Verdicts of the audit as rows, JSON, sentences, metrics and Parquet."""
+"""Verdicts of the audit as rows, JSON, sentences and metrics."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from logd.audit.event import ALL_ORIGINS, NO_ORIGIN
-from logd.audit.verdict_fields import as_fields, state_of
+from logd.audit.verdict_fields import state_of
 from logd.audit.verdicts import OriginDifference, Verdict
-from logd.errors import LogdError
 from logd.plurals import counted
 
 COLUMNS = ("topic", "window", "tier", "expected", "seen", "missing", "duplicated", "unaccounted", "state")
@@ -71,26 +69,3 @@ def write_metrics(verdicts: Sequence[Verdict], path: str) -> None:
             gauge.labels(*values).inc(getattr(verdict, name))
         windows.labels(*values, state_of(verdict)).inc()
     write_to_textfile(path, registry)
-
-
-def write_parquet(verdicts: Sequence[Verdict], path: str) -> None:
-    """Write the table to a Parquet file, in one step. Raises LogdError without pyarrow."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise LogdError("--parquet needs pyarrow: pip install 'logd[spark]'") from None
-    text, number = pyarrow.string(), pyarrow.int64()
-    names = {"topic": text, "window": pyarrow.timestamp("ms", "UTC"), "width": number, "cluster": text, "tier": text}
-    names |= {"group": text, "source": text}
-    names |= dict.fromkeys(("expected", "seen", "missing", "duplicated", "unaccounted"), number)
-    schema = pyarrow.schema([*names.items(), ("state", text)])
-    table = pyarrow.Table.from_pylist([as_fields(verdict) for verdict in verdicts], schema)
-    beside = f"{path}.{os.getpid()}"
-    try:
-        parquet.write_table(table, beside)
-        os.replace(beside, path)
-    except BaseException:
-        if os.path.exists(beside):
-            os.unlink(beside)
-        raise

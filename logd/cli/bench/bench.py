@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from logd.cli.bench.audit import audit
 from logd.cli.bench.beside import beside
 from logd.cli.bench.coordination import coordination
 from logd.cli.bench.groups import groups
@@ -28,6 +29,20 @@ def bench() -> None:
 
 
 for command in (
-    *(produce, consume, latency, mirror, retained, partitions, peers, kafka, beside, groups, coordination, spark),
+    *(
+        produce,
+        consume,
+        latency,
+        mirror,
+        audit,
+        retained,
+        partitions,
+        peers,
+        kafka,
+        beside,
+        groups,
+        coordination,
+        spark,
+    ),
 ):
     bench.add_command(command)

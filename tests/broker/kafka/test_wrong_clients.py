@@ -5,8 +5,8 @@ from __future__ import annotations
 from struct import pack, unpack
 from typing import Any
 
-from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.consumer import FetchRequest, JoinGroupRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from prometheus_client import CollectorRegistry
 
@@ -221,6 +221,11 @@ class LimitsTests(ListeningTestCase):
 class StopTests(ListeningTestCase):
     """The stop of a broker with waiting clients of Kafka."""
 
+    def new_tree(self) -> None:
+        """Make an empty tree, whose clock begins where the broker's does: a coordinator compares the two."""
+        super().new_tree()
+        self.tree_clock.advance(1_600_000_000)
+
     def test_waiting_fetches_are_answered(self) -> None:
         """The stop does not last as long as they would wait, and no listener is left open."""
         self.create("t")
@@ -239,3 +244,21 @@ class StopTests(ListeningTestCase):
         self.assertTrue(self.successResultOf(stopping).clean)
         self.assertEqual(answer.responses[0].partitions[0].error_code, 0)
         self.assertTrue(peer.lost)
+
+    def test_waiting_joins_are_answered(self) -> None:
+        """A member that waits for others is told to look for the group's coordinator elsewhere."""
+        peer = self.call()
+        protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"mine")
+        more = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000, "member_id": ""}
+        self.assertEqual(self.ask(peer, FindCoordinatorRequest[1](key="g", key_type=0)).error_code, 0)
+        peer.send(JoinGroupRequest[3](group_id="g", protocol_type="consumer", protocols=[protocol], **more))
+        self.settle()
+        self.assertEqual(peer.answers(), [])
+        self.running = False
+        stopping = self.assembly.stop()
+        self.settle()
+        (answer,) = peer.answers()
+        self.clock.advance(STOP_POLL_SECONDS)
+        self.settle()
+        self.assertTrue(self.successResultOf(stopping).clean)
+        self.assertIn(answer.error_code, (15, 16))

@@ -101,6 +101,14 @@ class BenchTests(SynchronousTestCase):
             result["meaning"],
         )
 
+    def test_audit_measures_the_cost_of_counting(self) -> None:
+        """For each call, with and without, in turn."""
+        words = "audit --rounds 1 --messages 500 --call set --call publish"
+        result = self.run_bench(*words.split())
+        self.assertEqual([each["call"] for each in result["calls"]], ["set", "publish"])
+        for each in result["calls"]:
+            self.assertGreater(each["audited_processor_ns"], 0)
+
     def test_peers_with_logd_alone(self) -> None:
         """The figures are written as JSON and Markdown, and drawn where matplotlib is installed."""
         out = Path(self.mktemp())

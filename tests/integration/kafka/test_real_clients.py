@@ -19,13 +19,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from logd import Message, Producer
 from logd.testing import KafkaBroker, KafkaRecord, kafka
-from logd.testing.kafka_brokers.private_reactor import ReactorThread
 from tests.kafka_clients.drivers.digest import Digest, record
+from tests.kafka_clients.native import produce_native
 
 COUNT = 20_000
 CODECS = "none,gzip,snappy,lz4,zstd"
@@ -84,30 +82,6 @@ class Member:
         self.process.kill()
         self.reading.join()
         self.process.communicate()
-
-
-def produce_native(broker: KafkaBroker, topic: str, numbers: range, partitions: int = 1) -> None:
-    """Send records by a native client, round the partitions."""
-    thread = ReactorThread("native-producer")
-    thread.start()
-
-    async def send() -> None:
-        producer = Producer([broker.native_address], reactor=thread.reactor)
-        try:
-            for partition in range(partitions):
-                messages = []
-                for number in numbers[partition::partitions]:
-                    key, value = record(number)
-                    messages.append(Message(value, key=key, timestamp=1_600_000_000_000 + number))
-                for at in range(0, len(messages), 500):
-                    await producer.send(topic, messages[at : at + 500], partition=partition)
-        finally:
-            await producer.close()
-
-    try:
-        thread.wait(lambda: Deferred.fromCoroutine(send()))
-    finally:
-        thread.stop()
 
 
 def digest_of(records: list[KafkaRecord]) -> dict[str, Any]:

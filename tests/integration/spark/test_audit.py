@@ -10,10 +10,12 @@ from logd.audit.reconciliation import Reconciliation
 from logd.audit.spans import Span
 from logd.audit.verdict_fields import as_fields
 from logd.audit.verdicts import judge
-from tests.integration.spark.rig import SparkTestCase, why_not
+from logd.cli.audit.verdict_table import write_verdicts
+from tests.integration.spark.rig import SparkTestCase, shared_folder, why_not
 
 if why_not() is None:
-    from logd.spark.audit import reconcile
+    from logd.spark.audit import combined, reconcile
+    from logd.spark.driver.verdict_tables import is_verdicts
 
 HOUR = 60 * 60 * 1000
 HOURS = 60
@@ -52,6 +54,13 @@ def reported(hours: int) -> list[AuditEvent]:
     return events
 
 
+def sums_of(events: list[AuditEvent]) -> Reconciliation:
+    """Return the sums of events, in windows of an hour."""
+    sums = Reconciliation(HOUR)
+    sums.add_all(events)
+    return sums
+
+
 class SparkAuditTests(SparkTestCase):
     """``reconcile``."""
 
@@ -64,9 +73,7 @@ class SparkAuditTests(SparkTestCase):
         values = [encode_event(each) for each in rows] + [b"", b"{", b"null"]
         table = self.spark.createDataFrame([(bytearray(each),) for each in values] + [(None,)], "value binary")
         found = [row.asDict() for row in reconcile(table, width=HOUR, grace=0, now=NOW).collect()]
-        sums = Reconciliation(HOUR)
-        sums.add_all(events)
-        expected = [as_fields(verdict) for verdict in judge(sums, NOW, grace=0)]
+        expected = [as_fields(verdict) for verdict in judge(sums_of(events), NOW, grace=0)]
         order = lambda row: tuple(map(str, row.values()))  # noqa: E731
         self.assertEqual(sorted(found, key=order), sorted(expected, key=order))
         states = {(row["tier"], row["state"]) for row in found}
@@ -74,3 +81,21 @@ class SparkAuditTests(SparkTestCase):
             {("consumed", "missing"), ("consumed", "duplicated"), ("loaded", "unaccounted"), ("mirrored", "complete")},
             states,
         )
+
+    def test_the_verdicts_of_months_are_put_together(self) -> None:
+        """Those that the command has written from run to run, and on two clusters, are those on all events at once."""
+        events = reported(HOURS)
+        half = [each for each in events if each.window < 30 * HOUR]
+        folders = [f"{shared_folder()}/{self.name()}{number}" for number in range(2)]
+        for folder, known, now in (
+            (folders[0], half, 31 * HOUR),
+            (folders[0], events, NOW),
+            (folders[1], half, 30 * HOUR),
+        ):
+            write_verdicts(list(judge(sums_of(known), now, grace=HOUR)), folder)
+        tables = [self.spark.read.parquet(each) for each in folders]
+        found = [row.asDict() for row in combined([*tables, combined(tables)]).collect()]
+        expected = [as_fields(verdict) for verdict in judge(sums_of(events), NOW, grace=HOUR)]
+        order = lambda row: tuple(map(str, row.values()))  # noqa: E731
+        self.assertEqual(sorted(found, key=order), sorted(expected, key=order))
+        self.assertEqual([is_verdicts(each) for each in (tables[0], self.spark.range(1))], [True, False])
