@@ -178,7 +178,7 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
         pages = PagesService(reactor, settings.http, broker.health, broker.registry, options.foreground, schemas)
         # The pages start first, so that a port in use is found before the data directory is touched.
         services.insert(0, pages)
-    if settings.kafka.kafka_audit and settings.kafka.endpoints:
+    if settings.kafka.kafka_audit_enabled and settings.kafka.endpoints:
         from logd.audit_tap import KafkaAudit
 
         services.append(KafkaAudit(reactor, broker, settings))

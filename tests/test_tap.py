@@ -205,7 +205,7 @@ class MakeServiceTests(TestCase):
 
     def test_the_audit_starts_behind_the_broker(self) -> None:
         """It publishes over the broker's port; without a listener for Kafka's clients there is nothing to count."""
-        audit = ("--data", self.mktemp(), "--set", "kafka.audit=true")
+        audit = ("--data", self.mktemp(), "--set", "kafka.audit.enabled=true")
         self.assertIsInstance(makeService(parsed(*audit)), BrokerService)
         service = makeService(parsed(*audit, "--kafka-listen", "tcp:0:interface=127.0.0.1"))
         assert isinstance(service, MultiService)

@@ -98,8 +98,8 @@ class KafkaSettings:
         "The longest session timeout that a member may ask for.",
     )
 
-    kafka_audit: bool = setting(
-        "kafka.audit",
+    kafka_audit_enabled: bool = setting(
+        "kafka.audit.enabled",
         Switch(),
         False,
         "Count what Kafka's clients produce, for `logd audit`: they count nothing themselves. The broker publishes the "

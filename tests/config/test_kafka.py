@@ -50,9 +50,9 @@ class KafkaSettingsTests(SynchronousTestCase):
     def test_the_audit_needs_an_endpoint_without_tls(self) -> None:
         """The broker is a client of itself."""
         with self.assertRaises(ConfigurationError) as caught:
-            BrokerSettings(data="d", listen="ssl:1:privateKey=k", kafka=KafkaSettings(kafka_audit=True))
-        self.assertIn("kafka.audit", str(caught.exception))
-        BrokerSettings(data="d", kafka=KafkaSettings(kafka_audit=True))
+            BrokerSettings(data="d", listen="ssl:1:privateKey=k", kafka=KafkaSettings(kafka_audit_enabled=True))
+        self.assertIn("kafka.audit.enabled", str(caught.exception))
+        BrokerSettings(data="d", kafka=KafkaSettings(kafka_audit_enabled=True))
 
     def test_a_registration_has_room_for_all_listeners(self) -> None:
         """Other brokers would otherwise not read it."""
