@@ -243,8 +243,8 @@ class BrokerSettings:
             )
         if self.kafka.kafka_audit_enabled and self.listen.startswith("ssl:"):
             raise ConfigurationError(
-                f"kafka.audit.enabled = true is not allowed with listen = {self.listen!r}: the broker publishes its counts "
-                "there, without TLS; allowed is an endpoint without TLS, such as 'tcp:6667:interface=127.0.0.1'"
+                f"kafka.audit.enabled = true is not allowed with listen = {self.listen!r}: the broker publishes its "
+                "counts there, without TLS; allowed is an endpoint without TLS, such as 'tcp:6667:interface=127.0.0.1'"
             )
         if self.frames_bytes < self.frame_bytes + READ_ROOM:
             raise ConfigurationError(
