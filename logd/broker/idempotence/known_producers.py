@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from logd.broker.idempotence.producer_ids import ProducerIds
+from logd.config.log import LEGACY_FORMAT
 from logd.errors import LogdError
 from logd.interfaces import IFileOperations, IThreads
 from logd.log.disk.atomic import read_file
@@ -105,6 +106,8 @@ class Idempotence:
     async def _read(self, log: PartitionLog) -> ProducerStates:
         end = log.visible_end
         states, position = ProducerStates(), -1
+        if _is_legacy(log):
+            return states
         data = await self._run(lambda: read_file(self._files, join(log.folder, PRODUCERS), _MOST_BYTES))
         if data is not None:
             try:
@@ -117,8 +120,10 @@ class Idempotence:
         if not log.start <= position <= end:
             if position > end:  # of a log that was longer: it says nothing about this one
                 states = ProducerStates()
+                await self._run(lambda: self._files.remove(join(log.folder, PRODUCERS)))
             position = max(log.start, end - UNKNOWN_BYTES)
             position = await self._run(lambda: log.find_boundary(position)) if position > log.start else position
+        states.position = position
         await self._follow(log, states, position, end)
         return states
 
@@ -159,19 +164,25 @@ class Idempotence:
                     self._order.pop((key, producer), None)
                     states.forget(producer)
             for log, states in [*self._states.items()]:
-                if states.changed and log.offline is None and log.flushed_end >= log.start:
+                behind = log.flushed_end - states.position
+                is_due = states.changed or (states.producers and behind > UNKNOWN_BYTES)
+                if is_due and log.offline is None and log.flushed_end >= log.start and not _is_legacy(log):
                     states.changed = log.flushed_end < log.end
-                    data, folder = states.encode(log.flushed_end), log.folder
-                    await self._replace(folder, data)
+                    states.position = log.flushed_end
+                    if not await self._replace(log.folder, states.encode(states.position)):
+                        states.changed = True
         finally:
             self._writing.release()
 
-    async def _replace(self, folder: str, data: bytes) -> None:
+    async def _replace(self, folder: str, data: bytes) -> bool:
+        """Replace a snapshot; return whether that worked."""
         try:
             await self._run(lambda: _replaced(self._files, folder, data))
+            return True
         except OSError as error:
             path = join(folder, PRODUCERS)
             self._log.warn("{path} cannot be written ({error}): the next time tries again", path=path, error=error)
+            return False
 
     def _run(self, work: Callable[[], Any]) -> Deferred[Any]:
         waiting: Deferred[Any] = Deferred()
@@ -197,3 +208,8 @@ def _replaced(files: IFileOperations, folder: str, data: bytes) -> None:
     finally:
         file.close()
     files.rename(temporary, join(folder, PRODUCERS))
+
+
+def _is_legacy(log: PartitionLog) -> bool:
+    """Return whether the log's entries do not name producers: they are known only while the broker runs."""
+    return log.settings.message_format == LEGACY_FORMAT

@@ -10,7 +10,7 @@ from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.kafka.error_codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
-    MESSAGE_TOO_LARGE,
+    RECORD_LIST_TOO_LARGE,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from logd.broker.kafka.produce_request import CheckedPart, KafkaProduceRequest, RefusedRecords
@@ -21,7 +21,7 @@ from logd.net.server import Connection
 from logd.protocol.batch_layout import APPEND_TIME, BATCH_CODEC_MASK, BatchHead, batch_head
 from logd.protocol.checksums import crc32c
 from logd.protocol.codecs import BATCH_CODEC_NAMES
-from logd.protocol.kafka.message_sets import MESSAGE_SET_ERRORS, batch_of_message_set
+from logd.protocol.kafka.message_sets import MESSAGE_SET_ERRORS, TooManyMessages, batch_of_message_set
 from logd.protocol.kafka.produce import KafkaProduce, KafkaProducedPart, KafkaProducePart
 from logd.protocol.kafka.wire_batches import (
     CHECKED_FROM,
@@ -93,8 +93,8 @@ def _entry(records: bytes | memoryview | None) -> tuple[bytes, BatchHead]:
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] < _BATCH_MAGIC:
         try:
             entry = batch_of_message_set(bytes(records))
-        except WrapperTooLarge as error:
-            raise RefusedRecords(MESSAGE_TOO_LARGE, str(error)) from None
+        except (WrapperTooLarge, TooManyMessages) as error:
+            raise RefusedRecords(RECORD_LIST_TOO_LARGE, str(error)) from None
         except MESSAGE_SET_ERRORS as error:
             raise RefusedRecords(CORRUPT_MESSAGE, str(error)) from None
         return entry, batch_head(entry)

@@ -33,8 +33,6 @@ _CRC = Struct(">I")
 _HEAD = Struct(">qi")
 _PRODUCER = Struct(">qhqb")
 _BATCH = Struct(">iiq")
-#: The end of a batch that is being appended.
-_PENDING = -1
 _LENGTH = Struct(">i")
 _MAGIC_AT = 4
 
@@ -88,12 +86,16 @@ class ProducerState:
     epoch: int
     used_ms: int
     batches: deque[_Stored] = field(factory=lambda: deque(maxlen=REMEMBERED))
+    #: The batches behind them that are being appended.
+    begun: list[SequencedBatch] = field(factory=list)
+    #: The state of the epoch before, until a batch of this one is stored.
+    former: ProducerState | None = None
 
     @property
-    def expected(self) -> int:
-        """The sequence that follows the last batch."""
-        last = self.batches[-1]
-        return (last.sequence + last.messages) % _SEQUENCES
+    def expected(self) -> int | None:
+        """The sequence that follows the last batch; None if there is none."""
+        last = self.begun[-1] if self.begun else self.batches[-1] if self.batches else None
+        return None if last is None else (last.sequence + last.messages) % _SEQUENCES
 
 
 @define(eq=False)
@@ -103,6 +105,8 @@ class ProducerStates:
     producers: dict[int, ProducerState] = field(factory=dict)
     #: True if something was stored that no snapshot has.
     changed: bool = False
+    #: The position of the last snapshot.
+    position: int = 0
 
     def find(self, batch: SequencedBatch) -> int | None:
         """Return the end of the same batch if it is stored, None if the batch is to be appended.
@@ -110,7 +114,8 @@ class ProducerStates:
         A producer that is not known may begin at any sequence. Raises SequenceProblem.
         """
         state = self.producers.get(batch.producer)
-        if state is None or not state.batches:
+        expected = None if state is None else state.expected
+        if state is None or expected is None:
             return None
         if batch.epoch < state.epoch:
             raise OldProducerEpoch(f"producer {batch.producer} has epoch {state.epoch}, this batch {batch.epoch}")
@@ -120,62 +125,62 @@ class ProducerStates:
             return None
         for each in state.batches:
             if each.sequence == batch.sequence and each.messages == batch.messages:
-                if each.end == _PENDING:
-                    raise StillAppending(f"the batch at sequence {batch.sequence} is being appended")
                 return each.end
-        ahead = (batch.sequence - state.expected) % _SEQUENCES
+        if batch in state.begun:
+            raise StillAppending(f"the batch at sequence {batch.sequence} is being appended")
+        ahead = (batch.sequence - expected) % _SEQUENCES
         if not ahead:
             return None
-        text = f"producer {batch.producer} sent sequence {batch.sequence}; {state.expected} is expected"
+        text = f"producer {batch.producer} sent sequence {batch.sequence}; {expected} is expected"
         raise SequenceGap(text) if ahead < _SEQUENCES >> 1 else SequenceTooOld(text)
 
     def begin(self, batch: SequencedBatch, now_ms: int) -> None:
         """Record a batch that is about to be appended; ``appended`` or ``not_appended`` has to follow."""
-        self._add(batch, _PENDING, now_ms)
+        self._state(batch, now_ms).begun.append(batch)
 
     def appended(self, batch: SequencedBatch, end: int) -> None:
         """Record the end of a batch that was begun."""
         self.changed = True
         state = self.producers.get(batch.producer)
-        if state is None or state.epoch != batch.epoch:
-            return
-        for index, each in enumerate(state.batches):
-            if each.end == _PENDING and each.sequence == batch.sequence:
-                state.batches[index] = each._replace(end=end)
-                return
+        if state is not None and batch in state.begun:
+            state.begun.remove(batch)
+            state.former = None
+            state.batches.append(_Stored(batch.sequence, batch.messages, end))
 
     def not_appended(self, batch: SequencedBatch) -> None:
         """Forget the batches of this producer that were begun: they were refused together."""
         state = self.producers.get(batch.producer)
         if state is not None:
-            kept = [each for each in state.batches if each.end != _PENDING]
-            if kept:
-                state.batches = deque(kept, maxlen=REMEMBERED)
-            else:
+            state.begun.clear()
+            if state.former is not None:
+                self.producers[batch.producer] = state.former
+            elif not state.batches:
                 del self.producers[batch.producer]
 
     def found(self, batch: SequencedBatch, end: int, now_ms: int) -> None:
         """Record a batch of the log, which ends at ``end``, in the order of the log."""
         self.changed = True
-        self._add(batch, end, now_ms)
+        state = self._state(batch, now_ms)
+        state.former = None
+        state.batches.append(_Stored(batch.sequence, batch.messages, end))
 
     def forget(self, producer: int) -> None:
         """Forget a producer; if it comes again, any sequence is taken."""
         if self.producers.pop(producer, None) is not None:
             self.changed = True
 
-    def _add(self, batch: SequencedBatch, end: int, now_ms: int) -> None:
+    def _state(self, batch: SequencedBatch, now_ms: int) -> ProducerState:
         state = self.producers.get(batch.producer)
         if state is None or state.epoch != batch.epoch:
-            state = self.producers[batch.producer] = ProducerState(batch.epoch, now_ms)
+            state = self.producers[batch.producer] = ProducerState(batch.epoch, now_ms, former=state)
         state.used_ms = now_ms
-        state.batches.append(_Stored(batch.sequence, batch.messages, end))
+        return state
 
     def encode(self, position: int) -> bytes:
         """Return a snapshot for the log's bytes before ``position``."""
         producers = []
         for number, state in self.producers.items():
-            batches = [each for each in state.batches if each.end != _PENDING and each.end <= position]
+            batches = [each for each in state.batches if each.end <= position]
             if batches:
                 head = _PRODUCER.pack(number, state.epoch, state.used_ms, len(batches))
                 producers.append(head + b"".join([_BATCH.pack(*each) for each in batches]))

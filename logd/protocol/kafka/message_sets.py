@@ -22,6 +22,8 @@ from logd.protocol.message import Message
 
 #: The most bytes that a compressed set may become: it is read before other connections have their turn.
 MOST_BYTES = 8 << 20
+#: The most messages of a set, for the same reason: each takes some 5 us.
+MOST_MESSAGES = 20_000
 _ENTRY = Struct(">qi")
 _HEAD = Struct(">IBb")
 _CRC_BYTES = 4
@@ -34,11 +36,15 @@ _LZ4_MAGIC_BYTES = 4
 _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
 
 
+class TooManyMessages(ValueError):
+    """A set has more messages than are taken at a time."""
+
+
 def batch_of_message_set(data: bytes) -> bytes:
     """Return a batch, an entry, of the messages of a set, compressed as the set is.
 
     Raises ValueError for a set that is damaged, cut off or empty, CorruptMessage for one that cannot be decompressed,
-    WrapperTooLarge for one that would become more than MOST_BYTES.
+    WrapperTooLarge for one that would become more than MOST_BYTES, TooManyMessages for more than MOST_MESSAGES.
     """
     codecs: list[str] = []
     messages: list[Message] = []
@@ -61,8 +67,11 @@ def batch_of_message_set(data: bytes) -> bytes:
 
 def _messages(data: bytes) -> Iterator[tuple[str, int, bytes | None, Message]]:
     """Yield codec, magic, value, and what a message without a codec is."""
-    at = 0
+    at = count = 0
     while at < len(data):
+        count += 1
+        if count > MOST_MESSAGES:
+            raise TooManyMessages(f"a message set of more than {MOST_MESSAGES} messages; send smaller sets")
         try:
             _, size = _ENTRY.unpack_from(data, at)
             begin = at + _ENTRY.size

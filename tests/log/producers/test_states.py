@@ -92,6 +92,17 @@ class FindTests(SynchronousTestCase):
         self.states.not_appended(batch(90))
         self.assertIsNone(self.states.find(batch(80)))
 
+    def test_batches_that_are_refused_leave_what_was_known(self) -> None:
+        """Even if there were many at once, or they began a new epoch."""
+        for number in range(7, 7 + REMEMBERED):
+            self.states.begin(batch(10 * number), 2)
+        self.states.not_appended(batch(70))
+        self.states.begin(batch(0, epoch=1), 2)
+        self.states.not_appended(batch(0, epoch=1))
+        for number in range(7 - REMEMBERED, 7):
+            self.assertEqual(self.states.find(batch(10 * number)), 100 * (number + 1))
+        self.assertIsNone(self.states.find(batch(70)))
+
 
 class SnapshotTests(SynchronousTestCase):
     """``encode``, ``decode`` and ``batches_of``."""

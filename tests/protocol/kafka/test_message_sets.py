@@ -14,7 +14,7 @@ from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.codecs import compress
 from logd.protocol.kafka.legacy_entries import NoLegacyForm, legacy_entries
-from logd.protocol.kafka.message_sets import MESSAGE_SET_ERRORS, MOST_BYTES, batch_of_message_set
+from logd.protocol.kafka.message_sets import MESSAGE_SET_ERRORS, MOST_BYTES, MOST_MESSAGES, batch_of_message_set
 from logd.protocol.message import Message
 
 MESSAGES = [Message(b"value %d" % number, key=b"k" if number % 2 else None) for number in range(50)]
@@ -76,6 +76,7 @@ class MessageSetTests(SynchronousTestCase):
         bad = [b"", good[:-1], good[:20], wrapped(1, 5, good), wrapped(1, 4, good), wrapped(1, 1, b"no gzip")]
         bad += [wrapped(1, 1, gzip.compress(wrapped(1, 1, gzip.compress(good)))), wrapped(1, 1, gzip.compress(b""))]
         bad += [wrapped(1, 1, gzip.compress(bytes(MOST_BYTES + 1)))]
+        bad += [wrapped(1, 1, gzip.compress(message_set(1, [Message(b"x")] * (MOST_MESSAGES + 1), [1] * 20_001)))]
         bad += [good[:at] + bytes((good[at] ^ 0x40,)) + good[at + 1 :] for at in range(8, len(good) // 2)]
         for each in bad:
             with self.assertRaises(MESSAGE_SET_ERRORS):
