@@ -21,7 +21,7 @@ class KafkaAuditTests(SynchronousTestCase):
     def test_the_windows_are_complete(self) -> None:
         """Also where the broker is stopped before a window's end; what an audited producer sends is counted once."""
         port = free_port()
-        audit = ("--set", "kafka.audit=true", "--set", f"kafka.audit.window.ms={int(WINDOW * 1000)}")
+        audit = ("--set", "kafka.audit.enabled=true", "--set", f"kafka.audit.window.ms={int(WINDOW * 1000)}")
         options = (f"--kafka-listen=tcp:{port}:interface=127.0.0.1", *audit)
         broker = BrokerProcess(os.path.abspath(self.mktemp()), options)
         broker.start()
