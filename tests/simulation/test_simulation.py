@@ -33,12 +33,12 @@ MOST_TRIES = 200
 BEGINNINGS = {
     "acknowledge_the_next_offset": 4,
     "commit_without_version": 2,
-    "claim_without_fence": 12,
+    "claim_without_fence": 14,
     "claim_without_waiting": 16,
     "keep_half_a_claim": 18,
     "deaf_to_members": 1,
     "stay_removed": 4,
-    "skip_what_is_left": 8,
+    "skip_what_is_left": 16,
     "skip_silently": 2,
     "answer_before_the_flush": 4,
     "flush_before_the_last_answer": 3,
@@ -49,8 +49,8 @@ BEGINNINGS = {
     "end_the_tree_on_a_full_disk": 16,
     "stop_without_a_deadline": 3,
     "stop_while_producers_send": 30,
-    "refuse_what_a_snapshot_has": 5,
-    "trust_the_newest_snapshot_alone": 21,
+    "refuse_what_a_snapshot_has": 20,
+    "trust_the_newest_snapshot_alone": 37,
     "overwrite_what_no_codec_opens": 2,
     "serve_partitions_of_two": 1,
     "more_messages_than_bytes_are_damage": 6,
@@ -59,7 +59,7 @@ BEGINNINGS = {
     "believe_names_in_the_tree": 1,
     "believe_json_in_the_tree": 1,
     "begin_again_at_the_known_end": 2,
-    "remove_before_the_checkpoint": 27,
+    "remove_before_the_checkpoint": 42,
     "stop_at_a_damaged_record": 2,
     "believe_damaged_records": 6,
     "close_files_under_threads": 25,
@@ -73,7 +73,7 @@ BEGINNINGS = {
     "tell_listeners_until_one_raises": 7,
     "no_own_timer": 22,
     "keep_no_copy_of_meta": 5,
-    "take_anothers_claim_for_ours": 2,
+    "take_anothers_claim_for_ours": 4,
 }
 
 #: Errors other than Violation by which a mutation is found: what it lets through ends the simulation.
