@@ -168,6 +168,36 @@ class NoFetchSession(WireError):
     retriable = True
 
 
+class AuthenticationFailed(WireError):
+    """The user is not known, or the password or the certificate is not the user's."""
+
+    code = 118
+
+
+class ClusterAuthorizationFailed(WireError):
+    """The access rules do not allow the user to do that with the cluster."""
+
+    code = 119
+
+
+class QuotaExceeded(WireError):
+    """The user has as much as the user's quota allows, such as topics; rates are kept by waiting instead."""
+
+    code = 120
+
+
+class TopicAuthorizationFailed(WireError):
+    """The access rules do not allow the user to do that with the topic."""
+
+    code = 121
+
+
+class GroupAuthorizationFailed(WireError):
+    """The access rules do not allow the user to do that with the group."""
+
+    code = 122
+
+
 #: The error classes by code.
 ERRORS_BY_CODE: dict[int, type[WireError]] = {
     cls.code: cls
@@ -195,6 +225,11 @@ ERRORS_BY_CODE: dict[int, type[WireError]] = {
         NoLeader,
         AdministrationDisabled,
         NoFetchSession,
+        AuthenticationFailed,
+        ClusterAuthorizationFailed,
+        QuotaExceeded,
+        TopicAuthorizationFailed,
+        GroupAuthorizationFailed,
     )
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from twisted.application.service import IService, MultiService, Service
@@ -171,11 +172,15 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     broker = BrokerService(reactor, settings, foreground=options.foreground)
     services: list[Service] = [broker]
     if settings.http is not None:
+        from logd.broker.listening.ports import check_open
         from logd.schema_registry.registry import OpenedRegistry
         from logd.web.service import PagesService
 
         schemas = OpenedRegistry(broker.coordination, reactor).get if settings.schema_registry_enabled else None
-        pages = PagesService(reactor, settings.http, broker.health, broker.registry, options.foreground, schemas)
+        check = partial(check_open, settings.security, "http", settings.http)
+        pages = PagesService(
+            reactor, settings.http, broker.health, broker.registry, options.foreground, schemas, check=check
+        )
         # The pages start first, so that a port in use is found before the data directory is touched.
         services.insert(0, pages)
     if settings.kafka.kafka_audit_enabled and settings.kafka.endpoints:

@@ -11,7 +11,8 @@ from textwrap import dedent
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.class_attributes import LARGE_CLASSES, attribute_problems, large_classes
-from tests.layering import COMPONENTS, LONG_FILE, Component, Module, large_folders, problems, read_tree
+from tests.components import COMPONENTS, Component
+from tests.layering import LONG_FILE, Module, large_folders, problems, read_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -210,7 +211,7 @@ class CheckerTests(SynchronousTestCase):
         self.assertEqual(self.found(logd__net__a="\n" * LONG_FILE), [])
 
     def test_a_module_outside_every_room_is_found(self) -> None:
-        """A new folder has to be given its place in `tests/layering.py` first."""
+        """A new folder has to be given its place in `tests/components.py` first."""
         self.assert_one(self.found(logd__utils=""), "logd.utils", "no component")
 
     def test_the_inside_does_not_import_the_package_itself(self) -> None:

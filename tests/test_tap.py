@@ -52,13 +52,13 @@ class OptionsTests(TestCase):
         path = Path(self.mktemp())
         path.write_text('data = "d"\n[kafka]\nlisten = ["tcp:7"]\nadvertise = ["f:1"]\n')
         options = ("--kafka-listen", "tcp:1", "--kafka-listen=tcp:2", "--kafka-advertise", "-", "--kafka-advertise=a:1")
-        kafka = parsed("--config", str(path), *options, "--open-to-network").settings.kafka
+        settings = parsed("--config", str(path), *options, "--open-to-network").settings
+        kafka = settings.kafka
         self.assertEqual((kafka.endpoints, kafka.advertised), (("tcp:1", "tcp:2"), (None, ("a", 1))))
-        self.assertTrue(kafka.kafka_open_to_network)
-        kafka = parsed("--config", str(path), "--set", "kafka.listen=tcp:5").settings.kafka
-        self.assertEqual(
-            (kafka.endpoints, kafka.advertised, kafka.kafka_open_to_network), (("tcp:5",), (("f", 1),), False)
-        )
+        self.assertTrue(settings.security.open_to_network)
+        settings = parsed("--config", str(path), "--set", "kafka.listen=tcp:5").settings
+        self.assertEqual((settings.kafka.endpoints, settings.kafka.advertised), (("tcp:5",), (("f", 1),)))
+        self.assertFalse(settings.security.open_to_network)
         self.assertIn("kafka.listen = ''", self.refused("--data", "d", "--kafka-listen", ""))
         self.assertIn(
             "is not allowed", self.refused("--data", "d", "--kafka-listen", "tcp:1", "--kafka-listen", "nope:1")

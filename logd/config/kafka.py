@@ -38,14 +38,6 @@ class KafkaSettings:
         "needed only where another machine forwards the connections.",
         option="kafka-advertise",
     )
-    kafka_open_to_network: bool = setting(
-        "kafka.open.to.network",
-        Switch(),
-        False,
-        "Let listeners of `kafka.listen` take connections from other machines. There are no users and passwords yet: "
-        "whoever can connect can read, write and delete everything.",
-        option="open-to-network",
-    )
     kafka_producer_ms: int = setting(
         "kafka.producer.ms",
         Whole(1, 365 * DAY_MS, "milliseconds"),

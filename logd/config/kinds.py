@@ -132,13 +132,15 @@ class Names(Text):
     """Names separated by commas, or nothing."""
 
     meaning: str
+    #: The form of the whole text.
+    form: re.Pattern[str] = _NAMES
 
     @property
     def allowed(self) -> str:
         return f"{self.meaning}, separated by commas"
 
     def accepts(self, value: object) -> bool:
-        return isinstance(value, str) and (not value or _NAMES.match(value) is not None)
+        return isinstance(value, str) and (not value or self.form.match(value) is not None)
 
 
 @frozen

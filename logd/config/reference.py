@@ -8,6 +8,7 @@ from logd.config.broker import BrokerSettings
 from logd.config.kafka import KafkaSettings
 from logd.config.legacy import LegacySettings
 from logd.config.log import LogSettings
+from logd.config.security import SecuritySettings
 from logd.config.setting import Setting, settings_of
 from logd.config.zookeeper import ZooKeeperSecurity
 
@@ -22,7 +23,7 @@ A setting is read from three places; a later one overrides an earlier one:
 2. `--set key=value`, once for each setting;
 3. the options `--data`, `--listen`, `--advertise`, `--id` and `--http`, for the settings of these names, and
    `--zookeeper`, `--zookeeper-listen`, `--kafka-listen`, `--kafka-advertise` and `--open-to-network`, for
-   `zookeeper.hosts`, `zookeeper.listen`, `kafka.listen`, `kafka.advertise` and `kafka.open.to.network`.
+   `zookeeper.hosts`, `zookeeper.listen`, `kafka.listen`, `kafka.advertise` and `open.to.network`.
 
 A broker joins the coordination tree of `zookeeper.hosts`, or serves its own at `zookeeper.listen`; setting both is an
 error. If none of the three places sets either, the environment variable `LOGD_ZOOKEEPER` is used as `zookeeper.hosts`.
@@ -66,7 +67,9 @@ list in the file; this broker is reached from its own network directly, and from
 [kafka]
 listen = ["tcp:9092:interface=10.0.0.5", "tcp:9093:interface=10.0.0.5"]
 advertise = ["-", "kafka.example.com:9093"]
-open.to.network = true
+
+[security]
+required = true
 ```
 """
 
@@ -74,6 +77,13 @@ _LEGACY = """
 ## Clients of Kafka 0.7 that use ZooKeeper
 
 Both are off by default, and given together.
+"""
+
+_SECURITY = """
+## Security
+
+Users, access rules and listeners that other machines can reach. A listener on an address other than loopback starts
+only with `security.required = true`, or with `--open-to-network` on a network that you trust.
 """
 
 _LOGS = """
@@ -110,7 +120,8 @@ def _table(cls: type[attrs.AttrsInstance]) -> str:
 def page() -> str:
     """Return the whole page, as Markdown."""
     kafka = f"{_KAFKA}{_table(KafkaSettings)}{_LEGACY}{_table(LegacySettings)}"
-    own = f"{_table(BrokerSettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}{kafka}"
+    security = f"{_SECURITY}{_table(SecuritySettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}"
+    own = f"{_table(BrokerSettings)}{security}{kafka}"
     return f"{_HEAD}\n## Broker\n{own}{_LOGS}{_table(LogSettings)}{_LIMITS}"
 
 

@@ -14,16 +14,26 @@ from logd.config.kafka import KafkaSettings
 from logd.config.legacy import LegacySettings
 from logd.config.log import LogSettings
 from logd.config.names import unknown
+from logd.config.security import SecuritySettings
 from logd.config.setting import Setting, settings_of
-from logd.config.zookeeper import SECURITY_ROWS, ZooKeeperSecurity
+from logd.config.zookeeper import SECURITY_ROWS as TREE_ROWS
+from logd.config.zookeeper import ZooKeeperSecurity
 from logd.errors import ConfigurationError
 
 _LOG_ROWS = {row.name: row for row in settings_of(LogSettings)}
 _KAFKA_ROWS = {row.name: row for row in settings_of(KafkaSettings)}
 _LEGACY_ROWS = {row.name: row for row in settings_of(LegacySettings)}
+_SECURITY_ROWS = {row.name: row for row in settings_of(SecuritySettings)}
 _BROKER_ROWS = {row.name: row for row in settings_of(BrokerSettings)}
 #: Every setting of a broker, by its dotted name.
-ROWS: dict[str, Setting] = {**_BROKER_ROWS, **_KAFKA_ROWS, **_LEGACY_ROWS, **SECURITY_ROWS, **_LOG_ROWS}
+ROWS: dict[str, Setting] = {
+    **_BROKER_ROWS,
+    **_SECURITY_ROWS,
+    **_KAFKA_ROWS,
+    **_LEGACY_ROWS,
+    **TREE_ROWS,
+    **_LOG_ROWS,
+}
 
 
 @attrs.frozen
@@ -99,7 +109,8 @@ def broker_settings(*sources: Source) -> BrokerSettings:
     broker: Any = {row.field_name: merged[row.name] for row in _BROKER_ROWS.values() if row.name in merged}
     kafka: Any = {row.field_name: merged[row.name] for row in _KAFKA_ROWS.values() if row.name in merged}
     legacy: Any = {row.field_name: merged[row.name] for row in _LEGACY_ROWS.values() if row.name in merged}
-    security: Any = {row.field_name: merged[row.name] for row in SECURITY_ROWS.values() if row.name in merged}
+    tree: Any = {row.field_name: merged[row.name] for row in TREE_ROWS.values() if row.name in merged}
+    security: Any = {row.field_name: merged[row.name] for row in _SECURITY_ROWS.values() if row.name in merged}
     if merged.get("zookeeper.hosts") is not None and "zookeeper.listen" in merged:
         raise ConfigurationError(
             "zookeeper.hosts and zookeeper.listen contradict each other: a broker joins the coordination tree of the "
@@ -107,9 +118,10 @@ def broker_settings(*sources: Source) -> BrokerSettings:
         )
     return BrokerSettings(
         **broker,
-        zookeeper_security=ZooKeeperSecurity(**security),
+        zookeeper_security=ZooKeeperSecurity(**tree),
         kafka=KafkaSettings(**kafka),
         legacy=LegacySettings(**legacy),
+        security=SecuritySettings(**security),
         log=LogSettings(**log),
         origins=origins,
     )

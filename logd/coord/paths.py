@@ -15,6 +15,9 @@
     /consumers/<group>/generation                    how often those have shared out their partitions, in decimal
     /consumers/<group>/metadata/<topic>/<partition>  the text that a Kafka client has stored beside a position
     /producers/ids                                   the next id of an idempotent producer, as decimal text
+    /security/rules/<id>                             one access rule; equal rules have equal ids
+    /security/users/<name>                           how a user proves to be that user, never a password
+    /security/secret                                 random bytes that only brokers may know
     /schemas/...                                     the schema registry: see logd/schema_registry/tree/paths.py
 
 Values are UTF-8 JSON except for the owners, offsets and metadata of groups, which are plain text. A name that would
@@ -31,6 +34,9 @@ STORED = "/brokers/stored"
 CONTROLLER = "/controller"
 CONSUMERS = "/consumers"
 PRODUCER_IDS = "/producers/ids"
+ACCESS_RULES = "/security/rules"
+USERS = "/security/users"
+SECRET = "/security/secret"
 
 
 def broker(broker_id: int) -> str:
@@ -56,6 +62,16 @@ def stored_topic(uuid: str) -> str:
 def stored_ends(uuid: str, broker_id: int) -> str:
     """The node with the stored ends of a topic's partitions on one broker."""
     return f"{stored_topic(uuid)}/{broker_id:d}"
+
+
+def access_rule(rule_id: str) -> str:
+    """The node of an access rule."""
+    return f"{ACCESS_RULES}/{_segment(rule_id)}"
+
+
+def user(name: str) -> str:
+    """The node of a user."""
+    return f"{USERS}/{_segment(name)}"
 
 
 def partition_state(name: str, partition: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -31,16 +32,19 @@ class PagesService(Service):
         foreground: bool = False,
         schemas: OpenRegistry | None = None,
         option: str = "http",
+        check: Callable[[str], None] = lambda host: None,
     ) -> None:
         """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback.
 
         ``schemas``: serve that schema registry too. ``option`` is the one that gives the endpoint, for error texts.
+        ``check(host)`` raises ConfigurationError if the pages may not be served on that address.
         """
         self._reactor = reactor
         self._endpoint = endpoint
         self._site = QuietSite(pages(health, registry, schemas))
         self._foreground = foreground
         self._option = option
+        self._check = check
         self.port: IListeningPort | None = None
 
     def privilegedStartService(self) -> None:  # noqa: N802  # Twisted calls it
@@ -57,12 +61,22 @@ class PagesService(Service):
                 f"{outcome[0].getErrorMessage().rstrip('.')}; "
                 f"is something else running there? Give another --{self._option}"
             )
-            error = ConfigurationError(text)
-            self._log.critical("cannot start: {error}", error=text)
-            if self._foreground:
-                leave_unprinted(error)
-            raise error
-        self.port = outcome[0] if outcome else None
+            raise self._refused(ConfigurationError(text))
+        port = outcome[0] if outcome else None
+        try:
+            self._check(getattr(port.getHost(), "host", "127.0.0.1") if port is not None else "127.0.0.1")
+        except ConfigurationError as error:
+            if port is not None:
+                port.stopListening()
+            raise self._refused(error) from None
+        self.port = port
+
+    def _refused(self, error: ConfigurationError) -> ConfigurationError:
+        """Log why the pages are not served, and return the error."""
+        self._log.critical("cannot start: {error}", error=str(error))
+        if self._foreground:
+            leave_unprinted(error)
+        return error
 
     def startService(self) -> None:  # noqa: N802  # Twisted calls it
         """Listen, if ``privilegedStartService`` was not called."""

@@ -32,9 +32,9 @@ class KafkaSettingsTests(SynchronousTestCase):
     def test_a_file_has_lists(self) -> None:
         """They are TOML's own."""
         path = Path(self.mktemp())
-        path.write_text('data = "d"\n[kafka]\nlisten = ["tcp:1", "tcp:2"]\nadvertise = "h:1"\nopen.to.network = true\n')
+        path.write_text('data = "d"\n[kafka]\nlisten = ["tcp:1", "tcp:2"]\nadvertise = "h:1"\n')
         kafka = broker_settings(read_toml(str(path))).kafka
-        self.assertEqual((kafka.advertised, kafka.kafka_open_to_network), ((("h", 1), None), True))
+        self.assertEqual(kafka.advertised, (("h", 1), None))
         self.assertEqual(BrokerSettings(data="d").kafka.endpoints, ())
 
     def test_wrong_values_are_refused(self) -> None:
@@ -45,7 +45,6 @@ class KafkaSettingsTests(SynchronousTestCase):
         self.assertIn("or - for none", self.refused(listen="tcp:1", advertise="nowhere"))
         self.assertIn("2 addresses and kafka.listen 1 endpoints", self.refused(listen="tcp:1", advertise=["-", "a:1"]))
         self.assertIn("1 addresses and kafka.listen 0 endpoints", self.refused(advertise="a:1"))
-        self.assertIn("kafka.open.to.network = 1", self.refused(open_to_network=1))
 
     def test_the_audit_needs_an_endpoint_without_tls(self) -> None:
         """The broker is a client of itself."""

@@ -23,7 +23,12 @@ _CODES: dict[type[BaseException], int] = {
     errors.UnsupportedVersion: 35,  # UNSUPPORTED_VERSION
     errors.TopicExists: 36,  # TOPIC_ALREADY_EXISTS
     errors.InvalidRequest: 42,  # INVALID_REQUEST
+    errors.TopicAuthorizationFailed: 29,  # TOPIC_AUTHORIZATION_FAILED
+    errors.GroupAuthorizationFailed: 30,  # GROUP_AUTHORIZATION_FAILED
+    errors.ClusterAuthorizationFailed: 31,  # CLUSTER_AUTHORIZATION_FAILED
+    errors.QuotaExceeded: 44,  # POLICY_VIOLATION
     errors.StorageFull: 56,  # KAFKA_STORAGE_ERROR
+    errors.AuthenticationFailed: 58,  # SASL_AUTHENTICATION_FAILED
     errors.StaleLeaderEpoch: 74,  # FENCED_LEADER_EPOCH
 }
 UNKNOWN_SERVER_ERROR = -1

@@ -21,6 +21,8 @@ from logd.broker.kafka.producing import KafkaProducing
 from logd.broker.kafka.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, sasl_authenticate, sasl_handshake
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
+from logd.broker.security.requester import Requester
+from logd.broker.security.rights import Rights
 from logd.checkedjson import excerpt
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
@@ -49,6 +51,8 @@ class KafkaSession:
         self._counters.connections += 1
         self._on_lost = on_lost
         self.connection = connection
+        self.requester = Requester.at(connection.peer)
+        self.rights = Rights(broker.authorizer, self.requester)
         reached = listener.address_for(connection.transport, broker.advertised)
         #: Returns the address of each broker by its id, as this connection's client reaches it.
         self.addresses = partial(broker.kafka_addresses, listener.place, reached)

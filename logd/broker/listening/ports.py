@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 from logd.broker.listening.addresses import Address
 from logd.broker.resources import Listener
 from logd.config import BrokerSettings, parse_address
+from logd.config.security import SecuritySettings
 from logd.errors import ConfigurationError
 
 #: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
@@ -48,18 +49,20 @@ class BrokerPorts:
             )
         port: IListeningPort | None = outcome[0] if outcome else None
         address: Any = port.getHost() if port is not None else None
-        if setting == "listen":
-            advertised = self._advertised(getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0))
-        elif setting == "legacy.listen":
-            advertised = self._legacy_address(getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0))
-        else:
-            try:
+        host, number = getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0)
+        try:
+            check_open(settings.security, setting, endpoint, host)
+            if setting == "listen":
+                advertised = self._advertised(host, number)
+            elif setting == "legacy.listen":
+                advertised = self._legacy_address(host, number)
+            else:
                 advertised = self._kafka_address(endpoint, address, place)
-            except ConfigurationError:
-                # No client was accepted: the reactor has not run since.
-                if port is not None:
-                    port.stopListening()
-                raise
+        except ConfigurationError:
+            # No client was accepted: the reactor has not run since.
+            if port is not None:
+                port.stopListening()
+            raise
         listening = getattr(port, "socket", None)
         if listening is not None and "backlog=" not in endpoint:
             listening.listen(BACKLOG)
@@ -90,12 +93,6 @@ class BrokerPorts:
                 f"kafka.listen = {endpoint!r} is not allowed, as Kafka's clients connect by TCP; allowed is for "
                 "example 'tcp:9092:interface=127.0.0.1'"
             )
-        if not (kafka.kafka_open_to_network or is_loopback(host)):
-            raise ConfigurationError(
-                f"kafka.listen = {endpoint!r} is open to other machines, and there are no users and passwords yet: "
-                "whoever can connect could read, write and delete everything. Let it listen on this machine alone "
-                "(interface=127.0.0.1), or, on a network that you trust, give --open-to-network"
-            )
         advertised = kafka.advertised[place] or (self._host if host in _ANY else host, number)
         self._log.info(
             "clients of today's Kafka are served at {host}:{port}; other brokers tell theirs {advertised}",
@@ -104,6 +101,17 @@ class BrokerPorts:
             advertised=f"{advertised[0]}:{advertised[1]}",
         )
         return advertised
+
+
+def check_open(security: SecuritySettings, setting: str, endpoint: str, host: str) -> None:
+    """Raise ConfigurationError for an open listener that other machines can reach, unless that is wanted."""
+    if security.security_required or security.open_to_network or is_loopback(host):
+        return
+    raise ConfigurationError(
+        f"{setting} = {endpoint!r} is open to other machines, and users and access rules are not demanded: whoever can "
+        "connect could read, write and delete everything. Demand them (security.required = true), let it listen on "
+        "this machine alone (interface=127.0.0.1), or, on a network that you trust, give --open-to-network"
+    )
 
 
 def is_loopback(host: str) -> bool:

@@ -15,6 +15,7 @@ from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
+from logd.broker.security.authorizer import Authorizer
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.stored_end_gate import StoredEndGate
@@ -65,11 +66,15 @@ class BrokerCore:
     addresses: BrokerAddresses = field(factory=BrokerAddresses, init=False)
     #: What idempotent producers of Kafka have sent.
     idempotence: Idempotence = field(init=False)
+    #: Decides what requesters may do.
+    authorizer: Authorizer = field(init=False)
     #: The groups of today's Kafka clients that this broker coordinates.
     groups: GroupCoordinator = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
+        security = self.settings.security
+        self.authorizer = Authorizer(security.security_required, security.superusers)
         self.large_fetches = LargeFetchQueue(self.clock)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)

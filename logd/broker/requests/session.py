@@ -16,6 +16,8 @@ from logd.broker.requests.fetch import FetchRequests
 from logd.broker.requests.fetch_session_requests import FetchSessionRequests
 from logd.broker.requests.produce import ProducerCutOff, ProduceRequests
 from logd.broker.requests.repair import RepairRequests
+from logd.broker.security.requester import Requester
+from logd.broker.security.rights import Rights
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.requests.alter_topic import AlterTopic
@@ -43,6 +45,8 @@ class BrokerSession:
         self._broker = broker
         self._on_lost = on_lost
         self.connection = connection
+        self.requester = Requester.at(connection.peer)
+        self.rights = Rights(broker.authorizer, self.requester)
         self._producing = ProduceRequests(broker, connection)
         self._fetching = FetchRequests(broker)
         self._fetch_sessions = FetchSessionRequests(broker)

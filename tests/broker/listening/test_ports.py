@@ -13,6 +13,7 @@ from logd.broker.listening.addresses import Address
 from logd.broker.listening.ports import BrokerPorts, is_loopback
 from logd.config import BrokerSettings
 from logd.config.kafka import KafkaSettings
+from logd.config.security import SecuritySettings
 from logd.errors import ConfigurationError
 
 LOOPBACK = "tcp:9092:interface=127.0.0.1"
@@ -38,11 +39,16 @@ class Reactor(MemoryReactorClock):
 class PortsTests(SynchronousTestCase):
     """The addresses that clients are told, and the listeners that are refused."""
 
-    def addresses(self, **kafka: Any) -> list[Address]:
+    def addresses(self, open_to_network: bool = False, required: bool = False, **kafka: Any) -> list[Address]:
         """Listen at every endpoint; return the address of each."""
+        security = SecuritySettings(open_to_network=open_to_network, security_required=required)
         more = {f"kafka_{name}": value for name, value in kafka.items()}
         settings = BrokerSettings(
-            data="d", listen="tcp:6667", advertise="broker.example:6000", kafka=KafkaSettings(**more)
+            data="d",
+            listen="tcp:6667:interface=127.0.0.1",
+            advertise="broker.example:6000",
+            kafka=KafkaSettings(**more),
+            security=security,
         )
         self.reactor = Reactor()
         ports, factory = BrokerPorts(self.reactor, settings), Factory()
@@ -71,9 +77,10 @@ class PortsTests(SynchronousTestCase):
             with self.assertRaises(ConfigurationError) as caught:
                 self.addresses(listen=endpoint)
             self.assertEqual(self.reactor.closed, [9092])
-            for words in (repr(endpoint), "no users", "interface=127.0.0.1", "--open-to-network"):
+            for words in (repr(endpoint), "security.required", "interface=127.0.0.1", "--open-to-network"):
                 self.assertIn(words, str(caught.exception))
             self.assertEqual(len(self.addresses(listen=endpoint, open_to_network=True)), 2)
+            self.assertEqual(len(self.addresses(listen=endpoint, required=True)), 2)
 
     def test_a_listener_without_a_port_is_refused(self) -> None:
         """Kafka's clients know hosts and ports alone."""

@@ -212,7 +212,7 @@ class StartTests(SynchronousTestCase):
             logd("broker", "--data", data, *ports, f"--kafka-listen=tcp:{free_port()}")
         said = caught.exception.stdout + caught.exception.stderr
         self.assertNotIn("Traceback", said)
-        for words in ("no users and passwords", "--open-to-network"):
+        for words in ("security.required", "--open-to-network"):
             self.assertIn(words, said)
 
     def test_a_broker_that_is_told_to_be_open(self) -> None:

@@ -1,0 +1,101 @@
+"""Decides whether a requester may do something: by the access rules of the tree, superusers, and the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from attrs import define, field
+
+from logd.broker.security.requester import Requester
+from logd.errors import (
+    ClusterAuthorizationFailed,
+    CoordinationUnavailable,
+    GroupAuthorizationFailed,
+    TopicAuthorizationFailed,
+    WireError,
+)
+from logd.security.access_rules import CLUSTER_NAME, AccessRules, Operation, ResourceType
+from logd.security.principals import BROKER
+
+
+@define(eq=False)
+class Authorizer:
+    """Answers for all connections of a broker.
+
+    While there are neither users nor rules, and ``security.required`` is false, everything is allowed: such a broker
+    listens on loopback only unless it was told otherwise.
+    """
+
+    ERRORS: ClassVar[dict[ResourceType, type[WireError]]] = {
+        ResourceType.TOPIC: TopicAuthorizationFailed,
+        ResourceType.GROUP: GroupAuthorizationFailed,
+        ResourceType.CLUSTER: ClusterAuthorizationFailed,
+    }
+
+    #: The setting security.required.
+    required: bool = False
+    superusers: frozenset[str] = frozenset()
+    rules: AccessRules = field(factory=AccessRules, init=False)
+    #: Whether the tree has users.
+    has_users: bool = field(default=False, init=False)
+    #: Whether users and rules have been read since the start; before, nothing is allowed where they are required.
+    is_known: bool = field(default=False, init=False)
+    #: Refused requests by the type of the resource, for the metrics.
+    refused: dict[ResourceType, int] = field(factory=lambda: dict.fromkeys(ResourceType, 0), init=False)
+    #: Called after each change that may take something away.
+    _listeners: list[Callable[[], None]] = field(factory=list, init=False)
+    #: True when everything is allowed; asked before anything else.
+    open: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.open = not self.required
+
+    def replace_rules(self, rules: AccessRules) -> None:
+        """Take the rules that the tree has now."""
+        self.rules = rules
+        self._changed()
+
+    def set_has_users(self, has_users: bool) -> None:
+        """Take whether the tree has users now."""
+        if has_users != self.has_users:
+            self.has_users = has_users
+            self._changed()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call ``listener()`` after each change of the rules."""
+        self._listeners.append(listener)
+
+    def allows(self, requester: Requester, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Return whether the requester may do this."""
+        if self.open:
+            return True
+        principal = requester.principal
+        if requester.authenticated and (principal == BROKER or principal in self.superusers):
+            return True
+        return self.is_known and self.rules.allows(principal, operation, kind, name)
+
+    def refusal(
+        self, requester: Requester, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME
+    ) -> WireError | None:
+        """Return the error to answer, counted, or None if the requester may do this."""
+        if self.open or self.allows(requester, operation, kind, name):
+            return None
+        self.refused[kind] += 1
+        if not self.is_known:
+            return CoordinationUnavailable(
+                "users and access rules have not been read from the coordination tree yet, and security.required = true"
+            )
+        what = "the cluster" if kind is ResourceType.CLUSTER else f"{kind.value} {name!r}"
+        remedy = (
+            f"ask an administrator for: logd acl add {requester.principal} --allow {operation.value} "
+            f"--{kind.value}{'' if kind is ResourceType.CLUSTER else ' ' + name}"
+            if requester.authenticated
+            else "it has not authenticated: give a user and a password (LOGD_USER, LOGD_PASSWORD_FILE)"
+        )
+        return self.ERRORS[kind](f"{requester.principal} may not {operation.value} {what}; {remedy}")
+
+    def _changed(self) -> None:
+        self.open = not (self.required or self.has_users or len(self.rules))
+        for listener in tuple(self._listeners):
+            listener()

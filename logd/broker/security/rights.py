@@ -1,0 +1,53 @@
+"""The rights of one connection: what its requester may do, asked by the handlers of its requests."""
+
+from __future__ import annotations
+
+from attrs import define
+
+from logd.broker.security.authorizer import Authorizer
+from logd.broker.security.requester import Requester
+from logd.errors import WireError
+from logd.security.access_rules import Operation, ResourceType
+
+_TOPIC, _GROUP, _CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+
+
+@define
+class Rights:
+    """Each question comes in two forms: one that raises the WireError to answer, and one that returns it."""
+
+    authorizer: Authorizer
+    requester: Requester
+
+    def topic_refusal(self, operation: Operation, topic: str) -> WireError | None:
+        """Return why the requester may not do this with a topic, None if it may."""
+        if self.authorizer.open:
+            return None
+        return self.authorizer.refusal(self.requester, operation, _TOPIC, topic)
+
+    def check_topic(self, operation: Operation, topic: str) -> None:
+        """Raise TopicAuthorizationFailed unless the requester may do this with a topic."""
+        refusal = self.topic_refusal(operation, topic)
+        if refusal is not None:
+            raise refusal
+
+    def check_create(self, topic: str) -> None:
+        """Raise TopicAuthorizationFailed unless the requester may create a topic: this one, or any in the cluster."""
+        if not self.may(Operation.CREATE, _CLUSTER):
+            self.check_topic(Operation.CREATE, topic)
+
+    def check_group(self, operation: Operation, group: str) -> None:
+        """Raise GroupAuthorizationFailed unless the requester may do this with a group."""
+        refusal = self.authorizer.refusal(self.requester, operation, _GROUP, group)
+        if refusal is not None:
+            raise refusal
+
+    def check_cluster(self, operation: Operation) -> None:
+        """Raise ClusterAuthorizationFailed unless the requester may do this with the cluster."""
+        refusal = self.authorizer.refusal(self.requester, operation, _CLUSTER)
+        if refusal is not None:
+            raise refusal
+
+    def may(self, operation: Operation, kind: ResourceType, name: str = "cluster") -> bool:
+        """Return whether the requester may do this; a no is not counted as a refused request."""
+        return self.authorizer.allows(self.requester, operation, kind, name)

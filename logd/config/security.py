@@ -1,0 +1,44 @@
+"""Settings of users, access rules, and listeners that other machines can reach."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from logd.config.kinds import Names, Switch
+from logd.config.setting import setting
+
+#: Names of users: printable, and without what has a meaning in paths, lists and commands.
+_USERS = re.compile(r"""[^\s/:*,\\"']{1,200}(?:,[^\s/:*,\\"']{1,200})*\Z""")
+
+
+@attrs.frozen(kw_only=True)
+class SecuritySettings:
+    """Who may connect, and who may do everything. Raises ConfigurationError."""
+
+    security_required: bool = setting(
+        "security.required",
+        Switch(),
+        False,
+        "Allow only what access rules allow, also while there are no users and no rules. Without it a cluster without "
+        "users and rules is open to whoever can connect.",
+    )
+    security_superusers: str = setting(
+        "security.superusers",
+        Names("names of users", _USERS),
+        "",
+        "The users who may do everything, whatever the rules say.",
+    )
+    open_to_network: bool = setting(
+        "open.to.network",
+        Switch(),
+        False,
+        "Let listeners take connections from other machines although `security.required` is false.",
+        option="open-to-network",
+    )
+
+    @property
+    def superusers(self) -> frozenset[str]:
+        """The names in ``security.superusers``."""
+        return frozenset(self.security_superusers.split(",")) - {""}
