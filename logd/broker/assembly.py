@@ -20,6 +20,7 @@ from logd.broker.legacy.registry import LOOK_SECONDS, LegacyRegistry
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.registration import BrokerRegistration
 from logd.broker.resources import BrokerResources, Listener
+from logd.broker.security.security_view import SecurityView
 from logd.broker.shutdown import Shutdown, StopReport
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.broker.wiring import join_others
@@ -53,6 +54,7 @@ class BrokerAssembly:
     #: The listeners: the first is that of native clients.
     _listeners: list[Listener] = field(factory=list, init=False)
     _legacy: LegacyRegistry | None = field(default=None, init=False)
+    _security: SecurityView | None = field(default=None, init=False)
     _loops: list[RepeatedCall] = field(factory=list, init=False)
     _waiting: IDelayedCall | None = field(default=None, init=False)
     _stopping: Deferred[StopReport] | None = field(default=None, init=False)
@@ -89,7 +91,9 @@ class BrokerAssembly:
         try:
             stored.reconcile()
             tree = resources.tree.open(resources.data)
-            broker, membership = join_others(tree, stored, store, settings, reads, clock, gate, resources.pick)
+            broker, membership, self._security = join_others(
+                tree, stored, store, settings, reads, clock, gate, resources.pick
+            )
             keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
             broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
             broker.membership = lambda: self._with_tree(membership.health())
@@ -138,6 +142,8 @@ class BrokerAssembly:
         assert broker is not None and store is not None and membership is not None
         settings, clock = self.settings, self.resources.clock
         membership.start()
+        assert self._security is not None
+        self._security.start()
         self.resources.tree.connect()
         self._waiting = clock.callLater(settings.zookeeper_timeout_ms / 1000, self._serve_what_is_known)
         watch = FileWatch(self.resources.files, self.resources.read_threads, store.logs)
@@ -174,6 +180,8 @@ class BrokerAssembly:
             return StopReport({}, ())
         for loop in self._loops:
             loop.stop()
+        if self._security is not None:
+            self._security.stop()
         if self._legacy is not None:  # what is not removed in time ends with the session
             Deferred.fromCoroutine(self._legacy.stop())
         if self._waiting is not None and self._waiting.active():

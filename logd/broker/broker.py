@@ -31,6 +31,14 @@ class Broker(BrokerCore):
     #: Returns the part of /health about the other brokers.
     membership: Callable[[], dict[str, Any]] = field(default=dict, init=False)
 
+    def watch_rights(self) -> None:
+        """Have what waits on behalf of clients looked at again whenever access rules change."""
+        self.authorizer.on_change(self._rights_changed)
+
+    def _rights_changed(self) -> None:
+        for session in tuple(self.sessions):
+            session.rights_changed()
+
     def open_session(self, connection: Connection) -> BrokerSession | None:
         """See ``logd.net.server.SessionOpener``. Return None when the broker is stopping."""
         if self.stopping:

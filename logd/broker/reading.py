@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from logd.broker.topics.directory import TopicDirectory
-from logd.errors import InvalidFetchSize, OffsetOutOfRange, PartitionOffline, UnknownTopic, WrongPartition
+from logd.errors import (
+    CoordinationUnavailable,
+    InvalidFetchSize,
+    OffsetOutOfRange,
+    PartitionOffline,
+    TopicAuthorizationFailed,
+    UnknownTopic,
+    WrongPartition,
+)
 from logd.interfaces import IFileRange
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
+
+#: The errors of a fetch that the access rules forbid, or that came before they were known.
+REFUSALS = (TopicAuthorizationFailed, CoordinationUnavailable)
 
 
 def find_log(logs: LogStore, topics: TopicDirectory, topic: str, partition: int) -> PartitionLog:

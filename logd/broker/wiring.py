@@ -9,6 +9,7 @@ from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
+from logd.broker.security.security_view import SecurityView
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.placement import Placement
@@ -32,7 +33,7 @@ def join_others(
     clock: Clock,
     gate: FlushPressure,
     pick: Callable[[int], int] = random.randrange,
-) -> tuple[Broker, BrokerRegistration]:
+) -> tuple[Broker, BrokerRegistration, SecurityView]:
     """Build the broker and its registration. The broker takes requests once its topics agree with the tree.
 
     ``pick(n)`` is a random number below n; it chooses the broker of a topic's first partition.
@@ -64,9 +65,16 @@ def join_others(
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
         return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka)
 
-    membership = BrokerRegistration(tree, clock, info, registry, reconciler, broker.begin)
+    security = SecurityView(tree, clock, broker.authorizer)
+    broker.watch_rights()
+
+    def begun() -> None:
+        """Serve clients once it is known as well what they may do."""
+        security.when_known().addCallback(lambda _: broker.begin())
+
+    membership = BrokerRegistration(tree, clock, info, registry, reconciler, begun)
     broker.addresses.native = membership.live
     broker.addresses.kafka = membership.live_kafka
     topics.uuid_of_cluster = lambda: membership.cluster
     broker.membership = membership.health
-    return broker, membership
+    return broker, membership, security

@@ -11,14 +11,17 @@ from logd.broker.kafka.error_codes import (
     INVALID_TOPIC_EXCEPTION,
     LEADER_NOT_AVAILABLE,
     MISMATCHED_ENDPOINT_TYPE,
+    kafka_code,
     kafka_code_of,
 )
 from logd.broker.listening.addresses import Address
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.describe import DescribeRequests
-from logd.errors import InvalidTopic
+from logd.broker.security.rights import Rights
+from logd.errors import InvalidTopic, WireError
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.requests.metadata import MetadataResponse, MetadataV1, PartitionMetadata, TopicMetadata
+from logd.security.access_rules import Operation
 from logd.topic import check_topic_name
 
 METADATA, DESCRIBE_CLUSTER = APIS[3], APIS[60]
@@ -40,11 +43,12 @@ class KafkaDescribing:
     Each broker calls itself the controller, since any broker creates, changes and deletes topics.
     """
 
-    def __init__(self, broker: BrokerCore, addresses: Callable[[], dict[int, Address]]) -> None:
+    def __init__(self, broker: BrokerCore, addresses: Callable[[], dict[int, Address]], rights: Rights) -> None:
         self._broker = broker
+        self._rights = rights
         self._addresses = addresses
         #: The handler of native requests.
-        self.native = DescribeRequests(broker)
+        self.native = DescribeRequests(broker, rights)
 
     async def metadata(self, request: Any) -> Any:
         """Return the brokers and the leaders; creates missing topics if request and broker allow it."""
@@ -78,11 +82,19 @@ class KafkaDescribing:
 
     async def describe_cluster(self, request: Any) -> Any:
         """Return the brokers, as Metadata does. There are no controllers that clients could ask for."""
+        error, text = 0, ""
         if request.endpoint_type not in (None, _BROKERS):
+            error = MISMATCHED_ENDPOINT_TYPE
             text = f"endpoints of type {request.endpoint_type} are not served here, only brokers (1)"
+        else:
+            try:
+                self._rights.check_cluster(Operation.DESCRIBE)
+            except WireError as refusal:
+                error, text = kafka_code(refusal), str(refusal)
+        if error:
             return DESCRIBE_CLUSTER.response(
                 throttle_time_ms=0,
-                error_code=MISMATCHED_ENDPOINT_TYPE,
+                error_code=error,
                 error_message=text,
                 endpoint_type=_BROKERS,
                 cluster_id="",

@@ -15,6 +15,7 @@ from logd.broker.kafka.fetches.part_answer import FetchLimits, Next, PartAnswer
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch import FetchRequests
+from logd.broker.security.rights import Rights
 from logd.net.output import close_pieces
 from logd.protocol.kafka.fetch import KafkaFetch, KafkaFetchedPart, KafkaFetchPart
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
@@ -30,11 +31,11 @@ Partition = tuple[str, int]
 class KafkaFetching:
     """The Fetch requests of one connection."""
 
-    def __init__(self, broker: BrokerCore, work: FetchWork) -> None:
+    def __init__(self, broker: BrokerCore, work: FetchWork, rights: Rights) -> None:
         self._broker = broker
         self._work = work
         #: The handler of native requests.
-        self.native = FetchRequests(broker)
+        self.native = FetchRequests(broker, rights)
         #: The offset that the client asks for next if it took all that it was sent, and the start of the entry there.
         self._next: dict[Partition, tuple[int, int]] = {}
         #: The first partition of the last answer for which there was no room: it comes first in the next.

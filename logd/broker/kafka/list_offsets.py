@@ -11,11 +11,13 @@ from twisted.internet.defer import Deferred
 from logd.broker.kafka.error_codes import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, partition_code
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
+from logd.broker.security.rights import Rights
 from logd.errors import BrokerStopping, WireError
 from logd.interfaces import IFileRange
 from logd.log.partition import PartitionLog
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.time_search import TimeSearch
+from logd.security.access_rules import Operation
 
 T = TypeVar("T")
 
@@ -30,8 +32,9 @@ _READ_BYTES = 64 << 10
 class KafkaListingOffsets:
     """These requests of one connection."""
 
-    def __init__(self, broker: BrokerCore) -> None:
+    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
+        self._rights = rights
 
     async def list_offsets(self, request: Any) -> Any:
         """Return the offset of the first message, of the end, or of the first message at or after a time."""
@@ -51,6 +54,7 @@ class KafkaListingOffsets:
         error, offset, time = 0, -1, -1
         several: list[int] = []
         try:
+            self._rights.check_topic(Operation.DESCRIBE, topic)
             log = find_log(self._broker.store, self._broker.topics, topic, part.partition_index)
             if version < _ONE_OFFSET_FROM:
                 several = log.offsets_before(part.timestamp, part.max_num_offsets)

@@ -7,7 +7,12 @@ from typing import Any
 from twisted.logger import Logger
 
 from logd.broker.idempotence.producer_ids import ProducerIds
-from logd.broker.kafka.error_codes import COORDINATOR_NOT_AVAILABLE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from logd.broker.kafka.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    COORDINATOR_NOT_AVAILABLE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+from logd.broker.security.rights import Rights
 from logd.coord.errors import CoordinationError
 from logd.protocol.kafka.apis import APIS
 
@@ -19,7 +24,8 @@ class KafkaInitProducerId:
 
     _log = Logger()
 
-    def __init__(self, ids: ProducerIds, peer: str) -> None:
+    def __init__(self, ids: ProducerIds, peer: str, rights: Rights) -> None:
+        self._rights = rights
         self._ids = ids
         self._peer = peer
 
@@ -32,6 +38,8 @@ class KafkaInitProducerId:
                 peer=self._peer, name=request.transactional_id,
             )  # fmt: skip
             error = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        elif not self._rights.may_write_something():
+            error = CLUSTER_AUTHORIZATION_FAILED
         else:
             try:
                 producer = await self._ids.next()

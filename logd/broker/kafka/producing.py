@@ -16,6 +16,7 @@ from logd.broker.kafka.error_codes import (
 from logd.broker.kafka.produce_request import CheckedPart, KafkaProduceRequest, RefusedRecords
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce import ProduceRequests
+from logd.broker.security.rights import Rights
 from logd.errors import WrapperTooLarge
 from logd.net.server import Connection
 from logd.protocol.batch_layout import APPEND_TIME, BATCH_CODEC_MASK, BatchHead, batch_head
@@ -62,12 +63,12 @@ class _Answering:
 class KafkaProducing:
     """The Produce requests of one connection."""
 
-    def __init__(self, broker: BrokerCore, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore, connection: Connection, rights: Rights) -> None:
         self._idempotence: Idempotence = broker.idempotence
         self._connection = _Answering(connection)
         answering: Any = self._connection
         #: The handler of native requests; it also says what has to wait.
-        self.native = ProduceRequests(broker, answering)
+        self.native = ProduceRequests(broker, answering, rights)
 
     def produce(self, request: KafkaProduce, token: Any) -> bool:
         """Take a request; return False if it has to wait."""

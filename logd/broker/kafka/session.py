@@ -56,21 +56,23 @@ class KafkaSession:
         reached = listener.address_for(connection.transport, broker.advertised)
         #: Returns the address of each broker by its id, as this connection's client reaches it.
         self.addresses = partial(broker.kafka_addresses, listener.place, reached)
-        self._producing = KafkaProducing(broker, connection)
-        self._fetching = KafkaFetching(broker, fetches)
-        self._describing = KafkaDescribing(broker, self.addresses)
-        self._groups = KafkaGroupRequests(broker, connection.peer, self.addresses)
+        self._producing = KafkaProducing(broker, connection, self.rights)
+        self._fetching = KafkaFetching(broker, fetches, self.rights)
+        self._describing = KafkaDescribing(broker, self.addresses, self.rights)
+        self._groups = KafkaGroupRequests(broker, connection.peer, self.addresses, self.rights)
         self._has_produced = False
         self._is_named = False
         self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
-            LIST_OFFSETS: KafkaListingOffsets(broker).list_offsets,
-            INIT_PRODUCER_ID: KafkaInitProducerId(broker.idempotence.ids, connection.peer).init_producer_id,
+            LIST_OFFSETS: KafkaListingOffsets(broker, self.rights).list_offsets,
+            INIT_PRODUCER_ID: KafkaInitProducerId(
+                broker.idempotence.ids, connection.peer, self.rights
+            ).init_producer_id,
             SASL_HANDSHAKE: sasl_handshake,
             SASL_AUTHENTICATE: sasl_authenticate,
             **self._groups.handlers,
-            **administration_handlers(broker, connection.peer),
+            **administration_handlers(broker, connection.peer, self.rights),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 
@@ -111,6 +113,10 @@ class KafkaSession:
     def stop(self) -> None:
         """Refuse new sets, and answer waiting fetches with the messages there are, as the broker is stopping."""
         self._producing.native.stopping = True
+        self._fetching.native.finish()
+
+    def rights_changed(self) -> None:
+        """Look again at what waits, as access rules have changed."""
         self._fetching.native.finish()
 
     def _take(self, request: Any, token: KafkaToken) -> None:

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.requests.core import BrokerCore
+from logd.broker.security.rights import Rights
 from logd.config import LogSettings
 from logd.errors import (
     AdministrationDisabled,
@@ -30,6 +31,7 @@ from logd.protocol.requests.create_delete_topic import (
     DeleteTopic,
     DeleteTopicResponse,
 )
+from logd.security.access_rules import Operation
 from logd.topic import TopicEntry
 
 _log = Logger()
@@ -44,9 +46,10 @@ def check_administration(broker: BrokerCore, what: str) -> None:
 class AdministrationRequests:
     """The administration requests of one connection."""
 
-    def __init__(self, broker: BrokerCore, peer: str) -> None:
+    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
         """``peer`` names the client in the log."""
         self._broker = broker
+        self._rights = rights
         self._peer = peer
 
     def create_topic(self, request: CreateTopic) -> CreateTopicResponse | Deferred[CreateTopicResponse]:
@@ -58,11 +61,14 @@ class AdministrationRequests:
     ) -> CreateTopicResponse | Deferred[CreateTopicResponse]:
         if self._broker.stopping:
             return CreateTopicResponse(BrokerStopping.code, text="the broker is stopping")
-        if not self._broker.settings.creates_on_request:
-            refusal = TopicCreationDisabled(
-                f"topic {topic!r} is not created: topics.create = false on this broker; explicit would allow it"
-            )
-            self._refused("create", topic, Failure(refusal))
+        try:
+            self._rights.check_create(topic)
+            if not self._broker.settings.creates_on_request:
+                raise TopicCreationDisabled(
+                    f"topic {topic!r} is not created: topics.create = false on this broker; explicit would allow it"
+                )
+        except WireError as refusal:
+            self._refused("create", topic, Failure())
             return CreateTopicResponse(refusal.code, text=str(refusal))
 
         def created(entry: TopicEntry) -> CreateTopicResponse:
@@ -85,9 +91,10 @@ class AdministrationRequests:
         """Create a topic by name, with settings as text."""
         answer: Any
         try:
+            self._rights.check_create(request.topic)
             settings = LogSettings.parse(request.settings)
-        except ConfigurationError as error:
-            refusal = InvalidTopic(f"topic {request.topic!r}: {error}")
+        except (ConfigurationError, WireError) as error:
+            refusal = error if isinstance(error, WireError) else InvalidTopic(f"topic {request.topic!r}: {error}")
             self._refused("create", request.topic, Failure(refusal))
             answer = CreateTopicResponse(refusal.code, text=str(refusal))
         else:
@@ -118,8 +125,9 @@ class AdministrationRequests:
             return AlterTopicResponse(_code(failure), text=failure.getErrorMessage())
 
         try:
+            self._rights.check_topic(Operation.ALTER if changes else Operation.DESCRIBE, request.topic)
             check_administration(self._broker, "change a topic")
-        except AdministrationDisabled:
+        except WireError:
             return failed(Failure())
         altering: Deferred[Any] = self._broker.administration.alter(
             request.topic, request.uuid, request.partitions, request.settings
@@ -138,8 +146,9 @@ class AdministrationRequests:
             return DeleteTopicResponse(_code(failure), failure.getErrorMessage())
 
         try:
+            self._rights.check_topic(Operation.DELETE, request.topic)
             check_administration(self._broker, "delete a topic")
-        except AdministrationDisabled:
+        except WireError:
             return failed(Failure())
         deleting: Deferred[Any] = self._broker.administration.delete(request.topic)
         return deleting.addCallbacks(deleted, failed)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
+from logd.broker.security.rights import Rights
 from logd.errors import (
     BrokerStopping,
     LogdError,
@@ -38,6 +39,7 @@ from logd.protocol.requests.metadata import (
 )
 from logd.protocol.requests.requests import Unsupported
 from logd.protocol.requests.responses import ErrorResponse
+from logd.security.access_rules import Operation, ResourceType
 
 _log = Logger()
 
@@ -48,8 +50,9 @@ MADE_AT_ONCE = 50
 class DescribeRequests:
     """The Offsets, Metadata and DescribeLog requests of one connection."""
 
-    def __init__(self, broker: BrokerCore) -> None:
+    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
+        self._rights = rights
         self._lost = False
 
     def offsets(self, request: Offsets) -> OffsetsResponse:
@@ -58,6 +61,7 @@ class DescribeRequests:
         if request.max_count < 0:
             return OffsetsResponse(WrongPartition.code)  # a negative count; 4 is for sizes, 1 for offsets
         try:
+            self._rights.check_topic(Operation.DESCRIBE, request.topic)
             log = find_log(broker.store, broker.topics, request.topic, request.partition)
         except UnknownTopic:
             known = request.max_count > 0 and request.time in (LATEST_TIME, EARLIEST_TIME)
@@ -69,15 +73,32 @@ class DescribeRequests:
     def metadata(self, request: Metadata) -> MetadataResponse | Deferred[MetadataResponse]:
         """Return the brokers and the leader of each partition. Create missing topics first if that is allowed."""
         names = self._broker.topics.names() if request.topics is None else list(dict.fromkeys(request.topics))
-        missing = [name for name in names if self._broker.topics.get(name) is None] if request.create else []
-        waiting = iter(missing)
         errors: dict[str, int] = {}
+        refused: dict[str, int] = {}
+        if not self._rights.authorizer.open:
+            if request.topics is None:
+                names = [name for name in names if self._rights.may(Operation.DESCRIBE, ResourceType.TOPIC, name)]
+            else:
+                refused = self._refused(names)
+        missing = (
+            [name for name in names if name not in refused and self._broker.topics.get(name) is None]
+            if request.create
+            else []
+        )
+        waiting = iter(missing)
         left = len(missing)
         response: Deferred[MetadataResponse] = Deferred()
 
         def describe() -> MetadataResponse:
             live = self._broker.brokers()
-            topics = tuple([self._describe_topic(name, errors.get(name, UnknownTopic.code), live) for name in names])
+            topics = tuple(
+                [
+                    TopicMetadata(name, refused[name], "", ())
+                    if name in refused
+                    else self._describe_topic(name, errors.get(name, UnknownTopic.code), live)
+                    for name in names
+                ]
+            )
             brokers = tuple([BrokerAddress(number, *address) for number, address in sorted(live.items())])
             return respond(brokers, topics)
 
@@ -114,6 +135,11 @@ class DescribeRequests:
             Deferred.fromCoroutine(create())
         return response
 
+    def _refused(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the error codes of the topics that the access rules forbid to describe."""
+        refusals = ((name, self._rights.topic_refusal(Operation.DESCRIBE, name)) for name in names)
+        return {name: refusal.code for name, refusal in refusals if refusal is not None}
+
     def _create_missing(self, name: str) -> Deferred[None]:
         if not self._broker.settings.creates_on_demand:
             failed: Deferred[None] = Deferred()
@@ -123,6 +149,10 @@ class DescribeRequests:
                 )
             )
             return failed
+        try:
+            self._rights.check_create(name)
+        except WireError as error:
+            return fail(error)
         return self._broker.create_on_demand(name)
 
     def _describe_topic(self, name: str, error: int, live: Mapping[int, object]) -> TopicMetadata:
@@ -143,6 +173,7 @@ class DescribeRequests:
     def describe_log(self, request: DescribeLog) -> DescribeLogResponse | Deferred[DescribeLogResponse]:
         """Describe a log and its segments. Boundaries and times may be read from the disk, on threads, in slices."""
         try:
+            self._rights.check_topic(Operation.DESCRIBE, request.topic)
             log = find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
         except WireError as error:
             return DescribeLogResponse(error.code, text=str(error))

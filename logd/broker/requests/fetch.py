@@ -13,12 +13,14 @@ from logd.broker.requests.boundary_search import Start, must_search, search_boun
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.waiting_fetch import WaitingFetch, failed_answer
 from logd.broker.requests.waiting_limits import MOST_OF_CONNECTION, may_wait
+from logd.broker.security.rights import Rights
 from logd.errors import UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import size_of
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch
 from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchResponse
+from logd.security.access_rules import Operation
 
 _log = Logger()
 
@@ -26,8 +28,9 @@ _log = Logger()
 class FetchRequests:
     """The fetch requests of one connection."""
 
-    def __init__(self, broker: BrokerCore) -> None:
+    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
+        self._rights = rights
         self._waiting: dict[WaitingFetch, None] = {}  # in the order of their arrival
         self._waiting_parts = 0
         self._cut_short = 0
@@ -53,8 +56,12 @@ class FetchRequests:
 
     def fetch_wait(self, request: FetchWait) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
         """Answer a fetch that may wait for messages. Offsets that may lie inside an entry are resolved first."""
-        starts: list[Start] = [part.offset for part in request.parts]
-        finders = {index: log for index, part in enumerate(request.parts) if (log := self._must_look(part)) is not None}
+        starts = self._starts(request)
+        finders = {
+            index: log
+            for index, part in enumerate(request.parts)
+            if isinstance(starts[index], int) and (log := self._must_look(part)) is not None
+        }
         if not finders:
             return self._begin(request, starts)
         response: Deferred[FetchWaitResponse] = Deferred()
@@ -99,6 +106,16 @@ class FetchRequests:
         for each in waiting:
             each.cancel()
 
+    def _starts(self, request: FetchWait) -> list[Start]:
+        """Return the position of each part, or the error if the access rules forbid to read its topic."""
+        if self._rights.authorizer.open:
+            return [part.offset for part in request.parts]
+        starts: list[Start] = []
+        for part in request.parts:
+            refusal = self._rights.topic_refusal(Operation.READ, part.topic)
+            starts.append(part.offset if refusal is None else refusal)
+        return starts
+
     def _check_wanted(self) -> None:
         if self._lost:
             raise UnknownError("the connection is lost")
@@ -112,6 +129,7 @@ class FetchRequests:
         broker = self._broker
         broker.counters.fetch_requests += 1
         try:
+            self._rights.check_topic(Operation.READ, fetch.topic)
             log = find_log(broker.store, broker.topics, fetch.topic, fetch.partition)
             found = read_range(log, fetch.offset, min(fetch.max_bytes, budget))
         except UnknownTopic:

@@ -16,9 +16,10 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.disk_slices import run_in_slices
-from logd.broker.reading import find_log, read_range
+from logd.broker.reading import REFUSALS, find_log, read_range
 from logd.broker.requests.boundary_search import Start, must_search, search_boundary
 from logd.broker.requests.waiting_fetch import LONGEST_WAIT_MS, TURN_PARTS, LargeFetchQueue
+from logd.broker.security.rights import Rights
 from logd.broker.topics.directory import TopicDirectory
 from logd.errors import UnknownError, WireError
 from logd.interfaces import Clock, IFlushListener, IThreads, Timer
@@ -27,6 +28,7 @@ from logd.log.store.log_store import LogStore
 from logd.log.waiters import Wait
 from logd.protocol.requests.fetch_session import SessionPart
 from logd.protocol.requests.fields import size_of
+from logd.security.access_rules import Operation
 
 _log = Logger()
 
@@ -114,6 +116,7 @@ class FetchSession:
     _clock: Clock
     _threads: IThreads
     _queue: LargeFetchQueue
+    _rights: Rights
     _parts: dict[int, WatchedPart] = field(factory=dict, init=False)
     #: The parts that the next answers carry, in the order of their arrival.
     _ready: dict[WatchedPart, None] = field(factory=dict, init=False)
@@ -159,8 +162,11 @@ class FetchSession:
         if part.armed:
             self._disarm(part)
         log = self._logs.log(part.topic, part.partition)
-        part.arm(log, offset, max_bytes, at_once)
-        if log is not None and not exact and must_search(log, offset):
+        refusal = self._rights.topic_refusal(Operation.READ, part.topic)
+        part.arm(log, offset if refusal is None else refusal, max_bytes, at_once)
+        if refusal is not None:
+            self._look(part)
+        elif log is not None and not exact and must_search(log, offset):
             self._to_search[part] = log
             self._search()
         else:
@@ -193,6 +199,15 @@ class FetchSession:
             if waiting.timer is not None and waiting.timer.active():
                 waiting.timer.cancel()
             waiting.answer.callback(self._take(waiting.max_bytes))
+
+    def rights_changed(self) -> None:
+        """Answer what may not be read any more with an error, as access rules have changed."""
+        for part in self._parts.values():
+            if part.armed:
+                refusal = self._rights.topic_refusal(Operation.READ, part.topic)
+                if refusal is not None:
+                    part.start = refusal
+                    self._look(part)
 
     def cancel(self) -> None:
         """Forget everything, as the connection is lost."""
@@ -279,6 +294,8 @@ class FetchSession:
 
     def _read(self, part: WatchedPart, budget: int) -> SessionPart:
         start, log = part.start, part.log
+        if isinstance(start, REFUSALS):  # nothing is told of a log that may not be read
+            return SessionPart(part.number, start.code)
         try:
             if log is None or log.offline is not None:
                 log = find_log(self._logs, self._topics, part.topic, part.partition)

@@ -7,6 +7,7 @@ from twisted.internet.defer import Deferred
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch_session import FetchSession
 from logd.broker.requests.waiting_limits import may_wait
+from logd.broker.security.rights import Rights
 from logd.errors import NoFetchSession, WireError
 from logd.protocol.requests.fetch_session import AT_ONCE, EXACT, FetchWaitResponseV1, FetchWaitV1, SessionPart
 from logd.protocol.requests.fields import size_of
@@ -22,8 +23,9 @@ MOST_PARTS = MAX_ITEMS
 class FetchSessionRequests:
     """The fetch sessions of one connection. They end with it."""
 
-    def __init__(self, broker: BrokerCore) -> None:
+    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
+        self._rights = rights
         self._sessions: dict[int, FetchSession] = {}
         #: The epoch of the last request of each session.
         self._epochs: dict[int, int] = {}
@@ -58,6 +60,11 @@ class FetchSessionRequests:
         for session in tuple(self._sessions.values()):
             session.finish()
 
+    def rights_changed(self) -> None:
+        """Answer what may not be read any more with an error, as access rules have changed."""
+        for session in tuple(self._sessions.values()):
+            session.rights_changed()
+
     def lost(self) -> None:
         """End the sessions of a lost connection."""
         sessions, self._sessions = self._sessions, {}
@@ -71,7 +78,9 @@ class FetchSessionRequests:
         if len(self._sessions) >= MOST_SESSIONS:
             raise NoFetchSession(f"a connection may have {MOST_SESSIONS} fetch sessions")
         broker = self._broker
-        session = FetchSession(broker.store, broker.topics, broker.clock, broker.threads, broker.large_fetches)
+        session = FetchSession(
+            broker.store, broker.topics, broker.clock, broker.threads, broker.large_fetches, self._rights
+        )
         self._sessions[number] = session
         self._epochs[number] = 0
         return session

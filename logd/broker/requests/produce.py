@@ -14,6 +14,7 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, SilentProduceRequest
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
+from logd.broker.security.rights import Rights
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
@@ -24,6 +25,7 @@ from logd.protocol import loops
 from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
 from logd.protocol.requests.legacy_requests import JoinedProduces, MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.security.access_rules import Operation
 
 #: The most partitions for which a connection remembers that a set was refused.
 MOST_BROKEN = 10_000
@@ -45,6 +47,7 @@ class ProduceRequests:
 
     _broker: BrokerCore
     connection: Connection
+    _rights: Rights
     routing: Routing = field(init=False)
     #: Logs that may not grow now.
     growth: StoredEndGate = field(init=False)
@@ -83,6 +86,7 @@ class ProduceRequests:
             if last is not None and last[0] == topic and last[1] == partition:
                 _, _, log, limits = last
             else:
+                self._rights.check_topic(Operation.WRITE, topic)
                 found = self.routing.logs.log(topic, partition)
                 if found is None or found.offline is not None:
                     if self.must_create(topic, partition):
@@ -116,6 +120,7 @@ class ProduceRequests:
             or self.growth.held
             or len(message_set) > AT_ONCE_BYTES
             or not self.appender.fits(log, len(message_set))
+            or self.refuses(topic)
         ):
             return self.begin(SilentProduceRequest(self, request.produces()))
         try:
@@ -173,7 +178,18 @@ class ProduceRequests:
 
     def must_create(self, topic: str, partition: int) -> bool:
         """Return whether a produce to this partition waits for the creation of its topic."""
-        return topic not in self._not_created and self.routing.creates(topic, partition)
+        if topic in self._not_created or not self.routing.creates(topic, partition) or self.refuses(topic):
+            return False
+        try:
+            self._rights.check_create(topic)
+        except WireError as error:
+            self._not_created[topic] = error
+            return False
+        return True
+
+    def refuses(self, topic: str) -> bool:
+        """Return whether the access rules forbid this connection to produce to a topic."""
+        return self._rights.topic_refusal(Operation.WRITE, topic) is not None
 
     def create(self, topic: str, settings: Mapping[str, int | str]) -> None:
         """Pause the connection until a topic is created, or cannot be: its sets are refused then."""
@@ -209,6 +225,7 @@ class ProduceRequests:
 
     def log_for(self, topic: str, partition: int) -> PartitionLog:
         """Return the log to append to. Raises the WireError to answer."""
+        self._rights.check_topic(Operation.WRITE, topic)
         try:
             return self.routing.log_for(topic, partition)
         except UnknownTopic:

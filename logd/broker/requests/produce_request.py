@@ -120,7 +120,10 @@ class ProduceRequest:
             if sum([len(part.message_set) for part in self._parts]) <= AT_ONCE_BYTES:
                 return True
             routing = self._producing.routing
-            limits = [routing.entry_limits(part.topic, part.partition) for part in self._parts]
+            limits = [
+                None if self._producing.refuses(part.topic) else routing.entry_limits(part.topic, part.partition)
+                for part in self._parts
+            ]
             sets = {
                 index: (part.message_set, each)
                 for index, (part, each) in enumerate(zip(self._parts, limits, strict=True))

@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
+from logd.broker.security.rights import Rights
 from logd.broker.topics.lost_log import LostLog
 from logd.deferreds.callbacks import called_back
 from logd.errors import (
@@ -43,6 +44,7 @@ from logd.protocol.requests.repair import (
     RepairedDamage,
     RepairResponse,
 )
+from logd.security.access_rules import Operation
 
 T = TypeVar("T")
 
@@ -55,9 +57,10 @@ _log = Logger()
 class RepairRequests:
     """The repair requests of one connection. Each partition has one repair at a time, over all connections."""
 
-    def __init__(self, broker: BrokerCore, peer: str) -> None:
+    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
         """``peer`` names the client in the log."""
         self._broker = broker
+        self._rights = rights
         self._peer = peer
 
     def repair(self, request: Repair) -> Deferred[RepairResponse]:
@@ -73,6 +76,7 @@ class RepairRequests:
         try:
             if self._broker.stopping:
                 raise BrokerStopping("the broker is stopping")
+            self._rights.check_topic(Operation.ALTER, request.topic)
             check_administration(self._broker, "repair a log")
             if not request.dry_run:
                 _log.info(

@@ -47,11 +47,11 @@ class BrokerSession:
         self.connection = connection
         self.requester = Requester.at(connection.peer)
         self.rights = Rights(broker.authorizer, self.requester)
-        self._producing = ProduceRequests(broker, connection)
-        self._fetching = FetchRequests(broker)
-        self._fetch_sessions = FetchSessionRequests(broker)
-        self._describing = DescribeRequests(broker)
-        administration = AdministrationRequests(broker, connection.peer)
+        self._producing = ProduceRequests(broker, connection, self.rights)
+        self._fetching = FetchRequests(broker, self.rights)
+        self._fetch_sessions = FetchSessionRequests(broker, self.rights)
+        self._describing = DescribeRequests(broker, self.rights)
+        administration = AdministrationRequests(broker, connection.peer, self.rights)
         self.has_produced = False
         #: The handler of each kind of request, except produce requests.
         self.handlers: dict[type, Handler] = {
@@ -67,7 +67,7 @@ class BrokerSession:
             CreateTopicV1: administration.create_topic_v1,
             AlterTopic: administration.alter_topic,
             DeleteTopic: administration.delete_topic,
-            Repair: RepairRequests(broker, connection.peer).repair,
+            Repair: RepairRequests(broker, connection.peer, self.rights).repair,
             Unsupported: self._describing.unsupported,
         }
 
@@ -129,6 +129,11 @@ class BrokerSession:
         self._producing.stopping = True
         self._fetching.finish()
         self._fetch_sessions.finish()
+
+    def rights_changed(self) -> None:
+        """Look again at what waits, as access rules have changed."""
+        self._fetching.finish()
+        self._fetch_sessions.rights_changed()
 
     def _gate_producer(self) -> None:
         """Have too many unflushed bytes in the broker pause this connection, from its first produce on."""

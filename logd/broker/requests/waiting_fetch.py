@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from logd.broker.reading import find_log, read_range
+from logd.broker.reading import REFUSALS, find_log, read_range
 from logd.broker.requests.boundary_search import Start
 from logd.broker.topics.directory import TopicDirectory
 from logd.errors import UnknownError, WireError
@@ -263,6 +263,9 @@ class WaitingFetch:
         parts: list[FetchedPart] = []
         for part, start in zip(self._request.parts, self._starts, strict=True):
             topic, partition = part.topic, part.partition
+            if isinstance(start, REFUSALS):  # nothing is told of a log that may not be read
+                parts.append(FetchedPart(topic, partition, start.code))
+                continue
             try:
                 log = find_log(self._logs, self._topics, topic, partition)
                 log.leadership.check_fetch(part.leader_epoch)

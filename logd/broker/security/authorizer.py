@@ -51,16 +51,12 @@ class Authorizer:
     def __attrs_post_init__(self) -> None:
         self.open = not self.required
 
-    def replace_rules(self, rules: AccessRules) -> None:
-        """Take the rules that the tree has now."""
-        self.rules = rules
-        self._changed()
-
-    def set_has_users(self, has_users: bool) -> None:
-        """Take whether the tree has users now."""
-        if has_users != self.has_users:
-            self.has_users = has_users
-            self._changed()
+    def take(self, rules: AccessRules, has_users: bool) -> None:
+        """Take the rules that the tree has now, and whether it has users."""
+        self.rules, self.has_users, self.is_known = rules, has_users, True
+        self.open = not (self.required or has_users or len(rules))
+        for listener in tuple(self._listeners):
+            listener()
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call ``listener()`` after each change of the rules."""
@@ -74,6 +70,10 @@ class Authorizer:
         if requester.authenticated and (principal == BROKER or principal in self.superusers):
             return True
         return self.is_known and self.rules.allows(principal, operation, kind, name)
+
+    def allows_some(self, requester: Requester, operation: Operation, kind: ResourceType) -> bool:
+        """Return whether the requester may do this with some resource of the type."""
+        return self.is_known and self.rules.allows_some(requester.principal, operation, kind)
 
     def refusal(
         self, requester: Requester, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME
@@ -94,8 +94,3 @@ class Authorizer:
             else "it has not authenticated: give a user and a password (LOGD_USER, LOGD_PASSWORD_FILE)"
         )
         return self.ERRORS[kind](f"{requester.principal} may not {operation.value} {what}; {remedy}")
-
-    def _changed(self) -> None:
-        self.open = not (self.required or self.has_users or len(self.rules))
-        for listener in tuple(self._listeners):
-            listener()

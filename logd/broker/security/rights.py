@@ -48,6 +48,12 @@ class Rights:
         if refusal is not None:
             raise refusal
 
+    def may_write_something(self) -> bool:
+        """Return whether the requester may produce to any topic at all."""
+        return self.may(Operation.WRITE, _CLUSTER) or self.authorizer.allows_some(
+            self.requester, Operation.WRITE, _TOPIC
+        )
+
     def may(self, operation: Operation, kind: ResourceType, name: str = "cluster") -> bool:
         """Return whether the requester may do this; a no is not counted as a refused request."""
         return self.authorizer.allows(self.requester, operation, kind, name)

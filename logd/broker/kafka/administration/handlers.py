@@ -19,14 +19,17 @@ from logd.broker.kafka.administration.topics import (
     KafkaTopicAdministration,
 )
 from logd.broker.requests.core import BrokerCore
+from logd.broker.security.rights import Rights
 from logd.protocol.kafka.apis import KafkaApi
 
 
-def administration_handlers(broker: BrokerCore, peer: str) -> dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]]:
+def administration_handlers(
+    broker: BrokerCore, peer: str, rights: Rights
+) -> dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]]:
     """Return the handlers; ``peer`` names the client in the log."""
-    topics = KafkaTopicAdministration(broker, peer)
-    settings = KafkaSettingsAdministration(broker, peer)
-    records = KafkaStoredRecords(broker, peer)
+    topics = KafkaTopicAdministration(broker, peer, rights)
+    settings = KafkaSettingsAdministration(broker, peer, rights)
+    records = KafkaStoredRecords(broker, peer, rights)
     return {
         CREATE_TOPICS: topics.create_topics,
         DELETE_TOPICS: topics.delete_topics,

@@ -26,10 +26,12 @@ from logd.broker.kafka.administration.setting_names import (
 from logd.broker.kafka.error_codes import INVALID_REQUEST
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
+from logd.broker.security.rights import Rights
 from logd.config import LogSettings
 from logd.deferreds.sleeping import sleep
 from logd.errors import ConfigurationError, LogdError, UnknownTopic
 from logd.protocol.kafka.apis import APIS, KafkaApi
+from logd.security.access_rules import Operation
 from logd.topic import TopicEntry, check_topic_name
 
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = APIS[32], APIS[33], APIS[44]
@@ -77,9 +79,10 @@ class KafkaSettingsAdministration:
 
     _log = Logger()
 
-    def __init__(self, broker: BrokerCore, peer: str) -> None:
+    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
         """``peer`` names the client in the log."""
         self._broker = broker
+        self._rights = rights
         self._peer = peer
 
     async def describe_configs(self, request: Any) -> Any:
@@ -155,6 +158,10 @@ class KafkaSettingsAdministration:
         return api.response(throttle_time_ms=0, responses=results)
 
     async def _alter_one(self, resource: Any, changed: Any, validate_only: bool) -> None:
+        if resource.resource_type == _TOPIC:
+            self._rights.check_topic(Operation.ALTER, resource.resource_name)
+        else:
+            self._rights.check_cluster(Operation.ALTER)
         check_administration(self._broker, "change settings")
         if resource.resource_type == _BROKER:
             raise Refused(
@@ -194,12 +201,14 @@ class KafkaSettingsAdministration:
     def _described(self, kind: int, name: str) -> list[Described]:
         """Return all settings of a resource. Raises Refused and WireError."""
         if kind == _TOPIC:
+            self._rights.check_topic(Operation.DESCRIBE, name)
             entry = self._entry(check_topic_name(name))
             settings = TopicSettings(entry.settings, entry.kafka_settings)
             defaults = self._broker.settings.log_settings({})
             return [_of_topic(row, settings, defaults) for row in KAFKA_SETTINGS.values()]
         if kind != _BROKER:
             raise Refused(INVALID_REQUEST, f"resources of type {kind} have no settings here")
+        self._rights.check_cluster(Operation.DESCRIBE)
         if not name:
             return []  # settings for all brokers that were changed while they run: there are none
         me = self._broker.store.broker_id

@@ -8,15 +8,17 @@ from typing import Any
 from twisted.logger import Logger
 
 from logd.broker.kafka.administration.refusals import RefusalLog, Refused
-from logd.broker.kafka.error_codes import KAFKA_STORAGE_ERROR, partition_code
+from logd.broker.kafka.error_codes import KAFKA_STORAGE_ERROR, kafka_code, partition_code
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
+from logd.broker.security.rights import Rights
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.gathering import for_each
 from logd.errors import OffsetOutOfRange, WireError
 from logd.log.partition import PartitionLog
 from logd.protocol.kafka.apis import APIS
+from logd.security.access_rules import Operation
 from logd.topic import TopicPartition
 
 DELETE_RECORDS, DESCRIBE_LOG_DIRS = APIS[21], APIS[35]
@@ -31,9 +33,10 @@ class KafkaStoredRecords:
 
     _log = Logger()
 
-    def __init__(self, broker: BrokerCore, peer: str) -> None:
+    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
         """``peer`` names the client in the log."""
         self._broker = broker
+        self._rights = rights
         self._peer = peer
 
     async def delete_records(self, request: Any) -> Any:
@@ -69,6 +72,7 @@ class KafkaStoredRecords:
 
     async def _delete(self, place: TopicPartition, offset: int, answered: Any) -> None:
         """Delete what is before an offset, and answer where the log begins now. Raises Refused and the log's errors."""
+        self._rights.check_topic(Operation.DELETE, place.topic)
         check_administration(self._broker, "delete messages")
         try:
             log = find_log(self._broker.store, self._broker.topics, *place)
@@ -88,12 +92,17 @@ class KafkaStoredRecords:
 
     async def describe_log_dirs(self, request: Any) -> Any:
         """Return the data directory, with the bytes of each partition's files; partitions that are offline have 0."""
+        kind = DESCRIBE_LOG_DIRS.response_class.DescribeLogDirsResult
+        try:
+            self._rights.check_cluster(Operation.DESCRIBE)
+        except WireError as error:
+            refused = kind(error_code=kafka_code(error), log_dir="", topics=[])
+            return DESCRIBE_LOG_DIRS.response(throttle_time_ms=0, results=[refused])
         wanted = None if request.topics is None else {each.topic: set(each.partitions) for each in request.topics}
         logs: dict[str, list[PartitionLog]] = {}
         for log in self._broker.store.logs():
             if wanted is None or log.partition in wanted.get(log.topic, ()):
                 logs.setdefault(log.topic, []).append(log)
-        kind = DESCRIBE_LOG_DIRS.response_class.DescribeLogDirsResult
         topics = [
             kind.DescribeLogDirsTopic(
                 name=topic,

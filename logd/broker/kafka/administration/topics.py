@@ -19,6 +19,7 @@ from logd.broker.kafka.error_codes import (
 )
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
+from logd.broker.security.rights import Rights
 from logd.deferreds.gathering import for_each
 from logd.errors import (
     AdministrationDisabled,
@@ -30,6 +31,7 @@ from logd.errors import (
 )
 from logd.plurals import counted
 from logd.protocol.kafka.apis import APIS
+from logd.security.access_rules import Operation
 from logd.topic import TopicEntry, check_topic_name
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = APIS[19], APIS[20], APIS[37]
@@ -46,9 +48,10 @@ class KafkaTopicAdministration:
 
     _log = Logger()
 
-    def __init__(self, broker: BrokerCore, peer: str) -> None:
+    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
         """``peer`` names the client in the log."""
         self._broker = broker
+        self._rights = rights
         self._peer = peer
 
     async def create_topics(self, request: Any) -> Any:
@@ -73,6 +76,7 @@ class KafkaTopicAdministration:
         names = list(dict.fromkeys(request.topic_names))
 
         async def delete(name: str) -> None:
+            self._rights.check_topic(Operation.DELETE, name)
             try:
                 check_administration(self._broker, "delete a topic")
             except AdministrationDisabled as error:
@@ -120,6 +124,7 @@ class KafkaTopicAdministration:
 
     async def _create(self, topic: Any, validate_only: bool) -> None:
         broker, name = self._broker, topic.name
+        self._rights.check_create(name)
         if broker.stopping:
             raise BrokerStopping("the broker is stopping")
         if not broker.settings.creates_on_request:
@@ -168,6 +173,7 @@ class KafkaTopicAdministration:
 
     async def _add_partitions(self, topic: Any, validate_only: bool) -> None:
         broker, name, count = self._broker, topic.name, topic.count
+        self._rights.check_topic(Operation.ALTER, name)
         check_administration(broker, "change a topic")
 
         def change(entry: TopicEntry) -> TopicEntry:

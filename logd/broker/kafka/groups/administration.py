@@ -9,6 +9,7 @@ from typing import Any
 from logd.broker.kafka.error_codes import GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, NON_EMPTY_GROUP
 from logd.broker.kafka.groups.coordinator import GroupRefused, refusals
 from logd.broker.kafka.groups.group import KafkaGroup
+from logd.broker.kafka.groups.group_rights import GroupRights
 from logd.broker.kafka.groups.members import GroupState
 from logd.broker.kafka.groups.membership_requests import likely_coordinator
 from logd.broker.kafka.groups.subscriptions import CONSUMER, encode_assignment, encode_subscription
@@ -18,6 +19,7 @@ from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, 
 from logd.coord.registries.kafka_coordinator import read_coordinator
 from logd.deferreds.gathering import gather_some
 from logd.protocol.kafka.apis import APIS
+from logd.security.access_rules import Operation
 
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = APIS[15], APIS[16], APIS[42]
 
@@ -32,8 +34,11 @@ _AT_ONCE = 200
 class GroupAdministration:
     """These requests of one connection."""
 
-    def __init__(self, broker: BrokerCore, addresses: Callable[[], dict[int, tuple[str, int]]]) -> None:
+    def __init__(
+        self, broker: BrokerCore, addresses: Callable[[], dict[int, tuple[str, int]]], rights: GroupRights
+    ) -> None:
         self._groups = broker.groups
+        self._rights = rights
         self._addresses = addresses
 
     async def describe(self, request: Any) -> Any:
@@ -54,7 +59,11 @@ class GroupAdministration:
         return LIST_GROUPS.response(
             throttle_time_ms=0,
             error_code=error,
-            groups=[row(group_id=name, protocol_type=kind) for name, kind in sorted(listed.items())],
+            groups=[
+                row(group_id=name, protocol_type=kind)
+                for name, kind in sorted(listed.items())
+                if self._rights.may_list(name)
+            ],
         )
 
     async def delete(self, request: Any) -> Any:
@@ -67,6 +76,7 @@ class GroupAdministration:
 
     async def _describe(self, name: str) -> Any:
         try:
+            self._rights.check(Operation.DESCRIBE, name)
             held = await self._groups.held(name)
             if held is not None:
                 return _described(held.group)
@@ -93,6 +103,7 @@ class GroupAdministration:
     async def _delete(self, name: str) -> int:
         groups = self._groups
         try:
+            self._rights.check(Operation.DELETE, name)
             if await groups.held(name) is not None:
                 return NON_EMPTY_GROUP
             with refusals():

@@ -14,9 +14,11 @@ from logd.broker.kafka.error_codes import (
     UNKNOWN_MEMBER_ID,
 )
 from logd.broker.kafka.groups.coordinator import GroupRefused
+from logd.broker.kafka.groups.group_rights import GroupRights
 from logd.broker.kafka.groups.members import Caller, GroupProtocol, JoinAnswer, JoinRequest, SyncAnswer
 from logd.broker.requests.core import BrokerCore
 from logd.protocol.kafka.apis import APIS
+from logd.security.access_rules import Operation
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = (APIS[number] for number in range(10, 15))
 
@@ -35,8 +37,15 @@ def likely_coordinator(group: str, brokers: list[int]) -> int:
 class MembershipRequests:
     """These requests of one connection."""
 
-    def __init__(self, broker: BrokerCore, caller: Caller, addresses: Callable[[], dict[int, tuple[str, int]]]) -> None:
+    def __init__(
+        self,
+        broker: BrokerCore,
+        caller: Caller,
+        addresses: Callable[[], dict[int, tuple[str, int]]],
+        rights: GroupRights,
+    ) -> None:
         self._groups = broker.groups
+        self._rights = rights
         self._caller = caller
         self._addresses = addresses
         #: Calls that tell groups of the loss of this connection, on which requests wait.
@@ -51,6 +60,7 @@ class MembershipRequests:
         else:
             addresses = self._addresses()
             try:
+                self._rights.check(Operation.DESCRIBE, request.key)
                 found = await self._groups.find(request.key)
                 node = likely_coordinator(request.key, sorted(addresses)) if found is None else found
                 if node in addresses:
@@ -68,6 +78,7 @@ class MembershipRequests:
         """Let a member join its group; returns once the next generation begins."""
         limits, seconds = self._groups.limits, request.session_timeout_ms / 1000
         try:
+            self._rights.check(Operation.READ, request.group_id)
             if not limits.session_min <= seconds <= limits.session_max:
                 raise GroupRefused(INVALID_SESSION_TIMEOUT)
             rebalance = request.rebalance_timeout_ms / 1000 if request.version >= _REBALANCE_TIMEOUT_FROM else seconds
@@ -102,6 +113,7 @@ class MembershipRequests:
     async def sync(self, request: Any) -> Any:
         """Return a member's assignment; returns once the leader has sent those of all."""
         try:
+            self._rights.check(Operation.READ, request.group_id)
             assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
             answer = await self._groups.sync(
                 request.group_id,
@@ -118,6 +130,7 @@ class MembershipRequests:
     async def heartbeat(self, request: Any) -> Any:
         """Note that a member lives."""
         try:
+            self._rights.check(Operation.READ, request.group_id)
             group = await self._groups.member_of(request.group_id)
             error = group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
         except GroupRefused as refused:
@@ -136,6 +149,7 @@ class MembershipRequests:
         error = 0
         errors: list[int] = []
         try:
+            self._rights.check(Operation.READ, request.group_id)
             group = await self._groups.member_of(request.group_id)
             errors = [group.leave(*each) for each in asked]
             await self._groups.released(request.group_id)

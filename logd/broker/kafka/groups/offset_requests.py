@@ -15,10 +15,12 @@ from logd.broker.kafka.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from logd.broker.kafka.groups.coordinator import GroupRefused, refusals
+from logd.broker.kafka.groups.group_rights import GroupRights
 from logd.broker.kafka.groups.subscriptions import CONSUMER, subscribed_topics
 from logd.broker.requests.core import BrokerCore
 from logd.coord.kafka_groups.commit_operations import Committed
 from logd.protocol.kafka.apis import APIS
+from logd.security.access_rules import Operation
 from logd.topic import TopicPartition
 
 OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE = APIS[8], APIS[9], APIS[47]
@@ -32,7 +34,8 @@ _ERROR_OF_ALL_FROM = 2
 class OffsetRequests:
     """These requests of one connection."""
 
-    def __init__(self, broker: BrokerCore) -> None:
+    def __init__(self, broker: BrokerCore, rights: GroupRights) -> None:
+        self._rights = rights
         self._groups = broker.groups
         self._topics = broker.topics
 
@@ -52,6 +55,7 @@ class OffsetRequests:
         error = 0
         if commits:
             try:
+                self._rights.check(Operation.READ, request.group_id)
                 error = await self._groups.commit(
                     request.group_id,
                     commits,
@@ -80,6 +84,9 @@ class OffsetRequests:
         )
 
     def _refusal(self, where: TopicPartition, position: int, text: str) -> int:
+        forbidden = self._rights.topic_error(Operation.READ, where.topic)
+        if forbidden:
+            return forbidden
         entry = self._topics.get(where.topic)
         if entry is None or where.partition not in entry.partitions:
             return UNKNOWN_TOPIC_OR_PARTITION
@@ -94,10 +101,17 @@ class OffsetRequests:
             asked = [TopicPartition(each.name, number) for each in request.topics for number in each.partition_indexes]
         error = 0
         found: dict[TopicPartition, Committed | None] = dict.fromkeys(asked or ())
+        forbidden: dict[str, int] = {}
         try:
+            self._rights.check(Operation.DESCRIBE, request.group_id)
             positions = await self._groups.positions(request.group_id)
             with refusals():
-                places = await positions.places() if asked is None else [w for w in asked if self._is_name(w)]
+                if asked is None:
+                    places = [each for each in await positions.places() if self._rights.may_describe_topic(each.topic)]
+                else:
+                    errors = ((each.topic, self._rights.topic_error(Operation.DESCRIBE, each.topic)) for each in asked)
+                    forbidden = {topic: code for topic, code in errors if code}
+                    places = [each for each in asked if each.topic not in forbidden and self._is_name(each)]
                 found.update(await positions.read(places))
         except GroupRefused as refused:
             error = refused.code
@@ -114,7 +128,7 @@ class OffsetRequests:
                             committed_offset=-1 if commit is None else commit.position,
                             committed_leader_epoch=-1,
                             metadata="" if commit is None else commit.metadata,
-                            error_code=0 if request.version >= _ERROR_OF_ALL_FROM else error,
+                            error_code=forbidden.get(topic, 0 if request.version >= _ERROR_OF_ALL_FROM else error),
                         )
                         for number, commit in parts.items()
                     ],
@@ -127,7 +141,9 @@ class OffsetRequests:
         """Delete positions of a group, but for topics that its members read."""
         error = 0
         read: set[str] = set()
+        forbidden: dict[str, int] = {}
         try:
+            self._rights.check(Operation.DELETE, request.group_id)
             held = await self._groups.held(request.group_id)
             if held is not None and held.group.roster:
                 if held.group.protocol_type != CONSUMER:
@@ -143,12 +159,19 @@ class OffsetRequests:
                 for topic in request.topics
                 for part in topic.partitions
             ]
+            codes = ((each.topic, self._rights.topic_error(Operation.READ, each.topic)) for each in doomed)
+            forbidden = {topic: code for topic, code in codes if code}
             await self._groups.forget(
-                request.group_id, [where for where in doomed if where in there and where.topic not in read]
+                request.group_id,
+                [
+                    where
+                    for where in doomed
+                    if where in there and where.topic not in read and where.topic not in forbidden
+                ],
             )
         except GroupRefused as refused:
             error = NON_EMPTY_GROUP if refused.code == INCONSISTENT_GROUP_PROTOCOL else refused.code
-        errors = dict.fromkeys(read, GROUP_SUBSCRIBED_TO_TOPIC)
+        errors = {**dict.fromkeys(read, GROUP_SUBSCRIBED_TO_TOPIC), **forbidden}
         kind = OFFSET_DELETE.response_class.OffsetDeleteResponseTopic
         return OFFSET_DELETE.response(
             error_code=error,

@@ -6,22 +6,27 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from logd.broker.kafka.groups.administration import GroupAdministration
+from logd.broker.kafka.groups.group_rights import GroupRights
 from logd.broker.kafka.groups.members import Caller
 from logd.broker.kafka.groups.membership_requests import MembershipRequests
 from logd.broker.kafka.groups.offset_requests import OffsetRequests
 from logd.broker.requests.core import BrokerCore
+from logd.broker.security.rights import Rights
 from logd.protocol.kafka.apis import APIS, KafkaApi
 
 
 class KafkaGroupRequests:
     """These requests of one connection."""
 
-    def __init__(self, broker: BrokerCore, peer: str, addresses: Callable[[], dict[int, tuple[str, int]]]) -> None:
+    def __init__(
+        self, broker: BrokerCore, peer: str, addresses: Callable[[], dict[int, tuple[str, int]]], rights: Rights
+    ) -> None:
         """``addresses()`` returns where the client reaches each broker, by the brokers' ids."""
         self._caller = Caller(peer.rpartition(":")[0])
-        self._membership = members = MembershipRequests(broker, self._caller, addresses)
-        offsets = OffsetRequests(broker)
-        groups = GroupAdministration(broker, addresses)
+        allowed = GroupRights(rights)
+        self._membership = members = MembershipRequests(broker, self._caller, addresses, allowed)
+        offsets = OffsetRequests(broker, allowed)
+        groups = GroupAdministration(broker, addresses, allowed)
         named: dict[int, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             8: offsets.commit,
             9: offsets.fetch,
