@@ -16,6 +16,12 @@ Start a broker with: logd broker --data DIR
 """
 
 
+def _acl() -> click.Command:
+    from logd.cli.security.acl import acl
+
+    return acl
+
+
 def _audit() -> click.Command:
     from logd.cli.audit.audit import audit
 
@@ -122,6 +128,7 @@ class Commands(LazyGroup):
     """All commands, imported lazily: importing them all for a page of help would take a second."""
 
     lazy: ClassVar[Mapping[str, Lazy]] = {
+        "acl": Lazy("Say what users may do.", _acl),
         "audit": Lazy("Show whether messages are missing, by topic and window of time.", _audit),
         "bench": Lazy("Measure the performance of logd on this machine.", _bench),
         "broker": Lazy("Run a broker in the foreground.", _broker),

@@ -124,6 +124,10 @@ class AccessRule:
             operation is Operation.DESCRIBE and self.effect is Effect.ALLOW and self.operation in _IMPLY_DESCRIBE
         ):
             return False
+        return self.matches(name)
+
+    def matches(self, name: str) -> bool:
+        """Return whether the rule speaks of a resource of its type with this name."""
         if self.match is Match.PREFIX:
             return name.startswith(self.name)
         return self.name in (name, EVERYONE)

@@ -101,7 +101,8 @@ class OffsetRequests:
             asked = [TopicPartition(each.name, number) for each in request.topics for number in each.partition_indexes]
         error = 0
         found: dict[TopicPartition, Committed | None] = dict.fromkeys(asked or ())
-        forbidden: dict[str, int] = {}
+        codes = ((each.topic, self._rights.topic_error(Operation.DESCRIBE, each.topic)) for each in asked or ())
+        forbidden = {topic: code for topic, code in codes if code}
         try:
             self._rights.check(Operation.DESCRIBE, request.group_id)
             positions = await self._groups.positions(request.group_id)
@@ -109,8 +110,6 @@ class OffsetRequests:
                 if asked is None:
                     places = [each for each in await positions.places() if self._rights.may_describe_topic(each.topic)]
                 else:
-                    errors = ((each.topic, self._rights.topic_error(Operation.DESCRIBE, each.topic)) for each in asked)
-                    forbidden = {topic: code for topic, code in errors if code}
                     places = [each for each in asked if each.topic not in forbidden and self._is_name(each)]
                 found.update(await positions.read(places))
         except GroupRefused as refused:

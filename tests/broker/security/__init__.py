@@ -1,0 +1,1 @@
+"""Tests of what requests need a right, and which."""
