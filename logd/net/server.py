@@ -295,6 +295,8 @@ class Connection(TwistedProtocol):
             return
         finally:
             self._taking = False
+        if self.meter is not None:
+            self.meter.noted(self._under_way)
         violation = self._conversation.violation
         if violation is not None and not self._backlog.requests and not self._closing:
             self._end_conversation(violation)

@@ -56,9 +56,7 @@ class Quota:
 
     def over(self, default: Quota) -> Quota:
         """Return this quota, with the limits of ``default`` where it has none."""
-        return Quota(
-            *[getattr(self if getattr(self, each) is not None else default, each) for each in FIELDS.values()]
-        )
+        return Quota(*[getattr(self if getattr(self, each) is not None else default, each) for each in FIELDS.values()])
 
 
 #: The names of the limits as users write them, with those of the fields.

@@ -6,10 +6,11 @@ Connections whose user has no quota are not measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from attrs import define, field
+from twisted.internet.defer import Deferred
 
 from logd.broker.security.requester import Requester
 from logd.broker.topics.directory import TopicDirectory
@@ -18,11 +19,13 @@ from logd.interfaces import Clock
 from logd.net.limits.traffic_quotas import ByteQuota, ConnectionMeter, RequestQuota
 from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
-from logd.security.principals import ANONYMOUS, BROKER
+from logd.security.principals import BROKER
 from logd.security.quotas import NO_QUOTA, Quota, quota_of
 
 #: Users without connections whose debts are remembered, so that a new connection begins where the last one ended.
 MOST_DEPARTED = 1000
+
+T = TypeVar("T")
 
 
 class QuotaSession(Protocol):
@@ -33,7 +36,7 @@ class QuotaSession(Protocol):
 
 
 @define(eq=False)
-class Usage:
+class QuotaUsage:
     """What one user, or one address, uses of this broker now."""
 
     clock: Clock
@@ -75,16 +78,18 @@ class Quotas:
     #: By user, as in the tree.
     entries: Mapping[str, Quota] = field(factory=dict, init=False)
     #: By user, of those that have a quota and are connected, or in debt.
-    usages: dict[str, Usage] = field(factory=dict, init=False)
-    _addresses: dict[str, Usage] = field(factory=dict, init=False)
+    usages: dict[str, QuotaUsage] = field(factory=dict, init=False)
+    _addresses: dict[str, QuotaUsage] = field(factory=dict, init=False)
     #: The usages of each session that is measured: that of its user, that of its address.
-    _measured: dict[QuotaSession, tuple[Usage | None, Usage | None]] = field(factory=dict, init=False)
+    _measured: dict[QuotaSession, tuple[QuotaUsage | None, QuotaUsage | None]] = field(factory=dict, init=False)
     #: Topics that are being created, with their users and numbers of partitions.
     _creating: dict[str, tuple[str, int]] = field(factory=dict, init=False)
     _stopped: bool = field(default=False, init=False)
 
     def take(self, entries: Mapping[str, Quota], sessions: Iterable[QuotaSession]) -> None:
         """Take the quotas that the tree has now; they hold for all open sessions at once."""
+        if entries == self.entries:
+            return
         self.entries = dict(entries)
         for principal, usage in tuple(self.usages.items()):
             usage.apply(self._quota(principal))
@@ -159,22 +164,27 @@ class Quotas:
             _, used = self._created_by(requester.principal, topic)
             self._check(requester.principal, quota, "partitions", quota.partitions, used, partitions)
 
-    def begin_create(self, requester: Requester, topic: str, partitions: int) -> Callable[[object], None]:
-        """Check as ``check_create``, and count the topic until the returned function is called."""
-        self.check_create(requester, topic, partitions)
+    def creator(self, requester: Requester) -> str:
+        """Return the user for whose quota a new topic counts; empty for the anonymous where there are no quotas."""
+        return requester.principal if requester.authenticated or self.entries else ""
+
+    def creating(self, requester: Requester, topic: str, partitions: int, creation: Deferred[T]) -> Deferred[T]:
+        """Count a topic from now on until its creation has ended and the topic is known."""
+        if not self.entries or topic in self._creating:
+            return creation
         self._creating[topic] = requester.principal, partitions
-        return lambda _: self._creating.pop(topic, None) and None
+
+        def ended(result: Any) -> Any:
+            self._creating.pop(topic, None)
+            return result
+
+        return creation.addBoth(ended)
 
     def _created_by(self, principal: str, besides: str) -> tuple[int, int]:
         """Return the numbers of topics and of their partitions that a user has created, one topic not counted."""
-        counts = {
-            name: len(entry.partitions)
-            for name, entry in self._topics.entries.items()
-            if entry.created_by == principal and name != besides
-        }
-        for name, (creator, partitions) in self._creating.items():
-            if creator == principal and name != besides:
-                counts.setdefault(name, partitions)
+        counts = {name: partitions for name, (user, partitions) in self._creating.items() if user == principal}
+        counts.update(self._topics.created_by(principal))
+        counts.pop(besides, None)
         return len(counts), sum(counts.values())
 
     def _check(self, principal: str, quota: Quota, what: str, most: int | None, used: int, more: int) -> None:
@@ -192,18 +202,18 @@ class Quotas:
     def _quota(self, principal: str) -> Quota:
         return NO_QUOTA if principal == BROKER else quota_of(principal, self.entries)
 
-    def _usage(self, principal: str) -> Usage:
+    def _usage(self, principal: str) -> QuotaUsage:
         usage = self.usages.get(principal)
         if usage is None:
-            usage = self.usages[principal] = Usage(self._clock, self._quota(principal))
+            usage = self.usages[principal] = QuotaUsage(self._clock, self._quota(principal))
         return usage
 
-    def _address_usage(self, address: str) -> Usage | None:
+    def _address_usage(self, address: str) -> QuotaUsage | None:
         if self._of_address is None or not address:
             return None
         usage = self._addresses.get(address)
         if usage is None:
-            usage = self._addresses[address] = Usage(self._clock, Quota(requests=self._of_address))
+            usage = self._addresses[address] = QuotaUsage(self._clock, Quota(requests=self._of_address))
         return usage
 
     def _measure(self, session: QuotaSession) -> None:
@@ -237,8 +247,3 @@ class Quotas:
         for principal, usage in tuple(self.usages.items()):
             if usage.at_rest and (usage.quota == NO_QUOTA or principal not in self.entries):
                 del self.usages[principal]
-
-
-def creator_of(requester: Requester) -> str:
-    """Return the user that a new topic counts for; the anonymous are not told apart, and count together."""
-    return requester.principal if requester.authenticated else ANONYMOUS

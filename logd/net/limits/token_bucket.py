@@ -12,7 +12,7 @@ BURST_SECONDS = 1.0
 
 @define(eq=False)
 class TokenBucket:
-    """Tokens come at ``rate`` a second, up to BURST_SECONDS' worth. Taking may leave a debt, which is paid by waiting."""
+    """Tokens come at ``rate`` a second, up to BURST_SECONDS' worth. Taking may leave a debt, paid by waiting."""
 
     _clock: Clock
     rate: int

@@ -235,5 +235,5 @@ class ConnectionMeter:
     def leave(self) -> None:
         """Give back what the connection uses: it is lost, or has other quotas now, or none."""
         self.noted(0)
-        for quota in (self.incoming, self.outgoing, *self.requests):
-            quota.held.release(self.connection)
+        for held in (self.incoming.held, self.outgoing.held, *(quota.held for quota in self.requests)):
+            held.release(self.connection)
