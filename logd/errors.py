@@ -175,7 +175,7 @@ class AuthenticationFailed(WireError):
 
 
 class ClusterAuthorizationFailed(WireError):
-    """The access rules do not allow the user to do that with the cluster."""
+    """The access rules do not let this user do that with the cluster (`logd acl test`, `logd acl add`)."""
 
     code = 119
 
@@ -187,13 +187,13 @@ class QuotaExceeded(WireError):
 
 
 class TopicAuthorizationFailed(WireError):
-    """The access rules do not allow the user to do that with the topic."""
+    """The access rules do not let this user do that with the topic (`logd acl test`, `logd acl add`)."""
 
     code = 121
 
 
 class GroupAuthorizationFailed(WireError):
-    """The access rules do not allow the user to do that with the group."""
+    """The access rules do not let this user do that with the group (`logd acl test`, `logd acl add`)."""
 
     code = 122
 

@@ -37,6 +37,14 @@ class Operation(Enum):
     #: In rules only: every operation.
     ALL = "all"
 
+    @property
+    def verb(self) -> str:
+        """The operation in a sentence, as in ``may not write to topic 't'``."""
+        return _VERBS.get(self.value, self.value)
+
+
+_VERBS = {"write": "write to", "all": "do everything with"}
+
 
 class ResourceType(Enum):
     """The kinds of resources."""
@@ -137,7 +145,7 @@ class AccessRule:
         kind = self.resource_type.value
         what = kind if self.resource_type is ResourceType.CLUSTER else f"{kind} {self.name}"
         prefix = "*" if self.match is Match.PREFIX else ""
-        return f"{self.effect.value} {self.principal} to {self.operation.value} {what}{prefix}"
+        return f"{self.effect.value} {self.principal} to {self.operation.verb} {what}{prefix}"
 
 
 @define(eq=False)

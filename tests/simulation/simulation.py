@@ -57,7 +57,7 @@ def simulate(seed: int, show: Callable[[str], None] | None = None) -> Report:
     world = World(seed, show)
     # Transactions of few partitions: claims and commits of a share take several, and can be stopped half-way.
     chunk = mock.patch.object(holdings, "CHUNK", world.random("chunk").choice([1, 3, 100]))
-    with world.uuids(), world.observed(), chunk, world.unburied():
+    with world.randomness(), world.observed(), chunk, world.unburied():
         simulation = Simulation(SimulatedCluster(world))
         try:
             return simulation.run()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from random import Random
 from unittest import mock
 
@@ -24,8 +23,6 @@ from tests.simulation.violation import Violation
 BEGIN = 1_600_000_000.0
 #: A simulation with more events than this does not end.
 MOST_EVENTS = 400_000
-#: The places from which new uuids are made.
-_UUIDS = ("uuid.uuid4", "logd.client.consumer.group.member_identity.uuid4", "logd.client.audit.publisher.uuid4")
 
 
 @define(eq=False)
@@ -119,17 +116,17 @@ class World:
             globalLogPublisher.removeObserver(observer)
 
     @contextmanager
-    def uuids(self) -> Iterator[None]:
-        """Make new uuids from the seed, and give each process the same number: both stand in names that are sent."""
-        random = self.random("uuids")
+    def randomness(self) -> Iterator[None]:
+        """Make new uuids and secrets from the seed, and give each process the same number: all may be sent.
 
-        def uuid4() -> uuid.UUID:
-            return uuid.UUID(int=random.getrandbits(128), version=4)
-
-        with ExitStack() as patched:
-            for name in _UUIDS:
-                patched.enter_context(mock.patch(name, uuid4))
-            patched.enter_context(mock.patch("os.getpid", lambda: 1))
+        The modules uuid and secrets take their bytes from the two functions that are replaced.
+        """
+        random = self.random("uuids and secrets")
+        with (
+            mock.patch("os.urandom", random.randbytes),
+            mock.patch("random._urandom", random.randbytes),
+            mock.patch("os.getpid", lambda: 1),
+        ):
             yield
 
     def _passed(self, source: MemoryTransport, target: MemoryTransport, data: bytes) -> None:

@@ -93,4 +93,4 @@ class Authorizer:
             if requester.authenticated
             else "it has not authenticated: give a user and a password (LOGD_USER, LOGD_PASSWORD_FILE)"
         )
-        return self.ERRORS[kind](f"{requester.principal} may not {operation.value} {what}; {remedy}")
+        return self.ERRORS[kind](f"{requester.principal} may not {operation.verb} {what}; {remedy}")

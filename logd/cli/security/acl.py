@@ -204,7 +204,7 @@ def test(ctx: click.Context, /, zookeeper: str, principal: str, operation: str, 
 
     async def work(tree: ICoordination) -> None:
         rules = await read_rules(tree)
-        what = f"{operation} {kind.value}" + ("" if kind is ResourceType.CLUSTER else f" {name}")
+        what = f"{Operation(operation).verb} {kind.value}" + ("" if kind is ResourceType.CLUSTER else f" {name}")
         rule = AccessRules(rules).deciding(principal, Operation(operation), kind, name)
         if rule is not None and rule.effect is Effect.ALLOW:
             click.echo(f"yes: {principal} may {what}, by the rule: {rule}")

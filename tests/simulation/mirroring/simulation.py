@@ -246,7 +246,7 @@ def digest_of(seed: int) -> str:
 
 
 def _simulated(world: World) -> dict[str, int]:
-    with world.uuids(), world.observed(), world.unburied():
+    with world.randomness(), world.observed(), world.unburied():
         simulation = MirrorSimulation(world)
         try:
             return simulation.run()
