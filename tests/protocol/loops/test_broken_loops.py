@@ -20,6 +20,7 @@ from tests.protocol.loops import (
     test_lengths,
     test_loops,
     test_scanning,
+    test_summaries,
     test_wrapped_sets,
     test_wrapper_heads,
 )
@@ -33,6 +34,7 @@ MODULES = (
     test_lengths,
     test_loops,
     test_scanning,
+    test_summaries,
     test_wrapped_sets,
     test_wrapper_heads,
 )
@@ -136,6 +138,10 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "opens batches of any number": {"columns_of_set": changing("columns_of_set", max_decompressed_messages=1 << 30)},
     "ends too early": {"ends_of_set": without_last("ends_of_set")},
     "has too few heads": {"heads_of_set": without_last("heads_of_set")},
+    "has no headers in common": {"summarize_messages": replacing("summarize_messages", headers=None)},
+    "has no least time": {"summarize_messages": replacing("summarize_messages", least_time=-1)},
+    "has no greatest time": {"summarize_messages": replacing("summarize_messages", greatest_time=-1)},
+    "has no bytes": {"summarize_messages": replacing("summarize_messages", bytes=0)},
     "joins nothing": {"join_frames": lambda *_, **__: None},
     "joins one frame": {"join_frames": lambda *given, **named: python.join_frames(*given, **named) or JOINED_NOTHING},
     "joins frames of any size": {"join_frames": changing("join_frames", frame_bytes=1 << 30)},
