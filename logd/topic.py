@@ -54,13 +54,15 @@ class TopicEntry:
 
     ``settings`` overrides the broker's defaults by dotted name, such as ``retention.ms``. ``kafka_settings`` are
     settings of Kafka's clients that change nothing here, as text: they are kept to be shown to them. They stand in a
-    member of their own, which earlier releases pass over.
+    member of their own, which earlier releases pass over. ``created_by`` is the user for whose quota the topic counts,
+    empty if none does.
     """
 
     uuid: str
     partitions: Mapping[int, tuple[int, ...]]
     settings: Mapping[str, int | str] = field(factory=dict)
     kafka_settings: Mapping[str, str] = field(factory=dict)
+    created_by: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored value, in plain JSON types."""
@@ -74,6 +76,8 @@ class TopicEntry:
             value["later_settings"] = later
         if self.kafka_settings:
             value["kafka_settings"] = dict(self.kafka_settings)
+        if self.created_by:
+            value["created_by"] = self.created_by
         return value
 
     @classmethod
@@ -89,6 +93,7 @@ class TopicEntry:
                 partitions={decimal(number): _brokers(listed) for number, listed in partitions.items()},
                 settings={key: _setting(setting) for key, setting in settings.items()},
                 kafka_settings={key: str(_setting(text)) for key, text in value.get("kafka_settings", {}).items()},
+                created_by=str(_setting(value.get("created_by", ""))),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a topic's entry ({error!r}): {excerpt(value)}") from error

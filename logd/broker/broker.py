@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import Factory, define, field, frozen
@@ -15,6 +15,7 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
 from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
+from logd.security.quotas import Quota
 
 #: Seconds for which a refused append counts as a full disk in /health, unless a later append is flushed first.
 FULL_SECONDS = 60.0
@@ -34,6 +35,10 @@ class Broker(BrokerCore):
     def watch_rights(self) -> None:
         """Have what waits on behalf of clients looked at again whenever access rules change."""
         self.authorizer.on_change(self._rights_changed)
+
+    def take_quotas(self, quotas: Mapping[str, Quota]) -> None:
+        """Keep the quotas that the tree has now."""
+        self.quotas.take(quotas, self.sessions)
 
     def _rights_changed(self) -> None:
         for session in tuple(self.sessions):
@@ -70,6 +75,7 @@ class Broker(BrokerCore):
 
     def _opened(self, session: BrokerSession | KafkaSession) -> None:
         self.sessions[session] = None
+        self.quotas.opened(session)
         self.counters.connections_total += 1
         if not self.ready:
             session.connection.pause(PauseReason.START)
@@ -85,6 +91,7 @@ class Broker(BrokerCore):
         """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""
         self.stopping = True
         self.groups.stop()
+        self.quotas.stop()
         for session in tuple(self.sessions):
             session.stop()
 
@@ -128,6 +135,7 @@ class Broker(BrokerCore):
     def _forget(self, session: BrokerSession | KafkaSession) -> None:
         if session in self.sessions:
             del self.sessions[session]
+        self.quotas.closed(session)
         self.gate.discard(session.connection)
         self.growth.discard(session.connection)
 

@@ -94,6 +94,12 @@ def _produce() -> click.Command:
     return produce
 
 
+def _quotas() -> click.Command:
+    from logd.cli.security.quotas import quotas
+
+    return quotas
+
+
 def _repair() -> click.Command:
     from logd.cli.files.repair import repair
 
@@ -141,6 +147,7 @@ class Commands(LazyGroup):
         "import": Lazy("Load new messages of topics into files, with Spark.", _import),
         "mirror": Lazy("Copy topics to another cluster.", _mirror),
         "produce": Lazy("Send lines to a topic.", _produce),
+        "quotas": Lazy("Limit what users may use: bytes, connections, requests, topics.", _quotas),
         "repair": Lazy("Replace damaged entries by gaps.", _repair),
         "sql": Lazy("Query topics in SQL, with Spark.", _sql),
         "topics": Lazy("List, create, describe and delete topics.", _topics),

@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from logd.config.kinds import Names, Switch
+from logd.config.kinds import Names, Switch, Whole
 from logd.config.setting import setting
 
 #: Names of users: printable, and without what has a meaning in paths, lists and commands.
@@ -36,6 +36,14 @@ class SecuritySettings:
         False,
         "Let listeners take connections from other machines although `security.required` is false.",
         option="open-to-network",
+    )
+
+    requests_address_max: int = setting(
+        "requests.address.max",
+        Whole(1, 1_000_000, none="no limit"),
+        -1,
+        "The most requests of one address under way, fetches that wait included; its connections are not read while "
+        "there are as many. A quota of a user limits those of the user, whatever the address.",
     )
 
     @property

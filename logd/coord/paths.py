@@ -17,6 +17,7 @@
     /producers/ids                                   the next id of an idempotent producer, as decimal text
     /security/rules/<id>                             one access rule; equal rules have equal ids
     /security/users/<name>                           how a user proves to be that user, never a password
+    /security/quotas/<name>                          the limits of one user; ``*``: of users that have none of their own
     /security/secret                                 random bytes that only brokers may know
     /schemas/...                                     the schema registry: see logd/schema_registry/tree/paths.py
 
@@ -36,6 +37,7 @@ CONSUMERS = "/consumers"
 PRODUCER_IDS = "/producers/ids"
 ACCESS_RULES = "/security/rules"
 USERS = "/security/users"
+QUOTAS = "/security/quotas"
 SECRET = "/security/secret"
 
 
@@ -72,6 +74,11 @@ def access_rule(rule_id: str) -> str:
 def user(name: str) -> str:
     """The node of a user."""
     return f"{USERS}/{_segment(name)}"
+
+
+def quota(name: str) -> str:
+    """The node of a user's quota."""
+    return f"{QUOTAS}/{_segment(name)}"
 
 
 def partition_state(name: str, partition: int) -> str:

@@ -24,3 +24,9 @@ class PauseReason(Enum):
     GROWTH = "growth"
     #: The broker has too many unflushed bytes.
     FLUSH = "flush"
+    #: The user has sent more bytes than its quota allows.
+    QUOTA_IN = "quota in"
+    #: The user has been sent more bytes than its quota allows.
+    QUOTA_OUT = "quota out"
+    #: As many requests as a quota allows are under way.
+    REQUESTS = "requests"

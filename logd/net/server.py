@@ -19,12 +19,14 @@ from logd.net.backlog import Backlog
 from logd.net.limits.connection_quotas import AdmissionCounters
 from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
+from logd.net.limits.traffic_quotas import ConnectionMeter
 from logd.net.output import OutputQueue, close_pieces
 from logd.net.pause_reasons import PauseReason
 from logd.net.tls_failures import tls_failure
 from logd.net.transfer import PeerLeft, SendfileSender
 from logd.protocol.conversation.foreign import ForeignClient
 from logd.protocol.conversation.interfaces import IConversation, Received
+from logd.protocol.requests.fields import size_of
 
 #: The size of one read in bytes. Twisted's 64 KiB would mean four times the calls for a busy producer.
 READ_BYTES = 256 << 10
@@ -89,6 +91,8 @@ class Connection(TwistedProtocol):
         #: The client's own name for itself, in a form that a log may show; empty if it told none.
         self.client = ""
         self.session: Session | None = None
+        #: Counts what is used of quotas; None where there are none.
+        self.meter: ConnectionMeter | None = None
 
     # Called by Twisted
 
@@ -119,6 +123,8 @@ class Connection(TwistedProtocol):
         # Reading is paused while there is a backlog, but a TLS transport may still deliver bytes that it has decrypted.
         self._backlog.add(requests, conversation.unanswered - before, kept + len(data) - conversation.kept_bytes)
         self._drain()
+        if self.meter is not None:
+            self.meter.received(len(data))
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
         if not (self._lost or self._closing):
@@ -137,6 +143,7 @@ class Connection(TwistedProtocol):
         session, self.session = self.session, None
         if session is not None:
             session.lost()
+        self.set_meter(None)
 
     # Called by sessions
 
@@ -147,6 +154,9 @@ class Connection(TwistedProtocol):
             close_pieces(pieces)
             return
         self._output.send(pieces)
+        if self.meter is not None:
+            self.meter.sent(sum(map(size_of, pieces)))
+            self.meter.noted(self._under_way)
         if self._output.congested and not self._congested:
             self._congested = True
             if self._watch.stuck is not None:
@@ -171,6 +181,12 @@ class Connection(TwistedProtocol):
         self._pauses.discard(reason)
         if not self._lost and not self._taking:
             self._drain()
+
+    def set_meter(self, meter: ConnectionMeter | None) -> None:
+        """Count what is used of other quotas from now on, or of none."""
+        before, self.meter = self.meter, meter
+        if before is not None:
+            before.leave()
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
         """Close, and log the reason, if any. Requests that were not taken are dropped.
@@ -259,7 +275,10 @@ class Connection(TwistedProtocol):
             late = self._clock.seconds() + TURN_SECONDS
             while self._backlog.requests and not self._pauses:
                 # One read may bring thousands of requests, of which only some may be under way at a time.
-                requests = self._backlog.take(self._limits.pending_answers - self._under_way - len(self._output))
+                room = self._limits.pending_answers - self._under_way - len(self._output)
+                if self.meter is not None and self._backlog.expecting:
+                    room = min(room, self.meter.room(self._under_way))
+                requests = self._backlog.take(room)
                 if not requests:
                     break
                 taken = session.take(requests)
@@ -276,6 +295,8 @@ class Connection(TwistedProtocol):
             return
         finally:
             self._taking = False
+        if self.meter is not None:
+            self.meter.noted(self._under_way)
         violation = self._conversation.violation
         if violation is not None and not self._backlog.requests and not self._closing:
             self._end_conversation(violation)

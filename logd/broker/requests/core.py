@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
@@ -16,6 +16,8 @@ from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
 from logd.broker.security.authorizer import Authorizer
+from logd.broker.security.quotas import Quotas
+from logd.broker.security.requester import Requester
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.stored_end_gate import StoredEndGate
@@ -23,7 +25,7 @@ from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings
 from logd.config.log import LEGACY_FORMAT
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import TopicExists
+from logd.errors import TopicExists, WireError
 from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
@@ -68,6 +70,8 @@ class BrokerCore:
     idempotence: Idempotence = field(init=False)
     #: Decides what requesters may do.
     authorizer: Authorizer = field(init=False)
+    #: What users may use of this broker.
+    quotas: Quotas = field(init=False)
     #: The groups of today's Kafka clients that this broker coordinates.
     groups: GroupCoordinator = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
@@ -75,6 +79,8 @@ class BrokerCore:
     def __attrs_post_init__(self) -> None:
         security = self.settings.security
         self.authorizer = Authorizer(security.security_required, security.superusers)
+        of_address = security.requests_address_max
+        self.quotas = Quotas(self.clock, self.topics, None if of_address == -1 else of_address)
         self.large_fetches = LargeFetchQueue(self.clock)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
@@ -91,17 +97,31 @@ class BrokerCore:
         """
         return {**self.addresses.for_kafka(place), self.store.broker_id: reached}
 
-    def create_on_demand(self, topic: str, settings: Mapping[str, int | str] = NO_SETTINGS) -> Deferred[None]:
+    def create_topic(
+        self, requester: Requester, topic: str, partitions: int, settings: Mapping[str, int | str], **more: Any
+    ) -> Deferred[TopicEntry]:
+        """Create a topic for a client. Fails as ``TopicAdministration.create``, and with QuotaExceeded."""
+        try:
+            self.quotas.check_create(requester, topic, partitions)
+        except WireError:
+            return fail()
+        creator = self.quotas.creator(requester)
+        creating = self.administration.create(topic, partitions, settings, created_by=creator, **more)
+        return self.quotas.creating(requester, topic, partitions, creating)
+
+    def create_on_demand(
+        self, requester: Requester, topic: str, settings: Mapping[str, int | str] = NO_SETTINGS
+    ) -> Deferred[None]:
         """Create a topic that a client uses; connections that ask for it at the same time share the first creation.
 
-        Fails as ``TopicAdministration.create`` does, but not with TopicExists.
+        Fails as ``create_topic`` does, but not with TopicExists.
         """
         waiters = self._creating.get(topic)
         if waiters is not None:
             return waiters.new()
         waiters = self._creating[topic] = WaitingDeferreds()
         waiter = waiters.new()
-        creating: Deferred[TopicEntry] = self.administration.create(topic, self.settings.topics_partitions, settings)
+        creating: Deferred[Any] = self.create_topic(requester, topic, self.settings.topics_partitions, settings)
         creating.addErrback(lambda failure: failure.trap(TopicExists))
         creating.addBoth(self._created, topic)
         return waiter

@@ -84,7 +84,7 @@ class AdministrationRequests:
             self._refused("create", topic, failure)
             return CreateTopicResponse(_code(failure), text=failure.getErrorMessage())
 
-        creating: Deferred[Any] = self._broker.administration.create(topic, partitions, dict(settings))
+        creating: Deferred[Any] = self._broker.create_topic(self._rights.requester, topic, partitions, dict(settings))
         return creating.addCallbacks(created, failed)
 
     def create_topic_v1(self, request: CreateTopicV1) -> CreateTopicResponseV1 | Deferred[CreateTopicResponseV1]:
@@ -127,6 +127,8 @@ class AdministrationRequests:
         try:
             self._rights.check_topic(Operation.ALTER if changes else Operation.DESCRIBE, request.topic)
             check_administration(self._broker, "change a topic")
+            if request.partitions:
+                self._broker.quotas.check_grow(self._rights.requester, request.topic, request.partitions)
         except WireError:
             return failed(Failure())
         altering: Deferred[Any] = self._broker.administration.alter(

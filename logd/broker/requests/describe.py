@@ -153,7 +153,7 @@ class DescribeRequests:
             self._rights.check_create(name)
         except WireError as error:
             return fail(error)
-        return self._broker.create_on_demand(name)
+        return self._broker.create_on_demand(self._rights.requester, name)
 
     def _describe_topic(self, name: str, error: int, live: Mapping[int, object]) -> TopicMetadata:
         entry = self._broker.topics.get(name)

@@ -201,7 +201,7 @@ class ProduceRequests:
                 error = UnknownError(f"cannot create {topic!r}: {error}")
             self._not_created[topic] = error
 
-        creating = self._broker.create_on_demand(topic, settings)
+        creating = self._broker.create_on_demand(self._rights.requester, topic, settings)
         creating.addErrback(failed)
         creating.addCallback(lambda _: self.connection.resume(PauseReason.TOPIC))
 

@@ -31,6 +31,10 @@ class TopicDirectory:
         """Return a topic's entry, None for an unknown topic."""
         return self._entries.get(topic)
 
+    def created_by(self, user: str) -> dict[str, int]:
+        """Return the topics that count for a user's quota, with their numbers of partitions."""
+        return {name: len(entry.partitions) for name, entry in self._entries.items() if entry.created_by == user}
+
     def problem(self, topic: str) -> str | None:
         """Return the reason why a known topic cannot be used; None if it can."""
         return self._problems.get(topic)

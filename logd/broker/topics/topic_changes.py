@@ -62,14 +62,16 @@ class TopicAdministration:
         *,
         kafka_settings: Mapping[str, str] = NO_CHANGES,
         brokers: Mapping[int, tuple[int, ...]] | None = None,
+        created_by: str = "",
     ) -> Deferred[TopicEntry]:
         """Create a topic. Fires once this broker's logs exist.
 
-        ``brokers`` has the broker of each partition; None: they are spread over the live brokers. Fails with
+        ``brokers`` has the broker of each partition; None: they are spread over the live brokers. ``created_by`` is the
+        user for whose quota the topic counts. Fails with
         TopicExists, InvalidTopic, CoordinationUnavailable, BrokerStopping, and with StorageFull or UnknownError if this
         broker's disk fails. Of two concurrent creations one succeeds.
         """
-        return Deferred.fromCoroutine(self._create(topic, partitions, settings, kafka_settings, brokers))
+        return Deferred.fromCoroutine(self._create(topic, partitions, settings, kafka_settings, brokers, created_by))
 
     def check_create(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> None:
         """Raise what ``create`` would fail with, as far as that is known without the tree and the disk."""
@@ -173,6 +175,7 @@ class TopicAdministration:
         settings: Mapping[str, int | str],
         kafka_settings: Mapping[str, str],
         brokers: Mapping[int, tuple[int, ...]] | None,
+        created_by: str,
     ) -> TopicEntry:
         check_topic_name(topic)
         since = self._clock.seconds()
@@ -184,9 +187,8 @@ class TopicAdministration:
             self._claimed[topic] = partitions
             try:
                 placed = self._placement.of(partitions) if brokers is None else brokers
-                return await self._make(
-                    topic, TopicEntry(str(uuid.uuid4()), placed, dict(settings), dict(kafka_settings))
-                )
+                new = TopicEntry(str(uuid.uuid4()), placed, dict(settings), dict(kafka_settings), created_by)
+                return await self._make(topic, new)
             finally:
                 del self._claimed[topic]
 

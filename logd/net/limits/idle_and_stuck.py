@@ -18,6 +18,11 @@ class Receiver(Protocol):
         """True while no answer is owed to the peer."""
         ...
 
+    @property
+    def reading(self) -> bool:
+        """True while the peer can send."""
+        ...
+
     def uptake(self) -> tuple[int, int] | None:
         """See ``logd.net.limits.tcp_info``."""
         ...
@@ -87,7 +92,7 @@ class IdleConnections:
         self._expiry.stop()
 
     def _look(self, receiver: Receiver) -> None:
-        if receiver.idle:
+        if receiver.idle and receiver.reading:
             receiver.close(f"it has sent nothing for idle.ms = {self._seconds * 1000:.0f}", drain=False)
         else:
             self._expiry.begin(receiver)

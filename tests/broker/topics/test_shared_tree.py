@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from logd.broker.security.requester import Requester
 from logd.coord import paths
 from logd.coord.registries.topics import encode_entry
 from logd.errors import CoordinationUnavailable, InvalidTopic, TopicExists, UnknownTopic
@@ -92,8 +93,8 @@ class CreationTests(MembersTestCase):
 
     def test_a_topic_used_first_elsewhere_exists_here(self) -> None:
         """Clients of either broker may be the first."""
-        self.outcome(self.one.broker.create_on_demand("t"))
-        self.outcome(self.two.broker.create_on_demand("t"))
+        self.outcome(self.one.broker.create_on_demand(Requester(), "t"))
+        self.outcome(self.two.broker.create_on_demand(Requester(), "t"))
         self.assertEqual(self.one.broker.topics.get("t"), self.two.broker.topics.get("t"))
 
     def test_topics_max_counts_all_brokers(self) -> None:

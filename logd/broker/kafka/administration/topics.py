@@ -162,9 +162,16 @@ class KafkaTopicAdministration:
         try:
             administration.check_create(name, partitions, settings.native)
             if not validate_only:
-                await administration.create(
-                    name, partitions, settings.native, kafka_settings=settings.kept, brokers=brokers
+                await broker.create_topic(
+                    self._rights.requester,
+                    name,
+                    partitions,
+                    settings.native,
+                    kafka_settings=settings.kept,
+                    brokers=brokers,
                 )
+            else:
+                broker.quotas.check_create(self._rights.requester, name, partitions)
         except InvalidTopic as error:  # name and settings are checked above
             raise Refused(INVALID_PARTITIONS, str(error)) from error
         if not validate_only:
@@ -195,6 +202,7 @@ class KafkaTopicAdministration:
             except InvalidTopic as error:
                 raise Refused(INVALID_PARTITIONS, str(error)) from error
 
+        broker.quotas.check_grow(self._rights.requester, name, count)
         if validate_only:
             entry = broker.topics.get(name)
             if entry is None:

@@ -1,0 +1,51 @@
+"""A token bucket: a rate that is kept on average, with some seconds' worth at once."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from logd.interfaces import Clock
+
+#: Seconds' worth of the rate that may be used at once.
+BURST_SECONDS = 1.0
+
+
+@define(eq=False)
+class TokenBucket:
+    """Tokens come at ``rate`` a second, up to BURST_SECONDS' worth. Taking may leave a debt, paid by waiting."""
+
+    _clock: Clock
+    rate: int
+    _tokens: float = field(init=False)
+    _as_of: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._tokens = self.rate * BURST_SECONDS
+        self._as_of = self._clock.seconds()
+
+    def take(self, count: int) -> None:
+        """Take tokens, also more than there are."""
+        self._fill()
+        self._tokens -= count
+
+    def change_rate(self, rate: int) -> None:
+        """Go on with another rate; a debt stays."""
+        self._fill()
+        self.rate = rate
+        self._tokens = min(self._tokens, rate * BURST_SECONDS)
+
+    def debt_seconds(self, after: int = 0) -> float:
+        """Return the time until the debt is paid, 0 without one, once ``after`` more tokens are taken."""
+        self._fill()
+        return max(after - self._tokens, 0.0) / self.rate
+
+    @property
+    def full(self) -> bool:
+        """True if nothing was taken lately."""
+        self._fill()
+        return self._tokens >= self.rate * BURST_SECONDS
+
+    def _fill(self) -> None:
+        now = self._clock.seconds()
+        self._tokens = min(self._tokens + (now - self._as_of) * self.rate, self.rate * BURST_SECONDS)
+        self._as_of = now

@@ -1,0 +1,322 @@
+"""Tests of quotas at a broker: what holds its connections, what it refuses, and that a change holds at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from logd.broker.security.requester import Requester
+from logd.config.security import SecuritySettings
+from logd.coord.registries.quotas import change_quota, read_quotas
+from logd.errors import QuotaExceeded
+from logd.net.limits.traffic_quotas import SMALL_BYTES
+from logd.protocol.requests.alter_topic import AlterTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.security.quotas import NO_QUOTA, Quota
+from tests.broker.rig import BrokerTestCase, Peer
+from tests.log.entries import plain
+
+LARGE = plain(b"x" * 50_000)
+EXCEEDED = 120
+
+
+class QuotaTestCase(BrokerTestCase):
+    """A broker, quotas in the tree, and clients that have authenticated."""
+
+    def setUp(self) -> None:
+        """Make a topic."""
+        super().setUp()
+        self.create("t")
+
+    def set_quota(self, user: str, **limits: int) -> None:
+        """Give a user a quota, and let the broker see that."""
+        changing = Deferred.fromCoroutine(change_quota(self.access.client, user, lambda _: Quota(**limits)))
+        self.settle()
+        self.successResultOf(changing)
+
+    def connect_as(self, user: str, host: str = "10.0.0.7") -> Peer:
+        """Connect a client that has authenticated."""
+        peer = self.connect(host)
+        session = self.session_of(peer)
+        session.requester.principal, session.requester.authenticated = user, True
+        self.broker.quotas.authenticated(session)
+        return peer
+
+    def session_of(self, peer: Peer) -> Any:
+        """Return the broker's session with a client."""
+        (session,) = [each for each in self.broker.sessions if each.connection is peer.connection]
+        return session
+
+    def send_large(self, peer: Peer) -> None:
+        """Send a message of 50 KB."""
+        peer.send(ProduceAck(1, 1000, (ProducePart("t", 0, 0, False, LARGE),)))
+        self.settle()
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.advance(seconds)
+        self.settle()
+
+
+class ByteQuotaTests(QuotaTestCase):
+    """Bytes a second."""
+
+    def test_a_producer_is_not_read_until_it_has_paid(self) -> None:
+        """All its messages arrive in the end, none is refused, and another user is not held."""
+        self.set_quota("noisy", bytes_in=100_000)
+        noisy, quiet = self.connect_as("noisy"), self.connect_as("quiet")
+        for _ in range(40):
+            self.send_large(noisy)
+        self.assertFalse(noisy.reading)
+        for _ in range(40):
+            self.send_large(quiet)
+        self.assertEqual((len(quiet.answers()), quiet.reading), (40, True))
+        answers = noisy.answers()
+        self.assertLess(len(answers), 4)
+        for _ in range(20):
+            self.pass_time(1)
+            answers += noisy.answers()
+        self.assertEqual([answer.parts[0].error for answer in answers], [0] * 40)
+
+    def test_connections_of_one_user_share_its_quota(self) -> None:
+        """A second connection brings nothing."""
+        self.set_quota("noisy", bytes_in=100_000)
+        one, two = self.connect_as("noisy"), self.connect_as("noisy")
+        for peer in (one, one, one, two):
+            self.send_large(peer)
+        self.assertEqual((one.reading, two.reading), (False, False))
+        two.lose()
+        again = self.connect_as("noisy")
+        self.send_large(again)
+        self.assertFalse(again.reading)
+
+    def test_a_debt_outlives_the_connection(self) -> None:
+        """Who hangs up and calls again begins where it ended."""
+        self.set_quota("noisy", bytes_in=100_000)
+        one = self.connect_as("noisy")
+        for _ in range(6):
+            self.send_large(one)
+        one.lose()
+        self.settle()
+        again = self.connect_as("noisy")
+        self.send_large(again)
+        self.assertFalse(again.reading)
+
+    def test_a_consumer_is_held_after_its_answer(self) -> None:
+        """Its next fetch waits; what was asked for is sent whole."""
+        self.send_large(self.connect())
+        self.set_quota("greedy", bytes_out=20_000)
+        peer = self.connect_as("greedy")
+        fetch = FetchWait(0, 1, 100_000, (FetchPart("t", 0, 0, 0, 100_000, True),))
+        peer.send(fetch)
+        self.settle()
+        self.assertEqual(len(peer.answers()[0].parts[0].message_set), len(LARGE))
+        self.assertFalse(peer.reading)
+        peer.send(fetch._replace(correlation_id=2))
+        self.pass_time(1)
+        self.assertEqual(peer.answers(), [])
+        self.pass_time(1)
+        self.assertEqual(len(peer.answers()), 1)
+
+    def test_a_change_holds_for_open_connections(self) -> None:
+        """A new quota, a higher one, and none any more."""
+        peer = self.connect_as("alice")
+        self.assertIsNone(peer.connection.meter)
+        self.set_quota("alice", bytes_in=10_000)
+        self.send_large(peer)
+        self.assertFalse(peer.reading)
+        self.set_quota("alice", bytes_in=1_000_000)
+        self.pass_time(0.1)
+        self.assertTrue(peer.reading)
+        self.set_quota("alice", bytes_in=10_000)
+        self.send_large(peer)
+        self.assertFalse(peer.reading)
+        self.set_quota("alice")
+        self.settle()
+        self.assertEqual((peer.reading, peer.connection.meter), (True, None))
+        self.assertEqual(self.broker.quotas.usages, {})
+
+    def test_the_quota_of_all_holds_for_each_by_itself(self) -> None:
+        """The debt of one user is not another's; brokers have none."""
+        self.set_quota("*", bytes_in=10_000)
+        alice, bob, broker = self.connect_as("alice"), self.connect_as("bob"), self.connect_as("logd-broker")
+        self.send_large(alice)
+        self.assertEqual((alice.reading, bob.reading, broker.connection.meter), (False, True, None))
+
+    def test_many_users_leave_nothing_behind(self) -> None:
+        """Users that have paid are forgotten."""
+        self.set_quota("*", bytes_in=1000_000)
+        for number in range(1500):
+            peer = self.connect_as(f"user{number}")
+            peer.send(Metadata(()))
+            peer.lose()
+            self.clock.advance(0.01)
+        self.assertLess(len(self.broker.quotas.usages), 1100)
+
+    def test_a_held_client_is_not_idle_and_a_stop_does_not_wait_for_it(self) -> None:
+        """The stop of the broker answers and closes it as any other."""
+        self.set_quota("noisy", bytes_in=10_000)
+        peer = self.connect_as("noisy")
+        for _ in range(10):
+            self.send_large(peer)
+        self.assertFalse(peer.reading)
+        stopping, self.running = self.assembly.stop(), False
+        for _ in range(4):
+            self.pass_time(0.03)
+        self.assertTrue(self.successResultOf(stopping).clean)
+
+
+class IdleTests(QuotaTestCase):
+    """Connections that send nothing."""
+
+    options = {"idle_ms": 10_000}  # noqa: RUF012
+
+    def test_a_held_connection_is_cut_for_idleness_only_once_it_is_read_again(self) -> None:
+        """While it is not read it cannot send; the time begins anew after that."""
+        self.set_quota("noisy", bytes_in=1000)
+        peer = self.connect_as("noisy")
+        self.send_large(peer)
+        for _ in range(4):
+            self.pass_time(10)
+        self.assertFalse(peer.lost)
+        for _ in range(4):
+            self.pass_time(10)
+        self.assertTrue(peer.lost)
+
+
+class RequestAndConnectionQuotaTests(QuotaTestCase):
+    """Requests under way, of users and of addresses, and connections."""
+
+    options = {"security": SecuritySettings(requests_address_max=4)}  # noqa: RUF012
+
+    def fetch(self, peer: Peer) -> None:
+        """Send a fetch that waits."""
+        peer.send(FetchWait(30_000, 1, 1000, (FetchPart("t", 0, 0, 0, 1000, True),)))
+        self.settle()
+
+    def test_the_request_that_is_one_too_many_waits(self) -> None:
+        """It is taken once another one is answered, also when that is on another connection."""
+        self.set_quota("alice", requests=2)
+        one, two = self.connect_as("alice"), self.connect_as("alice")
+        self.fetch(one)
+        self.fetch(one)
+        two.send(Metadata(()))
+        self.settle()
+        self.assertEqual((two.answers(), two.reading), ([], False))
+        self.send_large(self.connect_as("bob", "10.0.0.8"))
+        self.settle()
+        self.assertEqual((len(one.answers()), len(two.answers())), (2, 1))
+
+    def test_an_address_has_a_limit_whoever_calls(self) -> None:
+        """Four requests of different users; the fifth waits, one from elsewhere does not."""
+        for user in ("a", "b", "c", "d"):
+            self.fetch(self.connect_as(user))
+        fifth, elsewhere = self.connect_as("e"), self.connect_as("e", "10.0.0.8")
+        for peer in (fifth, elsewhere):
+            peer.send(Metadata(()))
+        self.settle()
+        self.assertEqual((len(fifth.answers()), len(elsewhere.answers())), (0, 1))
+        self.peers[0].lose()
+        self.settle()
+        self.assertEqual(len(fifth.answers()), 1)
+
+    def test_a_user_may_have_so_many_connections(self) -> None:
+        """One more is refused as it authenticates, and open ones stay when fewer are allowed."""
+        self.set_quota("alice", connections=2)
+        one, _ = self.connect_as("alice"), self.connect_as("alice")
+        error = self.assertRaises(QuotaExceeded, self.connect_as, "alice")
+        self.assertIn("connections = 2", str(error))
+        one.lose()
+        self.connect_as("alice")
+        self.set_quota("alice", connections=1)
+        self.assertRaises(QuotaExceeded, self.connect_as, "alice")
+
+
+class TopicQuotaTests(QuotaTestCase):
+    """Topics and partitions that a user may create."""
+
+    def test_topics_that_a_user_has_created_count(self) -> None:
+        """A deleted one makes room, and those of others do not count; the reason names the quota."""
+        self.set_quota("alice", topics=2)
+        peer = self.connect_as("alice")
+        self.create_as(peer, "a", "b")
+        refused = self.ask(peer, CreateTopic("c", 1, {}))
+        self.assertEqual(refused.error, EXCEEDED)
+        self.assertIn("alice has 2 of the 2 topics", refused.text)
+        self.assertEqual(self.ask(self.connect_as("bob"), CreateTopic("d", 1, {})).error, 0)
+        self.assertEqual(self.ask(peer, DeleteTopic("a")).error, 0)
+        self.create_as(peer, "c")
+
+    def test_topics_created_on_demand_count_too(self) -> None:
+        """By a question for them, and by a produce."""
+        self.set_quota("alice", topics=1)
+        peer = self.connect_as("alice")
+        (found,) = self.ask(peer, Metadata(("a",), True)).topics
+        self.assertEqual(found.error, 0)
+        (found,) = self.ask(peer, Metadata(("b",), True)).topics
+        self.assertEqual(found.error, EXCEEDED)
+        (part,) = self.ask(peer, ProduceAck(1, 1000, (ProducePart("c", 0, 0, False, LARGE),))).parts
+        self.assertEqual(part.error, EXCEEDED)
+
+    def test_partitions_count_when_they_are_added_as_well(self) -> None:
+        """Also to a topic of somebody else."""
+        self.set_quota("alice", partitions=4)
+        peer = self.connect_as("alice")
+        self.create_as(peer, "a")
+        self.assertEqual(self.ask(peer, CreateTopic("b", 4, {})).error, EXCEEDED)
+        self.assertEqual(self.ask(peer, AlterTopic("a", partitions=4)).error, 0)
+        self.assertEqual(self.ask(peer, AlterTopic("a", partitions=5)).error, EXCEEDED)
+        self.assertEqual(self.ask(peer, AlterTopic("t", partitions=2)).error, EXCEEDED)
+
+    def test_creations_under_way_count(self) -> None:
+        """Requests that are sent together do not slip through."""
+        self.set_quota("alice", topics=2)
+        peer = self.connect_as("alice")
+        peer.send(*(CreateTopic(name, 1, {}) for name in ("a", "b", "c", "d")))
+        self.settle()
+        self.assertEqual(sorted(answer.error for answer in peer.answers()), [0, 0, EXCEEDED, EXCEEDED])
+
+    def test_who_has_created_a_topic_is_known_after_a_start(self) -> None:
+        """It stands in the topic's entry; the anonymous count together, and only where there are quotas."""
+        self.create_as(self.connect_as("alice"), "a")
+        self.create_as(self.connect(), "b")
+        for peer in self.peers:
+            peer.lose()
+        self.leave()
+        self.open()
+        self.set_quota("alice", topics=1)
+        self.set_quota("anonymous", topics=1)
+        self.assertEqual(self.ask(self.connect_as("alice"), CreateTopic("c", 1, {})).error, EXCEEDED)
+        self.create_as(self.connect(), "d")
+        self.assertRaises(QuotaExceeded, self.broker.quotas.check_create, Requester(), "e", 1)
+
+    def create_as(self, peer: Peer, *topics: str) -> None:
+        """Create topics, which is allowed."""
+        for topic in topics:
+            self.assertEqual(self.ask(peer, CreateTopic(topic, 1, {})).error, 0)
+
+
+class RegistryTests(QuotaTestCase):
+    """The quotas in the tree."""
+
+    def test_a_node_that_is_no_quota_is_left_out(self) -> None:
+        """The others hold."""
+        creating = self.access.client.create("/security/quotas/bad", b'{"topics": "many"}', makepath=True)
+        self.settle()
+        self.successResultOf(creating)
+        self.set_quota("alice", topics=1)
+        self.assertEqual(set(self.broker.quotas.entries), {"alice"})
+        bad: list[str] = []
+        reading = Deferred.fromCoroutine(read_quotas(self.access.client, lambda path, _: bad.append(path)))
+        self.settle()
+        self.assertEqual(self.successResultOf(reading), {"alice": Quota(topics=1)})
+        self.assertEqual(bad, ["/security/quotas/bad"])
+        self.set_quota("bad", topics=2)
+        self.set_quota("alice")
+        self.assertEqual(self.broker.quotas.entries, {"bad": Quota(topics=2)})
+        self.assertEqual(NO_QUOTA, Quota())
+        self.assertGreater(SMALL_BYTES, 0)
