@@ -20,7 +20,6 @@ from tests.protocol.loops import (
     test_lengths,
     test_loops,
     test_scanning,
-    test_summaries,
     test_wrapped_sets,
     test_wrapper_heads,
 )
@@ -34,7 +33,6 @@ MODULES = (
     test_lengths,
     test_loops,
     test_scanning,
-    test_summaries,
     test_wrapped_sets,
     test_wrapper_heads,
 )
