@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from logd.broker.administration_topic import administration_log_of
+from logd.broker.administration.administration_topic import administration_log_of
 from logd.broker.broker import Broker, KafkaSessions, LegacySessions
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.idempotence.known_producers import Idempotence

@@ -55,13 +55,14 @@ class AdministrationLogTests(SynchronousTestCase):
         self.log.record(self.alice, "create topic", "t", partitions=4)
         self.log.record(self.alice, "create topic", "t t", error=InvalidTopic("no"))
         self.log.record(self.alice, "create topic", "u", error=OSError("disk"))
-        who: tuple[Any, ...] = (1_600_000_000_500, "alice", "10.0.0.7", "SCRAM-SHA-256", "create topic")
+        who = 1_600_000_000_500, "alice", "10.0.0.7", "SCRAM-SHA-256"
+        what = "create topic"
         self.assertEqual(
             self.kept.records,
             [
-                AdministrationRecord(*who, "t", "done", "", {"partitions": 4}),
-                AdministrationRecord(*who, "t t", "refused", "no"),
-                AdministrationRecord(*who, "u", "failed", "disk"),
+                AdministrationRecord(*who, what, "t", "done", "", {"partitions": 4}),
+                AdministrationRecord(*who, what, "t t", "refused", "no"),
+                AdministrationRecord(*who, what, "u", "failed", "disk"),
             ],
         )
 
@@ -111,8 +112,8 @@ class AdministrationTopicTests(BrokerTestCase):
             CreateTopic("t", 2, {}),
             AlterTopic("t"),
             AlterTopic("t", partitions=3),
-            Repair("t", 0, 0, dry_run=True),
-            Repair("t", 0, 0, dry_run=False),
+            Repair("t", 0, dry_run=True),
+            Repair("t", 0, dry_run=False),
             DeleteTopic("t"),
             DeleteTopic("t"),
         ):
