@@ -190,8 +190,8 @@ class SummaryTests(LoopsTestCase):
             Message(b"de", key=b"k", timestamp=3, headers=SERVER),
         ]
         expected = MessageSummary(SERVER, 3, 5, 6)
-        for given in (messages, tuple(messages)):
-            found = self.loops.summarize_messages(given)
+        for each in (messages, tuple(messages)):
+            found = self.loops.summarize_messages(each)
             self.assertEqual(found, expected)
             self.assertIsInstance(found, MessageSummary)
 
@@ -207,8 +207,8 @@ class SummaryTests(LoopsTestCase):
     def test_a_message_without_a_time_leaves_no_least_time(self) -> None:
         """Wherever it stands; the greatest is that of the others."""
         timed, untimed = Message(b"", timestamp=7), Message(b"")
-        for given in ([timed, untimed], [untimed, timed], [timed, untimed, timed]):
-            self.assertEqual(self.loops.summarize_messages(given)[1:3], (-1, 7))
+        for messages in ([timed, untimed], [untimed, timed], [timed, untimed, timed]):
+            self.assertEqual(self.loops.summarize_messages(messages)[1:3], (-1, 7))
         self.assertEqual(self.loops.summarize_messages([untimed])[1:3], (-1, -1))
 
     def test_a_message_without_a_payload_has_the_bytes_of_its_key(self) -> None:
