@@ -22,6 +22,7 @@ from logd.errors import ConfigurationError
 from logd.log.disk.names import COORDINATION, META
 from logd.protocol.implementation import described
 from logd.service_options import ServiceOptions
+from logd.supervision.notify_socket import notify_socket
 
 #: The environment variable with the servers of the coordination tree, used if no setting names them.
 ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
@@ -187,6 +188,11 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
         from logd.audit_tap import KafkaAudit
 
         services.append(KafkaAudit(reactor, broker, settings))
+    supervisor = notify_socket(options.environ)
+    if supervisor is not None:
+        from logd.supervision_tap import BrokerSupervision
+
+        services.insert(0, BrokerSupervision(reactor, broker, settings, supervisor, options.environ))
     if services == [broker]:
         return broker
     together = MultiService()

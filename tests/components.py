@@ -95,6 +95,7 @@ COMPONENTS = (
         forbidden_calls=("open", "print", "input"),
     ),
     Component("net", 2, ("logd.net",)),
+    Component("supervision", 3, ("logd.supervision",)),
     Component(
         "audit",
         2,
@@ -118,7 +119,12 @@ COMPONENTS = (
     Component("avro messages", 4, ("logd.avro",)),
     Component("aio", 5, ("logd.aio",)),
     Component("web", 5, ("logd.web",)),
-    Component("tap", 5, ("logd.audit_tap", "logd.registry_tap", "logd.service_options", "logd.tap"), ("logd.web",)),
+    Component(
+        "tap",
+        5,
+        ("logd.audit_tap", "logd.registry_tap", "logd.service_options", "logd.supervision_tap", "logd.tap"),
+        ("logd.web",),
+    ),
     Component("plugins", 5, ("twisted.plugins",)),
     Component("testing", 5, ("logd.testing",)),
     Component("bench", 5, ("logd.bench",), beside=("logd.testing", "logd.spark")),

@@ -21,7 +21,6 @@ from logd.protocol.message import Message
 
 Buffer = bytes | memoryview
 
-_payload_of, _key_of, _time_of, _headers_of = map(itemgetter, range(4))
 _time_of_head = itemgetter(2)
 _end_of = attrgetter("next_position")
 
@@ -83,17 +82,13 @@ def tally_messages(messages: Sequence[Message], width: int, batch_time: int | No
     """Return the tallies of messages, which ``batch_time`` says to be those of one batch with that max_time."""
     if not messages:
         return []
-    headers = list(map(_headers_of, messages))
-    if headers.count(headers[0]) == len(messages):
+    headers, least, greatest, size = loops.summarize_messages(messages)
+    if headers is not None:
         time = batch_time
-        if time is None:
-            distinct = set(map(_time_of, messages))  # few, in ms: the least and the greatest are found sooner
-            if None not in distinct:
-                low = min(distinct)
-                if window_of(low, width) == window_of(max(distinct), width):
-                    time = low
+        if time is None and least >= 0 and window_of(least, width) == window_of(greatest, width):
+            time = least
         if time is not None:  # the common case: one server and one window
-            return [WindowTally(time, origin_of(headers[0]), len(messages), _bytes_of(messages))]
+            return [WindowTally(time, origin_of(headers), len(messages), size)]
     return _tally_each(messages, width, batch_time)
 
 
@@ -132,17 +127,6 @@ def tally_set(data: bytes, width: int) -> list[WindowTally]:
             messages = loops.decode_set(data[at : at + size]).messages
             found += tally_messages(messages, width, time if data[at + MAGIC_AT] == BATCH else None)
     return found
-
-
-def _bytes_of(messages: Sequence[Message]) -> int:
-    keys = list(map(_key_of, messages))
-    try:
-        size = sum(map(len, map(_payload_of, messages)))
-    except TypeError:  # a message without a value
-        size = sum(map(len, filter(None, map(_payload_of, messages))))
-    if keys.count(None) != len(keys):
-        size += sum(map(len, filter(None, keys)))
-    return size
 
 
 def _tally_each(messages: Sequence[Message], width: int, batch_time: int | None) -> list[WindowTally]:

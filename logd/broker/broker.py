@@ -13,6 +13,7 @@ from logd.broker.legacy.session import LegacySession
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
+from logd.broker.security.administration_log import TREE
 from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
 from logd.security.quotas import Quota
@@ -45,6 +46,10 @@ class Broker(BrokerCore):
                 session.connection.close(
                     f"the user {session.requester.principal} was removed, or has another password", drain=False
                 )
+
+    def seen_in_tree(self, action: str, name: str, **details: Any) -> None:
+        """Record a change of users, rules or quotas that somebody has made in the coordination tree."""
+        self.administration_log.record(TREE, action, name, **details)
 
     def take_quotas(self, quotas: Mapping[str, Quota]) -> None:
         """Keep the quotas that the tree has now."""
@@ -102,6 +107,7 @@ class Broker(BrokerCore):
         self.stopping = True
         self.groups.stop()
         self.quotas.stop()
+        self.administration_log.stop()
         for session in tuple(self.sessions):
             session.stop()
 

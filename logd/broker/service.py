@@ -78,6 +78,11 @@ class BrokerService(Service):
         """Return the content of /health."""
         return self.broker.health() if self.broker is not None else {"status": "starting"}
 
+    def ailment(self) -> str | None:
+        """Return the reason why a new process would do better than this one; None while there is none."""
+        lost = self._flush_threads.lost + self._read_threads.lost
+        return f"{counted(lost, 'thread')} of the disk's have ended" if lost and self._stopping is None else None
+
     def coordination(self) -> ICoordination | None:
         """Return the broker's client of the coordination tree; None before the start."""
         return self._coordination.client

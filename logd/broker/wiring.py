@@ -66,7 +66,13 @@ def join_others(
         return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka)
 
     security = SecurityView(
-        tree, clock, broker.authorizer, broker.authentication, broker.take_users, broker.take_quotas
+        tree,
+        clock,
+        broker.authorizer,
+        broker.authentication,
+        broker.take_users,
+        broker.take_quotas,
+        broker.seen_in_tree,
     )
     broker.watch_rights()
 

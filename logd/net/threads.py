@@ -76,6 +76,11 @@ class DiskThreads:
         self._end_idle()
         return ended
 
+    @property
+    def lost(self) -> int:
+        """The number of threads that have ended although nobody ended them; their work waits for ever."""
+        return sum(not thread.is_alive() for thread in self._pool.threads) if self._pool.started else 0
+
     def run(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
         """See IThreads."""
 

@@ -42,6 +42,7 @@ enum {
     CLASS_BATCH_RUN,
     CLASS_MADE_RECORDS,
     CLASS_OPEN_BATCH,
+    CLASS_MESSAGE_SUMMARY,
     CORRUPT_MESSAGE,
     WRAPPER_TOO_LARGE,
     DEFAULT_CHECKSUMS,
@@ -66,6 +67,7 @@ enum {
     TWIN_RECORDS_OF_SET,
     TWIN_SCAN_SET,
     TWIN_SLICE_END,
+    TWIN_SUMMARIZE_MESSAGES,
     TWIN_WIRE_OF_RUN,
     PARTS
 };
@@ -82,6 +84,7 @@ static const char *const PART_NAMES[PARTS] = {
     [CLASS_BATCH_RUN] = "BatchRun",
     [CLASS_MADE_RECORDS] = "MadeRecords",
     [CLASS_OPEN_BATCH] = "OpenBatch",
+    [CLASS_MESSAGE_SUMMARY] = "MessageSummary",
     [CORRUPT_MESSAGE] = "CorruptMessage",
     [WRAPPER_TOO_LARGE] = "WrapperTooLarge",
     [DEFAULT_CHECKSUMS] = "CHECKSUMS",
@@ -106,6 +109,7 @@ static const char *const PART_NAMES[PARTS] = {
     [TWIN_RECORDS_OF_SET] = "records_of_set",
     [TWIN_SCAN_SET] = "scan_set",
     [TWIN_SLICE_END] = "slice_end",
+    [TWIN_SUMMARIZE_MESSAGES] = "summarize_messages",
     [TWIN_WIRE_OF_RUN] = "wire_of_run",
 };
 
@@ -1211,9 +1215,9 @@ bytes_or_none(PyObject *value, const char **bytes, int64_t *size)
     return true;
 }
 
-/* Read a message; return false, without an exception, if the twin has to judge it. Each header is checked too. */
+/* Read a message but for its headers' parts; return false, without an exception, if the twin has to judge it. */
 static bool
-read_message(struct state *state, PyObject *object, struct message *message)
+read_fields(struct state *state, PyObject *object, struct message *message)
 {
     if (!Py_IS_TYPE(object, (PyTypeObject *)state->parts[CLASS_MESSAGE]) || PyTuple_GET_SIZE(object) != 8 ||
         !bytes_or_none(PyTuple_GET_ITEM(object, 0), &message->payload, &message->payload_size) ||
@@ -1226,7 +1230,14 @@ read_message(struct state *state, PyObject *object, struct message *message)
         return false;
     }
     message->headers = PyTuple_GET_ITEM(object, 3);
-    if (!PyTuple_CheckExact(message->headers)) {
+    return PyTuple_CheckExact(message->headers);
+}
+
+/* Read a message as read_fields does. Each header is checked too. */
+static bool
+read_message(struct state *state, PyObject *object, struct message *message)
+{
+    if (!read_fields(state, object, message)) {
         return false;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(message->headers); i++) {
@@ -3211,6 +3222,68 @@ set_up(PyObject *module, PyObject *given)
     Py_RETURN_NONE;
 }
 
+/* ---- Summaries ---- */
+
+/* Return what messages, a tuple, have in common; NULL without an exception if the twin has to. */
+static PyObject *
+summary_of(struct state *state, PyObject *messages)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(messages), size = 0;
+    PyObject *headers = NULL;
+    bool in_common = count > 0;
+    int64_t least = -1, greatest = -1;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        struct message message = {.time = -1};
+        if (!read_fields(state, PyTuple_GET_ITEM(messages, i), &message)) {
+            return NULL;
+        }
+        size += message.payload_size + message.key_size;
+        if (message.has_time) {
+            greatest = message.time > greatest ? message.time : greatest;
+        }
+        if (!message.has_time) {
+            least = -1;
+        } else if (i == 0 || message.time < least) {
+            least = message.time;
+        }
+        if (i == 0) {
+            headers = message.headers;
+        } else if (in_common && message.headers != headers) { /* equal ones are nearly always one object */
+            int same = PyObject_RichCompareBool(message.headers, headers, Py_EQ);
+            if (same < 0) {
+                return NULL;
+            }
+            in_common = same;
+        }
+    }
+    PyObject *parts[] = {Py_NewRef(in_common ? headers : Py_None), PyLong_FromLongLong(least),
+                         PyLong_FromLongLong(greatest), PyLong_FromSsize_t(size)};
+    return tuple_of(state->parts[CLASS_MESSAGE_SUMMARY], 4, parts);
+}
+
+static PyObject *
+summarize_messages(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *made = NULL;
+    if (is_list_or_tuple(args, count, keywords)) {
+        /* A tuple of our own: a comparison of headers may run any code, which may change a list. */
+        PyObject *messages = PySequence_Tuple(args[0]);
+        if (messages == NULL) {
+            return NULL;
+        }
+        made = summary_of(state, messages);
+        Py_DECREF(messages);
+    }
+    if (made == NULL && !PyErr_Occurred()) {
+        made = ask_twin(state, TWIN_SUMMARIZE_MESSAGES, args, count, keywords);
+    }
+    return made;
+}
+
 #define LOOP(name, meaning) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL | METH_KEYWORDS, meaning}
 #define CHECKSUM(name, function, meaning) {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, meaning}
 
@@ -3230,6 +3303,7 @@ static PyMethodDef methods[] = {
     LOOP(records_of_set, "Return entries as the records of a batch: see logd.protocol.loops.record_sets."),
     LOOP(wire_of_run, "Return batches as Kafka's clients are sent them: see logd.protocol.loops.batch_runs."),
     LOOP(scan_set, "Check stored entries: see logd.protocol.loops.scanning."),
+    LOOP(summarize_messages, "Return what messages have in common: see logd.protocol.loops.summaries."),
     LOOP(slice_end, "Return the end of a slice of a set: see logd.protocol.loops.lengths."),
     CHECKSUM("crc32", crc32_of, "Return the CRC-32 of data, continued from another if that is given."),
     CHECKSUM("crc32c", crc32c_of, "Return the CRC-32C of data, continued from another if that is given."),

@@ -21,7 +21,17 @@ __all__ = ["IMPLEMENTATION", "REASON", "UNUSABLE", "CompiledUnusable", "compiled
 NAMES = (
     *("check_set", "columns_of_set", "decode_set", "encode_payload_frames", "encode_payload_records"),
     *("encode_payloads", "encode_records", "encode_set", "ends_of_set", "find_batches", "heads_of_set", "join_frames"),
-    *("records_of_set", "scan_set", "slice_end", "wire_of_run", "crc32", "crc32c", "set_up", "SOURCE_CRC"),
+    *(
+        "records_of_set",
+        "scan_set",
+        "slice_end",
+        "summarize_messages",
+        "wire_of_run",
+        "crc32",
+        "crc32c",
+        "set_up",
+        "SOURCE_CRC",
+    ),
 )
 
 _EXTENSION = "logd.protocol._compiled"

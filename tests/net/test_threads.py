@@ -53,6 +53,16 @@ class DiskThreadsTests(TestCase):
         self.assertFalse(outcome.called, "done came before run had returned")
         return outcome
 
+    def test_a_thread_that_has_ended_is_told(self) -> None:
+        """Until the threads are ended on purpose, a thread that is gone counts as lost."""
+        self.assertEqual(self.threads.lost, 0)
+        (thread,) = self.threads._pool.threads
+        self.threads._pool.stopAWorker()
+        thread.join(10)
+        self.assertEqual(self.threads.lost, 1)
+        self.stop()
+        self.assertEqual(self.threads.lost, 0)
+
     def test_the_threads_provide_ithreads(self) -> None:
         """The log knows them by that interface alone."""
         verifyObject(IThreads, self.threads)

@@ -72,7 +72,7 @@ class KafkaSession:
             SASL_HANDSHAKE: sasl_handshake,
             SASL_AUTHENTICATE: sasl_authenticate,
             **self._groups.handlers,
-            **administration_handlers(broker, connection.peer, self.rights),
+            **administration_handlers(broker, self.rights),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 

@@ -15,6 +15,7 @@ from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
+from logd.broker.security.administration_log import AdministrationLog
 from logd.broker.security.authentication import Authentication
 from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.quotas import Quotas
@@ -73,6 +74,8 @@ class BrokerCore:
     authorizer: Authorizer = field(init=False)
     #: Checks who they are.
     authentication: Authentication = field(init=False)
+    #: Who has changed what.
+    administration_log: AdministrationLog = field(init=False)
     #: What users may use of this broker.
     quotas: Quotas = field(init=False)
     #: The groups of today's Kafka clients that this broker coordinates.

@@ -54,7 +54,7 @@ class BrokerSession:
         self._fetching = FetchRequests(broker, self.rights)
         self._fetch_sessions = FetchSessionRequests(broker, self.rights)
         self._describing = DescribeRequests(broker, self.rights)
-        administration = AdministrationRequests(broker, connection.peer, self.rights)
+        administration = AdministrationRequests(broker, self.rights)
         self.has_produced = False
         #: The handler of each kind of request, except produce requests.
         self.handlers: dict[type, Handler] = {
@@ -70,7 +70,7 @@ class BrokerSession:
             CreateTopicV1: administration.create_topic_v1,
             AlterTopic: administration.alter_topic,
             DeleteTopic: administration.delete_topic,
-            Repair: RepairRequests(broker, connection.peer, self.rights).repair,
+            Repair: RepairRequests(broker, self.rights).repair,
             Unsupported: self._describing.unsupported,
         }
 

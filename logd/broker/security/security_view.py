@@ -43,9 +43,13 @@ class SecurityView:
     #: Takes the users that the tree has now.
     _take_users: Callable[[Mapping[str, User]], None]
     _take_quotas: Callable[[Mapping[str, Quota]], None]
+    #: Called with an action and a name, and details, for each change after the first reading.
+    _seen: Callable[..., None]
     _rules: ChildCache[AccessRule] = field(init=False)
     _users: ChildCache[User] = field(init=False)
     _quotas: ChildCache[Quota] = field(init=False)
+    #: What was read, by the kind of the node, as it was last compared.
+    _before: dict[str, dict[str, Any]] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
     _secret_known: OneTimeEvent = field(factory=OneTimeEvent, init=False)
     _background: Background = field(factory=lambda: Background("reading the secret of the brokers"), init=False)
@@ -93,6 +97,25 @@ class SecurityView:
             self._authorizer.take(AccessRules(self._rules.values.values()), bool(self._users.values))
         if self._quotas.complete:
             self._take_quotas(self._quotas.values)
+        caches: dict[str, ChildCache[Any]] = {"access rule": self._rules, "user": self._users, "quota": self._quotas}
+        for kind, cache in caches.items():
+            if cache.complete:
+                self._compare(kind, dict(cache.values))
+
+    def _compare(self, kind: str, values: dict[str, Any]) -> None:
+        """Tell what has been added, changed and removed since the last call; the first one tells nothing."""
+        before = self._before.get(kind)
+        self._before[kind] = values
+        if before is None or before == values:
+            return
+        for name in sorted(before.keys() | values.keys()):
+            old, new = before.get(name), values.get(name)
+            if old != new:
+                what = "remove" if new is None else "add" if old is None else "change"
+                value = old if new is None else new
+                text = str(value) if kind == "access rule" else name  # the rule's own name says nothing
+                limits = value.limits() if isinstance(value, Quota) else {}
+                self._seen(f"{what} {kind}", text, **limits)
 
     async def _read_secret(self) -> None:
         """Read the secret of the brokers, by which they know each other; the first broker of a cluster makes it."""

@@ -19,6 +19,7 @@ from logd.broker.descriptors import raise_limit
 from logd.cli.cluster.salvage import salvage_tree
 from logd.cli.reactor_command import run
 from logd.cli.terminal.exits import SIGNALLED
+from logd.coord.server.four_letter_words import metrics
 from logd.coord.server.server import CoordinationServer
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.tree.store import NODES, NODES_BYTES
@@ -26,6 +27,8 @@ from logd.errors import ConfigurationError, DataDirectoryError
 from logd.log.disk.local_files import LocalFiles
 from logd.log.disk.names import META, TOPICS
 from logd.net.threads import DiskThreads
+from logd.supervision.notify_socket import notify_socket, watchdog_seconds
+from logd.supervision.supervised import Supervised
 
 DEFAULT_LISTEN = "tcp:2181:interface=127.0.0.1"
 #: One for syncs, and one for a snapshot at the same time.
@@ -162,15 +165,42 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
         if listening is not None and "backlog=" not in listen:
             listening.listen(_BACKLOG)
         server.log.info("serving the coordination tree in {data} at {listen}", data=data, listen=listen)
+        supervised = _supervised(reactor, server, threads)
         try:
             await ended
         except CancelledError:
             server.log.info("stopping")
         finally:
+            if supervised is not None:
+                supervised.stop()
             await _as_deferred(port.stopListening())
     finally:
         await server.stop()
         threads.stop()
+
+
+def _supervised(reactor: Any, server: CoordinationServer, threads: DiskThreads) -> Supervised | None:
+    """Report to the supervisor of this process, if it has one, from now on."""
+    socket = notify_socket()
+    if socket is None:
+        return None
+
+    def status() -> str:
+        figures = metrics(server) if server.serving else {}
+        connections, nodes = figures.get("num_alive_connections", 0), figures.get("znode_count", 0)
+        problem = server.problem
+        return f"not served: {problem}" if problem else f"serves {nodes} nodes to {connections} connections"
+
+    supervised = Supervised(
+        reactor,
+        socket,
+        watchdog_seconds(),
+        lambda: server.serving,
+        status,
+        lambda: "a thread for the disk has ended" if threads.lost else None,
+    )
+    supervised.start()
+    return supervised
 
 
 def _check_directory(data: str) -> None:

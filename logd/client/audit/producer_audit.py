@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from socket import gethostname
 
 from logd.audit.counter import WindowCounter
@@ -16,12 +15,12 @@ from logd.client.cluster.cluster import Cluster
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
 from logd.interfaces import Clock
+from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH, batch_head
 from logd.protocol.entry import MAGIC_AT
 from logd.protocol.message import Message
 
 _new_tuple = tuple.__new__
-_time_of, _headers_of = itemgetter(2), itemgetter(3)
 
 
 class ProducerAudit:
@@ -77,9 +76,8 @@ class ProducerAudit:
 
         Those of one server that have both already, a common case, are not looked at one by one.
         """
-        headers = list(map(_headers_of, messages))
-        in_common = headers[0] if headers and headers.count(headers[0]) == len(headers) else ()
-        if any(name == SERVER_HEADER for name, _ in in_common) and None not in map(_time_of, messages):
+        headers, least_time, _, _ = loops.summarize_messages(messages)
+        if least_time >= 0 and any(name == SERVER_HEADER for name, _ in headers or ()):
             return messages
         return tuple(map(self.stamp, messages))
 

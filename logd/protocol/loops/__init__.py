@@ -12,7 +12,7 @@ from logd.protocol.loops.batch_runs import ALL_CODECS, BatchRun
 from logd.protocol.loops.batches import Records
 from logd.protocol.loops.openbatch import OpenBatch
 from logd.protocol.loops.record_sets import MadeRecords
-from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, OpenEntry, Scanned
+from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, MessageSummary, OpenEntry, Scanned
 
 __all__ = [
     "ALL_CODECS",
@@ -24,6 +24,7 @@ __all__ = [
     "Decoded",
     "JoinedFrames",
     "MadeRecords",
+    "MessageSummary",
     "OpenBatch",
     "OpenEntry",
     "Records",
@@ -43,6 +44,7 @@ __all__ = [
     "records_of_set",
     "scan_set",
     "slice_end",
+    "summarize_messages",
     "wire_of_run",
 ]
 
@@ -63,6 +65,7 @@ if IMPLEMENTATION == "compiled":
         records_of_set,
         scan_set,
         slice_end,
+        summarize_messages,
         wire_of_run,
     )
 else:
@@ -82,5 +85,6 @@ else:
         records_of_set,
         scan_set,
         slice_end,
+        summarize_messages,
         wire_of_run,
     )

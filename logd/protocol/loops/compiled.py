@@ -24,6 +24,7 @@ from logd.protocol._compiled import (
     records_of_set,
     scan_set,
     slice_end,
+    summarize_messages,
     wire_of_run,
 )
 from logd.protocol.checksums import CHECKSUMS
@@ -34,7 +35,7 @@ from logd.protocol.loops.batches import Records
 from logd.protocol.loops.decoding import decode_rest
 from logd.protocol.loops.openbatch import OpenBatch, open_batch
 from logd.protocol.loops.record_sets import MadeRecords
-from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, Scanned
+from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, MessageSummary, Scanned
 from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, may_be_wrapper
 
@@ -54,6 +55,7 @@ __all__ = [
     "records_of_set",
     "scan_set",
     "slice_end",
+    "summarize_messages",
     "wire_of_run",
 ]
 
@@ -70,6 +72,7 @@ _compiled.set_up(
         "BatchRun": BatchRun,
         "MadeRecords": MadeRecords,
         "OpenBatch": OpenBatch,
+        "MessageSummary": MessageSummary,
         "CorruptMessage": CorruptMessage,
         "WrapperTooLarge": WrapperTooLarge,
         "CHECKSUMS": CHECKSUMS,

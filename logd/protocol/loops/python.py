@@ -12,6 +12,7 @@ from logd.protocol.loops.frames import join_frames
 from logd.protocol.loops.lengths import ends_of_set, heads_of_set, slice_end
 from logd.protocol.loops.record_sets import records_of_set
 from logd.protocol.loops.scanning import scan_set
+from logd.protocol.loops.summaries import summarize_messages
 
 __all__ = [
     "check_set",
@@ -29,5 +30,6 @@ __all__ = [
     "records_of_set",
     "scan_set",
     "slice_end",
+    "summarize_messages",
     "wire_of_run",
 ]

@@ -55,6 +55,18 @@ class Checked(NamedTuple):
         )
 
 
+class MessageSummary(NamedTuple):
+    """What messages have in common."""
+
+    #: The headers, if all have the same; else None.
+    headers: Headers | None
+    #: The least time in ms, -1 if one message has none; and the greatest, -1 if none has one.
+    least_time: int
+    greatest_time: int
+    #: Bytes of keys and payloads.
+    bytes: int
+
+
 class JoinedFrames(NamedTuple):
     """The sets of several requests as one set."""
 

@@ -24,12 +24,12 @@ from logd.protocol.kafka.apis import KafkaApi
 
 
 def administration_handlers(
-    broker: BrokerCore, peer: str, rights: Rights
+    broker: BrokerCore, rights: Rights
 ) -> dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]]:
-    """Return the handlers; ``peer`` names the client in the log."""
-    topics = KafkaTopicAdministration(broker, peer, rights)
-    settings = KafkaSettingsAdministration(broker, peer, rights)
-    records = KafkaStoredRecords(broker, peer, rights)
+    """Return the handlers."""
+    topics = KafkaTopicAdministration(broker, rights)
+    settings = KafkaSettingsAdministration(broker, rights)
+    records = KafkaStoredRecords(broker, rights)
     return {
         CREATE_TOPICS: topics.create_topics,
         DELETE_TOPICS: topics.delete_topics,
