@@ -65,7 +65,15 @@ def join_others(
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
         return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka)
 
-    security = SecurityView(tree, clock, broker.authorizer, broker.take_quotas, broker.seen_in_tree)
+    security = SecurityView(
+        tree,
+        clock,
+        broker.authorizer,
+        broker.authentication,
+        broker.take_users,
+        broker.take_quotas,
+        broker.seen_in_tree,
+    )
     broker.watch_rights()
 
     def begun() -> None:
