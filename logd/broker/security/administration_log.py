@@ -32,6 +32,9 @@ MOST_CHARACTERS = 1000
 #: Seconds after which the refusals that were left out are told.
 TOLD_AFTER = 10.0
 
+#: Of the module: an attribute of a class would have the namespace of the class.
+_log = Logger(namespace="logd.administration")
+
 DONE: Final = "done"
 REFUSED: Final = "refused"
 FAILED: Final = "failed"
@@ -77,8 +80,6 @@ class RecordTopic(Protocol):
 @define(eq=False)
 class AdministrationLog:
     """The log of one broker."""
-
-    _log = Logger(namespace="logd.administration")
 
     _clock: Clock
     #: Returns the time of day in seconds.
@@ -127,7 +128,7 @@ class AdministrationLog:
         record = AdministrationRecord(now, *who, action, name, result, reason, details)
         more = ", ".join(f"{key} = {value}" for key, value in details.items() if value not in ({}, []))
         # Names and reasons may come from the client: in quotes, with control characters escaped.
-        (self._log.info if result == DONE else self._log.warn)(
+        (_log.info if result == DONE else _log.warn)(
             "{who}: {action}{quoted}{more}: {result}{because}",
             who=str(requester),
             quoted=f" '{_printable(name)}'" if name else "",
@@ -165,7 +166,7 @@ class AdministrationLog:
         left_out, self._left_out = self._left_out, {}
         if left_out:
             worst = sorted(left_out, key=lambda address: -left_out[address])[:5]
-            self._log.warn(
+            _log.warn(
                 "{total} of requests and logins, too many to be recorded one by one: {worst}{others}",
                 total=counted(sum(left_out.values()), "more refusal"),
                 worst=", ".join(f"{left_out[address]} from {address or '?'}" for address in worst),
