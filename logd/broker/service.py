@@ -134,7 +134,7 @@ class BrokerService(Service):
         self.broker = broker
         assembly.join()
         self.registry.register(BrokerMetrics(broker))
-        self.registry.register(QuotaMetrics(broker.quotas, broker.administration_log))
+        self.registry.register(QuotaMetrics(broker.quotas))
         if assembly.membership is not None:
             self.registry.register(CoordinationMetrics(assembly.membership, self._coordination.figures))
         if UNUSABLE is not None:

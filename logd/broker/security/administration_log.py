@@ -91,8 +91,6 @@ class AdministrationLog:
     #: By address: refusals that were left out since that was told last.
     _left_out: dict[str, int] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
-    #: Failed logins by protocol: native, kafka or http.
-    failed_logins: dict[str, int] = field(factory=dict, init=False)
     _stopped: bool = field(default=False, init=False)
 
     def record(
@@ -109,15 +107,11 @@ class AdministrationLog:
         if self._may_record(requester.address):
             self._write(requester, action, name, REFUSED, reason, {})
 
-    def login_failed(self, requester: Requester, user: str, mechanism: str, protocol: str, reason: str) -> None:
-        """Record a client that could not prove to be ``user``: ``protocol`` is native, kafka or http.
-
-        The reason is for administrators: it may say more than the client is told, and never has the password.
-        """
-        self.failed_logins[protocol] = self.failed_logins.get(protocol, 0) + 1
+    def login_failed(self, requester: Requester, user: str, mechanism: str) -> None:
+        """Record a client that could not prove to be ``user``."""
         if self._may_record(requester.address):
-            details = {"mechanism": mechanism, "protocol": protocol}
-            self._write(requester, "log in as", user, REFUSED, reason, details)
+            reason = "there is no such user, or the proof is not the user's"
+            self._write(requester, "log in as", user, REFUSED, reason, {"mechanism": mechanism})
 
     def stop(self) -> None:
         """Tell what was left out, and cancel the timer."""

@@ -1,4 +1,4 @@
-"""Prometheus metrics of quotas and failed logins, read at each scrape.
+"""Prometheus metrics of quotas, read at each scrape.
 
 Only users that have a quota of their own are told apart, and of those the first MOST_USERS by name; all others together
 are ``user="*"``.
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from logd.broker.security.administration_log import AdministrationLog
 from logd.broker.security.quotas import Quotas, QuotaUsage
 from logd.net.limits.traffic_quotas import HeldConnections
 
@@ -22,9 +21,8 @@ MOST_USERS = 100
 class QuotaMetrics(Collector):
     """Collects the metrics of one broker."""
 
-    def __init__(self, quotas: Quotas, administration_log: AdministrationLog) -> None:
+    def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
-        self._administration_log = administration_log
 
     def describe(self) -> Iterator[Metric]:
         """Yield no metric, so that registering needs nothing."""
@@ -32,12 +30,6 @@ class QuotaMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric with its current value."""
-        failed = CounterMetricFamily(
-            "logd_failed_logins", "Clients that could not prove to be the user that they named.", labels=["protocol"]
-        )
-        for protocol, count in sorted(self._administration_log.failed_logins.items()):
-            failed.add_metric([protocol], count)
-        yield failed
         if not self._quotas.entries:
             return
         usages = self._quotas.labelled(MOST_USERS)

@@ -178,7 +178,7 @@ class MetricsTests(QuotaTestCase):
     def scraped(self) -> str:
         """Return the metrics."""
         registry = CollectorRegistry()
-        registry.register(QuotaMetrics(self.broker.quotas, self.broker.administration_log))
+        registry.register(QuotaMetrics(self.broker.quotas))
         return generate_latest(registry).decode()
 
     def value(self, name: str) -> float:
