@@ -32,6 +32,9 @@ MOST_CHARACTERS = 1000
 #: Seconds after which the refusals that were left out are told.
 TOLD_AFTER = 10.0
 
+#: Of the module: an attribute of a class would have the namespace of the class.
+_log = Logger(namespace="logd.administration")
+
 DONE: Final = "done"
 REFUSED: Final = "refused"
 FAILED: Final = "failed"
@@ -78,8 +81,6 @@ class RecordTopic(Protocol):
 class AdministrationLog:
     """The log of one broker."""
 
-    _log = Logger(namespace="logd.administration")
-
     _clock: Clock
     #: Returns the time of day in seconds.
     _wall: Callable[[], float]
@@ -90,8 +91,6 @@ class AdministrationLog:
     #: By address: refusals that were left out since that was told last.
     _left_out: dict[str, int] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
-    #: Failed logins by protocol: native, kafka or http.
-    failed_logins: dict[str, int] = field(factory=dict, init=False)
     _stopped: bool = field(default=False, init=False)
 
     def record(
@@ -108,15 +107,11 @@ class AdministrationLog:
         if self._may_record(requester.address):
             self._write(requester, action, name, REFUSED, reason, {})
 
-    def login_failed(self, requester: Requester, user: str, mechanism: str, protocol: str, reason: str) -> None:
-        """Record a client that could not prove to be ``user``: ``protocol`` is native, kafka or http.
-
-        The reason is for administrators: it may say more than the client is told, and never has the password.
-        """
-        self.failed_logins[protocol] = self.failed_logins.get(protocol, 0) + 1
+    def login_failed(self, requester: Requester, user: str, mechanism: str) -> None:
+        """Record a client that could not prove to be ``user``."""
         if self._may_record(requester.address):
-            details = {"mechanism": mechanism, "protocol": protocol}
-            self._write(requester, "log in as", user, REFUSED, reason, details)
+            reason = "there is no such user, or the proof is not the user's"
+            self._write(requester, "log in as", user, REFUSED, reason, {"mechanism": mechanism})
 
     def stop(self) -> None:
         """Tell what was left out, and cancel the timer."""
@@ -133,7 +128,7 @@ class AdministrationLog:
         record = AdministrationRecord(now, *who, action, name, result, reason, details)
         more = ", ".join(f"{key} = {value}" for key, value in details.items() if value not in ({}, []))
         # Names and reasons may come from the client: in quotes, with control characters escaped.
-        (self._log.info if result == DONE else self._log.warn)(
+        (_log.info if result == DONE else _log.warn)(
             "{who}: {action}{quoted}{more}: {result}{because}",
             who=str(requester),
             quoted=f" '{_printable(name)}'" if name else "",
@@ -171,7 +166,7 @@ class AdministrationLog:
         left_out, self._left_out = self._left_out, {}
         if left_out:
             worst = sorted(left_out, key=lambda address: -left_out[address])[:5]
-            self._log.warn(
+            _log.warn(
                 "{total} of requests and logins, too many to be recorded one by one: {worst}{others}",
                 total=counted(sum(left_out.values()), "more refusal"),
                 worst=", ".join(f"{left_out[address]} from {address or '?'}" for address in worst),

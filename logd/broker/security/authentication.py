@@ -11,17 +11,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from secrets import token_bytes
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, DeferredLock
-from twisted.logger import Logger
 
 from logd.broker.security.requester import Requester
 from logd.deferreds.sleeping import sleep
 from logd.errors import AuthenticationFailed, BrokerUnavailable, CoordinationUnavailable, RequestTimedOut
 from logd.interfaces import Clock, IThreads
-from logd.net.limits.foreign_callers import ForeignCallers
 from logd.security.broker_identity import broker_password
 from logd.security.credentials import Credentials
 from logd.security.principals import BROKER
@@ -53,8 +51,6 @@ Credential = User | bytes | None
 class Authentication:
     """The users of a cluster, as this broker last saw them, and the checks of all its connections."""
 
-    _log: ClassVar[Logger] = Logger()
-
     _clock: Clock
     _threads: IThreads
     #: None until they have been read from the tree.
@@ -62,16 +58,14 @@ class Authentication:
     _secret: bytes | None = field(default=None, init=False)
     #: Attempts by mechanism and success, for the metrics.
     attempts: dict[tuple[str, bool], int] = field(factory=dict, init=False)
-    _callers: ForeignCallers = field(init=False)
+    #: Called with the requester, the name of the user and the mechanism of each failed attempt, to record it.
+    on_failed: Callable[[Requester, str, str], None] | None = field(default=None, init=False)
     #: For users that do not exist, before there is a secret.
     _own_secret: bytes = field(factory=lambda: token_bytes(32), init=False)
     _of_brokers: dict[str, Verifier] = field(factory=dict, init=False)
     _hashing: DeferredLock = field(factory=DeferredLock, init=False)
     _waiting: int = field(default=0, init=False)
     _remembered: OrderedDict[bytes, Credential] = field(factory=OrderedDict, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._callers = ForeignCallers(self._clock)
 
     def take(self, users: Mapping[str, User]) -> None:
         """Take the users that the tree has now."""
@@ -150,18 +144,11 @@ class Authentication:
             raise CoordinationUnavailable("the users have not been read from the coordination tree yet")
 
     async def failed(self, requester: Requester, mechanism: str, user: str) -> None:
-        """Count and log a failed attempt, and return after a while, the same for every reason."""
+        """Count and record a failed attempt, and return after a while, the same for every reason."""
         known = mechanism if mechanism in (*MECHANISMS, PLAIN, "HTTP") else "other"
         self.attempts[known, False] = self.attempts.get((known, False), 0) + 1
-        unsaid = self._callers.called(known, requester.address)
-        if unsaid is not None:
-            self._log.warn(
-                "the authentication of {peer} as user {user!r} by {mechanism} failed{more}",
-                peer=requester.address,
-                user=user[:100],
-                mechanism=known,
-                more=f" ({unsaid} more from there since the last such line)" if unsaid else "",
-            )
+        if self.on_failed is not None:
+            self.on_failed(requester, user[:MOST_BYTES], known)
         await sleep(self._clock, FAILURE_SECONDS)
 
     def _credential(self, name: str) -> Credential:

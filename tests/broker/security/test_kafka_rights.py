@@ -156,6 +156,50 @@ def _needs() -> list[Need]:
             (Operation.WRITE, TOPIC),
         ),
         _need(
+            admin.DescribeAclsRequest[1](
+                resource_type_filter=1,
+                resource_name_filter=None,
+                pattern_type_filter=1,
+                principal_filter=None,
+                host_filter=None,
+                operation=1,
+                permission_type=1,
+            ),
+            (Operation.DESCRIBE, CLUSTER),
+        ),
+        _need(
+            admin.CreateAclsRequest[1](
+                creations=[
+                    admin.CreateAclsRequest.AclCreation(
+                        resource_type=2,
+                        resource_name="t",
+                        resource_pattern_type=3,
+                        principal="User:nobody",
+                        host="*",
+                        operation=3,
+                        permission_type=3,
+                    )
+                ]
+            ),
+            (Operation.ALTER, CLUSTER),
+        ),
+        _need(
+            admin.DeleteAclsRequest[1](
+                filters=[
+                    admin.DeleteAclsRequest.DeleteAclsFilter(
+                        resource_type_filter=2,
+                        resource_name_filter="t",
+                        pattern_type_filter=3,
+                        principal_filter="User:nobody",
+                        host_filter="*",
+                        operation=3,
+                        permission_type=3,
+                    )
+                ]
+            ),
+            (Operation.ALTER, CLUSTER),
+        ),
+        _need(
             admin.DescribeConfigsRequest[3](
                 resources=[described(resource_type=_TOPIC_CONFIGS, resource_name="t", configuration_keys=None)],
                 include_synonyms=False,

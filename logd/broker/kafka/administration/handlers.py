@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from logd.broker.kafka.administration.access_rules import (
+    CREATE_ACLS,
+    DELETE_ACLS,
+    DESCRIBE_ACLS,
+    KafkaAccessRules,
+)
 from logd.broker.kafka.administration.settings import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -30,12 +36,16 @@ def administration_handlers(
     topics = KafkaTopicAdministration(broker, rights)
     settings = KafkaSettingsAdministration(broker, rights)
     records = KafkaStoredRecords(broker, rights)
+    rules = KafkaAccessRules(broker, rights)
     return {
         CREATE_TOPICS: topics.create_topics,
         DELETE_TOPICS: topics.delete_topics,
         CREATE_PARTITIONS: topics.create_partitions,
         DELETE_RECORDS: records.delete_records,
         DESCRIBE_LOG_DIRS: records.describe_log_dirs,
+        DESCRIBE_ACLS: rules.describe_acls,
+        CREATE_ACLS: rules.create_acls,
+        DELETE_ACLS: rules.delete_acls,
         DESCRIBE_CONFIGS: settings.describe_configs,
         ALTER_CONFIGS: settings.alter_configs,
         INCREMENTAL_ALTER_CONFIGS: settings.incremental_alter_configs,
