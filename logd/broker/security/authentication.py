@@ -18,9 +18,10 @@ from twisted.internet.defer import Deferred, DeferredLock
 
 from logd.broker.security.requester import Requester
 from logd.deferreds.sleeping import sleep
-from logd.errors import AuthenticationFailed, CoordinationUnavailable, RequestTimedOut
+from logd.errors import AuthenticationFailed, BrokerUnavailable, CoordinationUnavailable, RequestTimedOut
 from logd.interfaces import Clock, IThreads
 from logd.security.broker_identity import broker_password
+from logd.security.credentials import Credentials
 from logd.security.principals import BROKER
 from logd.security.scram import (
     LEAST_ITERATIONS,
@@ -100,6 +101,12 @@ class Authentication:
             return verifier
         user = (self._users or {}).get(name)
         return fake if user is None else user.verifiers.get(mechanism, fake)
+
+    def own_credentials(self) -> Credentials:
+        """Return those of this broker's own connections. Raises BrokerUnavailable before they are known."""
+        if self._secret is None:
+            raise BrokerUnavailable("the secret of the brokers has not been read from the coordination tree yet")
+        return Credentials(BROKER, broker_password(self._secret))
 
     def prove(self, requester: Requester, principal: str, mechanism: str) -> None:
         """Note that the requester is the user ``principal``."""
