@@ -39,7 +39,9 @@ class KafkaAudit(Service):
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         broker = self._service.broker
         assert broker is not None  # it has started, or twistd ends
-        self._cluster = cluster = Cluster(self._reactor, [broker.advertised])
+        self._cluster = cluster = Cluster(
+            self._reactor, [broker.advertised], credentials=broker.authentication.own_credentials
+        )
         self._publisher = AuditPublisher(
             self._reactor, self._counts.counter, EventSender(cluster).send, time_of_day, broker.topics.cluster
         )

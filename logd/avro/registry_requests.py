@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from io import BytesIO
 from typing import Any
+from urllib.parse import unquote
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone
@@ -16,17 +17,21 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IResponse
 
 from logd.avro.answers import CONTENT_TYPE, MOST_ANSWER_BYTES, RegistryUnavailable, no_answer, read_answer
+from logd.net.credentials import REGISTRY_PREFIX, basic, credentials_of_environment
 
 #: Seconds that an answer of the registry may take.
 TIMEOUT = 30.0
 
 
 class RegistryRequests:
-    """Asks the registry at ``url``, such as ``http://127.0.0.1:8081``. For the reactor's thread alone."""
+    """Asks the registry at ``url``, such as ``http://127.0.0.1:8081``. For the reactor's thread alone.
+
+    A URL may have a user and a password, ``https://USER:PASSWORD@HOST``, which ``url`` does not show again.
+    """
 
     def __init__(self, url: str, *, reactor: Any, timeout: float = TIMEOUT, agent: IAgent | None = None) -> None:
         """``agent`` sends the requests, by default one that keeps connections open until ``close``."""
-        self.url = url.rstrip("/")
+        self.url, self._authorization = _address(url)
         self._reactor = reactor
         self._timeout = timeout
         self._pool = HTTPConnectionPool(reactor)
@@ -42,6 +47,8 @@ class RegistryRequests:
         """
         self.sent += 1
         headers = Headers({"accept": [CONTENT_TYPE], "content-type": [CONTENT_TYPE]})
+        if self._authorization is not None:
+            headers.addRawHeader("authorization", self._authorization)
         producer = None if body is None else FileBodyProducer(BytesIO(json.dumps(body).encode()))
         asking: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._send(method, path, headers, producer))
         asking.addTimeout(self._timeout, self._reactor)
@@ -68,6 +75,21 @@ class RegistryRequests:
         collecting = _Answer()
         response.deliverBody(collecting)
         return response.code, await collecting.ended
+
+
+def _address(url: str) -> tuple[str, str | None]:
+    """Return the URL without user and password, and what to send in the header Authorization.
+
+    The user is the one in the URL, or that of the environment (LOGD_REGISTRY_USER). Raises ConfigurationError.
+    """
+    scheme, mark, rest = url.strip().rstrip("/").partition("://")
+    place, slash, path = rest.partition("/")
+    named, at, host = place.rpartition("@")
+    if at:
+        user, _, password = named.partition(":")
+        return f"{scheme}{mark}{host}{slash}{path}", basic(unquote(user), unquote(password))
+    found = credentials_of_environment(REGISTRY_PREFIX)
+    return f"{scheme}{mark}{rest}", None if found is None else basic(found.user, found.password)
 
 
 class _Answer(Protocol):

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from logd.broker.administration.administration_topic import administration_log_of
 from logd.broker.broker import Broker, KafkaSessions, LegacySessions
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.idempotence.known_producers import Idempotence
@@ -96,6 +97,8 @@ class BrokerAssembly:
             )
             keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
             broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
+            broker.administration_log = administration_log_of(broker, resources.wall)
+            broker.authentication.on_failed = broker.administration_log.login_failed
             broker.membership = lambda: self._with_tree(membership.health())
             sender, limits = SendfileSender(reads), _limits(settings)
 

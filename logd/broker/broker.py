@@ -13,9 +13,11 @@ from logd.broker.legacy.session import LegacySession
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
+from logd.broker.security.administration_log import TREE
 from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
 from logd.security.quotas import Quota
+from logd.security.users import User
 
 #: Seconds for which a refused append counts as a full disk in /health, unless a later append is flushed first.
 FULL_SECONDS = 60.0
@@ -35,6 +37,19 @@ class Broker(BrokerCore):
     def watch_rights(self) -> None:
         """Have what waits on behalf of clients looked at again whenever access rules change."""
         self.authorizer.on_change(self._rights_changed)
+
+    def take_users(self, users: Mapping[str, User]) -> None:
+        """Take the users that the tree has now, and cut off those that were removed or have another password."""
+        self.authentication.take(users)
+        for session in tuple(self.sessions):
+            if not self.authentication.is_current(session.requester):
+                session.connection.close(
+                    f"the user {session.requester.principal} was removed, or has another password", drain=False
+                )
+
+    def seen_in_tree(self, action: str, name: str, **details: Any) -> None:
+        """Record a change of users, rules or quotas that somebody has made in the coordination tree."""
+        self.administration_log.record(TREE, action, name, **details)
 
     def take_quotas(self, quotas: Mapping[str, Quota]) -> None:
         """Keep the quotas that the tree has now."""
@@ -92,6 +107,7 @@ class Broker(BrokerCore):
         self.stopping = True
         self.groups.stop()
         self.quotas.stop()
+        self.administration_log.stop()
         for session in tuple(self.sessions):
             session.stop()
 

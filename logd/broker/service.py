@@ -23,6 +23,7 @@ from logd.broker.descriptors import raise_limit, share_out
 from logd.broker.listening.ports import BrokerPorts
 from logd.broker.metrics import BrokerMetrics
 from logd.broker.resources import BrokerResources
+from logd.broker.security.quota_metrics import QuotaMetrics
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.errors import LogdError
@@ -133,6 +134,7 @@ class BrokerService(Service):
         self.broker = broker
         assembly.join()
         self.registry.register(BrokerMetrics(broker))
+        self.registry.register(QuotaMetrics(broker.quotas))
         if assembly.membership is not None:
             self.registry.register(CoordinationMetrics(assembly.membership, self._coordination.figures))
         if UNUSABLE is not None:

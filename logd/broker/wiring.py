@@ -68,7 +68,15 @@ def join_others(
             store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka, __version__
         )
 
-    security = SecurityView(tree, clock, broker.authorizer, broker.take_quotas)
+    security = SecurityView(
+        tree,
+        clock,
+        broker.authorizer,
+        broker.authentication,
+        broker.take_users,
+        broker.take_quotas,
+        broker.seen_in_tree,
+    )
     broker.watch_rights()
 
     def begun() -> None:

@@ -124,6 +124,12 @@ def _topics() -> click.Command:
     return topics
 
 
+def _users() -> click.Command:
+    from logd.cli.security.users import users
+
+    return users
+
+
 def _verify() -> click.Command:
     from logd.cli.files.verify import verify
 
@@ -158,6 +164,7 @@ class Commands(LazyGroup):
         "repair": Lazy("Replace damaged entries by gaps.", _repair),
         "sql": Lazy("Query topics in SQL, with Spark.", _sql),
         "topics": Lazy("List, create, describe and delete topics.", _topics),
+        "users": Lazy("Say who may connect.", _users),
         "verify": Lazy("Check a data directory, a partition or a segment.", _verify),
         "zookeeper": Lazy("Serve a coordination tree to brokers and consumers.", _zookeeper),
     }

@@ -69,3 +69,9 @@ def topic_or_none(_instance: Any, attribute: Any, value: Any) -> None:
             check_topic_name(value)
     except InvalidTopic as error:
         raise ConfigurationError(f"{attribute.name} = {value!r} is not allowed: {error}") from None
+
+
+def text_or_none(_instance: Any, attribute: Any, value: Any) -> None:
+    """Validate a text, or None. The error does not show the value, which may be a password."""
+    if value is not None and not isinstance(value, str):
+        raise ConfigurationError(f"{attribute.name} is a {type(value).__name__}; allowed is a text, or None")

@@ -18,7 +18,9 @@ def read_settings(given: dict[str, Any], *classes: type[Any]) -> list[Any]:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {close[0]!r}?" if close else "."
-            raise ConfigurationError(f"{name} = {value!r}: no such setting{hint} Allowed are: {', '.join(known)}")
+            secret = any("pass" in each.lower() for each in (name, *close))  # also under a wrong name
+            shown = "..." if secret else repr(value)
+            raise ConfigurationError(f"{name} = {shown}: no such setting{hint} Allowed are: {', '.join(known)}")
     return [
         cls(**{name: value for name, value in given.items() if name in mine})
         for cls, mine in zip(classes, names, strict=True)

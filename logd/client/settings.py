@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from logd.audit.windows import DEFAULT_WIDTH
-from logd.client.setting_checks import one_of, seconds, server_name, switch, topic_or_none, whole
+from logd.client.setting_checks import one_of, seconds, server_name, switch, text_or_none, topic_or_none, whole
 from logd.clientcore import defaults
 from logd.errors import ConfigurationError
 
@@ -34,6 +34,12 @@ class LinkSettings:
     #: Ask the brokers for the leaders of partitions. False behind a load balancer: one address, and the broker chooses
     #: the partition.
     discover: bool = attrs.field(default=True, validator=switch)
+    #: Whom to connect as; None for LOGD_USER of the environment, "" for nobody.
+    user: str | None = attrs.field(default=None, validator=text_or_none)
+    #: The user's password, or a file with it, which is read for each connection. Without both, LOGD_PASSWORD or
+    #: LOGD_PASSWORD_FILE of the environment.
+    password: str | None = attrs.field(default=None, validator=text_or_none, repr=False)
+    password_file: str | None = attrs.field(default=None, validator=text_or_none)
 
 
 @attrs.frozen(kw_only=True)

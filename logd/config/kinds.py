@@ -15,6 +15,7 @@ _CHROOT = re.compile(r"(/[A-Za-z0-9._-]{1,100}){1,10}\Z")
 _ENDPOINT = re.compile(r"[A-Za-z][A-Za-z0-9_]*:.+\Z")
 _SERVER = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?"
 _HOSTS = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^\0\s]*)?\Z")
+_TOPIC = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,200}\Z")
 _NAMES = re.compile(r"[A-Za-z0-9_-]{1,100}(?:,[A-Za-z0-9_-]{1,100})*\Z")
 _SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -141,6 +142,18 @@ class Names(Text):
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, str) and (not value or self.form.match(value) is not None)
+
+
+@frozen
+class TopicName(Text):
+    """The name of a topic: see ``logd.topic``."""
+
+    @property
+    def allowed(self) -> str:
+        return "the name of a topic: 1 to 200 of the characters A-Z a-z 0-9 . _ -"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and _TOPIC.match(value) is not None
 
 
 @frozen

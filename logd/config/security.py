@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from logd.config.kinds import Names, Switch, Whole
+from logd.config.kinds import Names, Switch, TopicName, Whole
 from logd.config.setting import setting
 
 #: Names of users: printable, and without what has a meaning in paths, lists and commands.
@@ -44,6 +44,14 @@ class SecuritySettings:
         -1,
         "The most requests of one address under way, fetches that wait included; its connections are not read while "
         "there are as many. A quota of a user limits those of the user, whatever the address.",
+    )
+
+    security_administration_topic: str | None = setting(
+        "security.administration.topic",
+        TopicName(),
+        None,
+        "The topic that records of administration are written to, such as `_admin`, besides the log: who has changed "
+        "what, from where, and with which result. Each broker appends to a partition of its own.",
     )
 
     @property

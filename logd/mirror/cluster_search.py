@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from random import random
 from typing import Any
 
@@ -87,7 +88,7 @@ async def find_cluster(
     backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, random)
     while True:
         try:
-            return await try_cluster(reactor, address, needs_tree, session_timeout)
+            return await try_cluster(reactor, address, needs_tree, session_timeout, name)
         except (BrokerUnavailable, CoordinationError) as error:
             told = _log.warn if backoff.failures % 10 == 0 else _log.debug
             told("the {name} cluster does not answer yet: {error}", name=name, error=str(error))
@@ -95,17 +96,18 @@ async def find_cluster(
 
 
 async def try_cluster(
-    reactor: Any, address: ClusterAddress, needs_tree: bool, session_timeout: float = 10.0
+    reactor: Any, address: ClusterAddress, needs_tree: bool, session_timeout: float = 10.0, name: str = ""
 ) -> ClusterAccess:
     """Try once to find a cluster; see ``find_cluster``. Raises BrokerUnavailable as well."""
     errors = []
+    common = {"reactor": reactor, **user_of(name, os.environ)}
     attempts = [(address.may_be_brokers, _by_brokers), (address.may_be_tree, _by_tree)]
     if f":{TREE_PORT}" in address.text or "/" in address.text:
         attempts.reverse()
     for possible, attempt in attempts:
         if possible:
             try:
-                return await attempt(reactor, address, needs_tree, session_timeout)
+                return await attempt(common, address, needs_tree, session_timeout)
             except ConfigurationError:
                 raise
             except LogdError as error:
@@ -114,13 +116,15 @@ async def try_cluster(
     raise BrokerUnavailable(f"neither a coordination tree nor a broker answers at {address.text}: {problems}")
 
 
-async def _by_brokers(reactor: Any, address: ClusterAddress, needs_tree: bool, session: float) -> ClusterAccess:
+async def _by_brokers(
+    common: Mapping[str, Any], address: ClusterAddress, needs_tree: bool, session: float
+) -> ClusterAccess:
     brokers = parse_brokers(address.text)
-    uuid = await _uuid_by_brokers(reactor, brokers)
+    uuid = await _uuid_by_brokers(common, brokers)
     if not needs_tree and address.zookeeper is None:
-        return ClusterAccess(uuid, brokers, None, {"reactor": reactor})
+        return ClusterAccess(uuid, brokers, None, common)
     hosts = address.tree_of_brokers
-    tree = await _connect(reactor, hosts, session)
+    tree = await _connect(common["reactor"], hosts, session)
     try:
         found = await read_cluster_uuid(tree)
         if found != uuid:
@@ -131,18 +135,35 @@ async def _by_brokers(reactor: Any, address: ClusterAddress, needs_tree: bool, s
     except Exception:
         await tree.close()
         raise
-    return ClusterAccess(uuid, brokers, tree, {"reactor": reactor})
+    return ClusterAccess(uuid, brokers, tree, common)
 
 
-async def _by_tree(reactor: Any, address: ClusterAddress, needs_tree: bool, session: float) -> ClusterAccess:
-    tree = await _connect(reactor, address.text, session)
+async def _by_tree(
+    common: Mapping[str, Any], address: ClusterAddress, needs_tree: bool, session: float
+) -> ClusterAccess:
+    tree = await _connect(common["reactor"], address.text, session)
     try:
         brokers = await addresses_in(tree)
-        uuid = await read_cluster_uuid(tree) or await _uuid_by_brokers(reactor, brokers)
+        uuid = await read_cluster_uuid(tree) or await _uuid_by_brokers(common, brokers)
     except Exception:
         await tree.close()
         raise
-    return ClusterAccess(uuid, brokers, tree, {"reactor": reactor})
+    return ClusterAccess(uuid, brokers, tree, common)
+
+
+def user_of(name: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return whom to connect as to the cluster ``name``, "source" or "target", as settings of clients.
+
+    LOGD_SOURCE_USER with LOGD_SOURCE_PASSWORD_FILE or LOGD_SOURCE_PASSWORD, and LOGD_TARGET_..., are for one of them;
+    without these all clients use LOGD_USER.
+    """
+    prefix = f"LOGD_{name.upper()}_"
+    if not name or f"{prefix}USER" not in environment:
+        return {}
+    names = {"user": "USER", "password": "PASSWORD", "password_file": "PASSWORD_FILE"}
+    return {
+        each: environment[prefix + variable] for each, variable in names.items() if prefix + variable in environment
+    }
 
 
 async def addresses_in(tree: ICoordination) -> list[Address]:
@@ -166,8 +187,8 @@ async def tell_brokers(cluster: ClusterAccess, *clients: Admin | Producer) -> No
         client.begin_at(addresses)
 
 
-async def _uuid_by_brokers(reactor: Any, brokers: Any) -> str:
-    admin = Admin(brokers, reactor=reactor, connect_timeout=ATTEMPT_SECONDS, request_timeout=ATTEMPT_SECONDS)
+async def _uuid_by_brokers(common: Mapping[str, Any], brokers: Any) -> str:
+    admin = Admin(brokers, **common, connect_timeout=ATTEMPT_SECONDS, request_timeout=ATTEMPT_SECONDS)
     try:
         found = (await admin.metadata(())).cluster
     finally:

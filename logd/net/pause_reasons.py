@@ -30,3 +30,5 @@ class PauseReason(Enum):
     QUOTA_OUT = "quota out"
     #: As many requests as a quota allows are under way.
     REQUESTS = "requests"
+    #: The client's password is being checked, or a wrong one is being answered.
+    AUTHENTICATION = "authentication"

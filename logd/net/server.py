@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from attrs import Factory as AttrsFactory
 from attrs import define, evolve, field
-from twisted.internet.interfaces import IAddress
+from twisted.internet.interfaces import IAddress, ISSLTransport
 from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
@@ -222,6 +222,11 @@ class Connection(TwistedProtocol):
         if unsaid is None:
             return ""
         return f"{client}" + f" ({unsaid} more such calls from {host} since the last such line)" * bool(unsaid)
+
+    @property
+    def encrypted(self) -> bool:
+        """True inside TLS, where nobody else can read what is sent."""
+        return bool(ISSLTransport.providedBy(self.transport))
 
     @property
     def caller(self) -> str:

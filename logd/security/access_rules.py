@@ -148,22 +148,25 @@ class AccessRule:
         return f"{self.effect.value} {self.principal} to {self.operation.verb} {what}{prefix}"
 
 
+def _tupled(rules: Iterable[AccessRule]) -> tuple[AccessRule, ...]:
+    return tuple(rules)
+
+
 @define(eq=False)
 class AccessRules:
     """The rules of a cluster, indexed for questions. Answers are remembered, within a bound, as rules change rarely."""
 
-    _rules: Iterable[AccessRule] = field(factory=tuple)
+    rules: tuple[AccessRule, ...] = field(factory=tuple, converter=_tupled)
     _by_resource: dict[tuple[str, ResourceType], list[AccessRule]] = field(factory=dict, init=False)
     _known: dict[tuple[str, Operation, ResourceType, str], bool] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._rules = tuple(self._rules)
-        for rule in self._rules:
+        for rule in self.rules:
             self._by_resource.setdefault((rule.principal, rule.resource_type), []).append(rule)
 
     def __len__(self) -> int:
         """Return the number of rules."""
-        return len(tuple(self._rules))
+        return len(self.rules)
 
     def allows(self, principal: str, operation: Operation, kind: ResourceType, name: str) -> bool:
         """Return whether a principal may do this: some rule allows it, and none denies it."""

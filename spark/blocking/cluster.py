@@ -21,6 +21,7 @@ from logd.net.tls import tls_context
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataV1
 from logd.protocol.requests.requests import NativeRequest
+from logd.security.credentials import Credentials
 from logd.spark.blocking.connection import BlockingConnection, Dial, dial, dial_tls
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ class ClusterSettings:
     tls_ca: str | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
+    #: Whom to connect as; None for nobody.
+    credentials: Credentials | None = None
 
     def addresses(self) -> tuple[HostPort, ...]:
         """Return the addresses of the first brokers. Raises ConfigurationError that names a malformed one."""
@@ -205,7 +208,8 @@ class BlockingCluster:
             if self._dial is None:
                 self._dial = self.settings.dial()
             self._connections.pop(address, None)
-            connection = BlockingConnection.open(*address, self.settings.connect_timeout, self._dial)
+            settings = self.settings
+            connection = BlockingConnection.open(*address, settings.connect_timeout, self._dial, settings.credentials)
             self._connections[address] = connection
         return connection
 

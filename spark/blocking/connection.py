@@ -12,10 +12,12 @@ from typing import Any, Protocol, Self
 
 from logd.clientcore.addresses import name_of
 from logd.clientcore.answers import misfit
+from logd.clientcore.authentication import authenticating
 from logd.errors import BrokerUnavailable, CannotConnect, error_for_code
 from logd.protocol.conversation.client import ClientConversation
 from logd.protocol.requests.requests import NativeRequest
 from logd.protocol.requests.responses import ErrorResponse, Response
+from logd.security.credentials import Credentials
 
 #: Largest accepted answer in bytes: the largest piece of log that can be requested, with its frame.
 MAX_FRAME_BYTES = (64 << 20) + (64 << 10)
@@ -75,13 +77,34 @@ class BlockingConnection:
         self.closed = False
 
     @classmethod
-    def open(cls, host: str, port: int, timeout: float, connect: Dial = dial) -> BlockingConnection:
-        """Connect within ``timeout`` seconds. Raises BrokerUnavailable."""
+    def open(
+        cls, host: str, port: int, timeout: float, connect: Dial = dial, credentials: Credentials | None = None
+    ) -> BlockingConnection:
+        """Connect within ``timeout`` seconds, and authenticate with ``credentials``, each answer within as many.
+
+        Raises BrokerUnavailable, and AuthenticationFailed.
+        """
         name = name_of((host, port))
         try:
-            return cls(name, connect(host, port, timeout))
+            connection = cls(name, connect(host, port, timeout))
         except (OSError, UnicodeError) as error:  # some host names cannot be encoded for a lookup
             raise CannotConnect(f"cannot connect to the broker at {name}: {error}") from None
+        if credentials is not None:
+            connection.authenticate(credentials, timeout)
+        return connection
+
+    def authenticate(self, credentials: Credentials, timeout: float) -> None:
+        """Prove to be a user. Raises AuthenticationFailed or BrokerUnavailable, and the connection is closed then."""
+        exchange = authenticating(credentials)
+        try:
+            request = next(exchange)
+            while True:
+                request = exchange.send(self.ask(request, timeout))
+        except StopIteration:
+            return
+        except BaseException:
+            self.close()
+            raise
 
     def send(self, request: NativeRequest, timeout: float) -> None:
         """Write a request, within ``timeout`` seconds.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import ssl
 import time
@@ -21,6 +20,8 @@ from logd.avro.answers import (
 )
 from logd.checkedjson import excerpt
 from logd.errors import ConfigurationError
+from logd.net.credentials import basic
+from logd.security.credentials import Credentials
 
 #: Seconds, all attempts together, that a request to the registry may take.
 TIMEOUT = 30.0
@@ -45,6 +46,8 @@ class RegistryAddress:
 
     url: str = field(converter=_trimmed, repr=False)
     timeout: float = TIMEOUT
+    #: The user for a URL that names none.
+    credentials: Credentials | None = None
 
     def __attrs_post_init__(self) -> None:
         try:
@@ -75,8 +78,9 @@ def exchange(settings: RegistryAddress, path: str, seconds: float) -> tuple[int,
         kind, more = http.client.HTTPSConnection, {"context": ssl.create_default_context()}
     headers = {"Accept": f"{CONTENT_TYPE}, application/json"}
     if parts.username is not None:
-        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        headers["Authorization"] = basic(unquote(parts.username), unquote(parts.password or ""))
+    elif settings.credentials is not None:
+        headers["Authorization"] = basic(settings.credentials.user, settings.credentials.password)
     deadline = time.monotonic() + seconds
     connection = kind(parts.hostname or "", parts.port, timeout=seconds, **more)
     try:

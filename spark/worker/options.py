@@ -12,7 +12,9 @@ from attrs import frozen
 
 from logd.clientcore.start_resolution import EARLIEST, LATEST
 from logd.errors import ConfigurationError
+from logd.net.credentials import find_credentials
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+from logd.security.credentials import Credentials
 from logd.spark.blocking.cluster import ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits, parse_by_timestamp, parse_offsets, parse_timestamp
 from logd.spark.blocking.producing import LARGEST_BATCH
@@ -33,6 +35,8 @@ _CLUSTER = (
     "tls.ca",
     "tls.certificate",
     "tls.key",
+    "user",
+    "passwordFile",
     "connectTimeoutMs",
     "requestTimeoutMs",
     "retryTimeoutMs",
@@ -82,6 +86,9 @@ _KAFKAS = {
     "kafka.bootstrap.servers": "the option 'brokers' names the brokers, as HOST:PORT, separated by commas",
     "kafka.ssl.": "TLS is set by tls, tls.ca, tls.certificate and tls.key",
     "kafka.security.": "TLS is set by tls, tls.ca, tls.certificate and tls.key",
+    "password": "a password in an option may show in plans and logs: name a file by passwordFile, or set "
+    "LOGD_PASSWORD_FILE or LOGD_PASSWORD in the environment of the driver",
+    "kafka.sasl.": "the user is set by user and passwordFile",
     "kafka.group.id": "a reader is in no group: the position of a stream is in its checkpoint",
     "groupidprefix": "a reader is in no group: the position of a stream is in its checkpoint",
     "kafka.auto.offset.reset": "the option 'startingOffsets' says where reading begins",
@@ -257,12 +264,19 @@ def _cluster(given: _Given) -> ClusterSettings:
         tls_ca=given.text("tls.ca"),
         tls_certificate=given.text("tls.certificate"),
         tls_key=given.text("tls.key"),
+        credentials=_credentials(given),
     )
     settings.addresses()
     for name in ("tls.ca", "tls.certificate", "tls.key"):
         if given.text(name) is not None and not settings.secure:
             raise ConfigurationError(f"option {name} needs tls=true, or brokers=tls:HOST:PORT")
     return settings
+
+
+def _credentials(given: _Given) -> Credentials | None:
+    """Read the user and the password once, on the driver; the executors get them with their tasks."""
+    find = find_credentials(given.text("user"), None, given.text("passwordFile"))
+    return None if find is None else find()
 
 
 def cluster_options(settings: ClusterSettings) -> dict[str, str]:

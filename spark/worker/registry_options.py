@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from logd.errors import ConfigurationError
+from logd.net.credentials import REGISTRY_PREFIX, credentials_of_environment
 from logd.spark.blocking.registry import RegistryAddress
 from logd.spark.blocking.schema_lookup import ID, TEXT, ReaderSchema, parse_reader_schema
 from logd.spark.blocking.subscription import SourceSubscription
@@ -32,4 +33,5 @@ def registry_options(url: str, wanted: str | None, timeout_ms: int, subscription
             "several topics may have several schemas, and a data frame has one: read one topic, or name the schema for "
             "all of them by readerSchema=id:NUMBER or as JSON"
         )
-    return SchemaOptions(settings=RegistryAddress(url, timeout_ms / 1000), wanted=reader, topic=topic)
+    address = RegistryAddress(url, timeout_ms / 1000, credentials_of_environment(REGISTRY_PREFIX))
+    return SchemaOptions(settings=address, wanted=reader, topic=topic)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from logd.protocol.headers import Headers
 from logd.protocol.message import Message
 from logd.protocol.requests.alter_topic import AlterTopic
+from logd.protocol.requests.authenticate import Authenticate
 from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_session import FetchWaitV1, MovedPart, NewPart
@@ -69,6 +70,7 @@ native_requests = st.one_of(
     st.builds(CreateTopic, texts, int32s, st.dictionaries(texts, int64s, max_size=3), int32s),
     st.builds(CreateTopicV1, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(AlterTopic, texts, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
+    st.builds(Authenticate, texts, st.binary(max_size=40), int32s),
     st.builds(DeleteTopic, texts, int32s),
     st.builds(Repair, texts, int32s, st.booleans(), st.booleans(), int64s, st.booleans(), int32s),
     st.builds(DescribeLog, texts, int32s, st.lists(int64s, max_size=3).map(tuple), int64s, int32s),

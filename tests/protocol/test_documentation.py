@@ -14,6 +14,7 @@ from logd.protocol.batch_layout import with_leader_epoch
 from logd.protocol.entry import LAYOUTS, Layout, encode_gap
 from logd.protocol.message import Message
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
+from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse
 from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
@@ -113,6 +114,7 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "DeleteTopic": DeleteTopic("test", ID),
     "AlterTopic, a setting": AlterTopic("test", "", 0, {"retention.ms": "3600000"}, ID),
     "AlterTopic, partitions": AlterTopic("test", UUID, 8, {}, ID),
+    "Authenticate": Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=fyko", ID),
     "DescribeLog": DescribeLog("test", 0, (20,), TIME, ID),
     "Repair, dry run": Repair("test", 3, True, False, 1 << 30, False, ID),
     "Repair, cut": Repair("test", 3, False, True, -1, False, ID),
@@ -154,6 +156,11 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
     "any response, no fetch session": (FetchWaitV1(1, 1, 0, 0, 0), ErrorResponse(117, "begin it")),
     "CreateTopic response": (CreateTopic("test", 1, {}), CreateTopicResponse(0, UUID)),
     "CreateTopic response, version 1": (CreateTopicV1("test", 1, {}), CreateTopicResponseV1(0, UUID)),
+    "Authenticate response, not done": (
+        Authenticate("SCRAM-SHA-256", b""),
+        AuthenticateResponse(0, False, b"r=fykoXY,s=c2FsdA==,i=8192"),
+    ),
+    "Authenticate response, done": (Authenticate("SCRAM-SHA-256", b""), AuthenticateResponse(0, True, b"v=cHJvb2Y=")),
     "AlterTopic response": (
         AlterTopic("test"),
         AlterTopicResponse(0, UUID, 8, {"retention.ms": "3600000", "message.format": "0.7"}),

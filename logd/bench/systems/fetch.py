@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from glob import glob
 from pathlib import Path
 
@@ -53,10 +53,10 @@ _ACTIVEMQ_JARS = (
 )
 
 
-def fetch(folder: str, tell: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """Fetch what is not in ``folder`` yet; return the reason for each part that failed.
+def fetch(folder: str, parts: Collection[str], tell: Callable[[str], None] = lambda _: None) -> dict[str, str]:
+    """Fetch those of ``parts`` that are not in ``folder`` yet, and the clients in Python.
 
-    Blocks for minutes; tansu is compiled, for up to an hour.
+    Returns the reason for each that failed. Blocks for minutes; tansu is compiled, for up to an hour.
     """
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)
@@ -67,7 +67,7 @@ def fetch(folder: str, tell: Callable[[str], None] = lambda _: None) -> dict[str
         ("debian", "debian/usr/*", _debian),
         ("tansu", "tansu/bin/*", _tansu),
     ):
-        if glob(os.path.join(folder, there)):
+        if name not in parts or glob(os.path.join(folder, there)):
             continue
         tell(f"fetching {name}")
         try:

@@ -57,6 +57,8 @@ class Peer(ABC):
     """One system, with its data in ``folder``; ``places`` says where its program is. All methods block."""
 
     name: ClassVar[str]
+    #: The part of ``fetch`` that brings it, if any.
+    fetched: ClassVar[str] = ""
     #: The durability of an acknowledged message, in a sentence.
     durability: ClassVar[str]
     clients: ClassVar[tuple[PeerClient, ...]]

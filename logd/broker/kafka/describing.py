@@ -21,7 +21,7 @@ from logd.broker.security.rights import Rights
 from logd.errors import InvalidTopic, WireError
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.requests.metadata import MetadataResponse, MetadataV1, PartitionMetadata, TopicMetadata
-from logd.security.access_rules import Operation
+from logd.security.access_rules import Operation, ResourceType
 from logd.topic import check_topic_name
 
 METADATA, DESCRIBE_CLUSTER = APIS[3], APIS[60]
@@ -29,9 +29,26 @@ METADATA, DESCRIBE_CLUSTER = APIS[3], APIS[60]
 _EMPTY_IS_NONE_FROM = 1
 #: From this version on a request says whether missing topics may be created; before, they always may.
 _SAYS_CREATE_FROM = 4
-#: The operations of Kafka's access lists (AclOperation) on a topic and on a cluster: all, as there are no users.
-_TOPIC_OPERATIONS = {3, 4, 5, 6, 7, 8, 10, 11}
-_CLUSTER_OPERATIONS = {5, 7, 8, 9, 10, 11, 12}
+#: The operations of Kafka's access lists (AclOperation) on a topic and on a cluster, with the rights that they need.
+_TOPIC_OPERATIONS = {
+    3: Operation.READ,
+    4: Operation.WRITE,
+    5: Operation.CREATE,
+    6: Operation.DELETE,
+    7: Operation.ALTER,
+    8: Operation.DESCRIBE,
+    10: Operation.DESCRIBE,
+    11: Operation.ALTER,
+}
+_CLUSTER_OPERATIONS = {
+    5: Operation.CREATE,
+    7: Operation.ALTER,
+    8: Operation.DESCRIBE,
+    9: Operation.ALTER,
+    10: Operation.DESCRIBE,
+    11: Operation.ALTER,
+    12: Operation.WRITE,
+}
 _NO_BROKER = -1
 #: The endpoints that DescribeCluster is asked for.
 _BROKERS = 1
@@ -63,7 +80,7 @@ class KafkaDescribing:
         found: MetadataResponse = await response if isinstance(response, Deferred) else response
         by_name = {topic.topic: topic for topic in found.topics}
         addresses = self._addresses()
-        operations = _TOPIC_OPERATIONS if request.include_topic_authorized_operations else None
+        with_operations = bool(request.include_topic_authorized_operations)
         kind = METADATA.response_class
         return METADATA.response(
             throttle_time_ms=0,
@@ -74,10 +91,16 @@ class KafkaDescribing:
             cluster_id=found.cluster or None,
             controller_id=self._broker.store.broker_id,
             topics=[
-                _topic(kind.MetadataResponseTopic, name, by_name.get(name), addresses, operations)
+                _topic(
+                    kind.MetadataResponseTopic,
+                    name,
+                    by_name.get(name),
+                    addresses,
+                    self._topic_operations(name) if with_operations else None,
+                )
                 for name in (by_name if names is None else names)
             ],
-            authorized_operations=_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
+            authorized_operations=self._cluster_operations() if request.include_cluster_authorized_operations else None,
         )
 
     async def describe_cluster(self, request: Any) -> Any:
@@ -112,8 +135,18 @@ class KafkaDescribing:
                 kind(broker_id=number, host=host, port=port, rack=None, is_fenced=False)
                 for number, (host, port) in sorted(self._addresses().items())
             ],
-            authorized_operations=_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
+            authorized_operations=self._cluster_operations() if request.include_cluster_authorized_operations else None,
         )
+
+    def _topic_operations(self, topic: str) -> set[int]:
+        """Return Kafka's numbers of what the client may do with a topic."""
+        may = self._rights.may
+        return {number for number, each in _TOPIC_OPERATIONS.items() if may(each, ResourceType.TOPIC, topic)}
+
+    def _cluster_operations(self) -> set[int]:
+        """Return Kafka's numbers of what the client may do with the cluster."""
+        may = self._rights.may
+        return {number for number, each in _CLUSTER_OPERATIONS.items() if may(each, ResourceType.CLUSTER)}
 
 
 def _is_allowed(name: object) -> bool:

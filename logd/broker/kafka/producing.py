@@ -47,6 +47,8 @@ class _Answering:
 
     def answer(self, token: Any, parts: tuple[KafkaProducedPart, ...]) -> None:
         if token is not None:
+            if self._connection.meter is not None:
+                token.throttle_ms = self._connection.meter.throttle_ms()
             self._connection.answer(token, parts)
             return
         refused = next((part for part in parts if part.error), None)

@@ -30,6 +30,7 @@ from logd.protocol.kafka.apis import APIS, KafkaApi
 from logd.protocol.kafka.conversation import ApiVersions, KafkaToken, NotServed
 from logd.protocol.kafka.fetch import KafkaFetch
 from logd.protocol.kafka.produce import KafkaProduce
+from logd.protocol.requests.fields import size_of
 
 
 class KafkaSession:
@@ -72,7 +73,7 @@ class KafkaSession:
             SASL_HANDSHAKE: sasl_handshake,
             SASL_AUTHENTICATE: sasl_authenticate,
             **self._groups.handlers,
-            **administration_handlers(broker, connection.peer, self.rights),
+            **administration_handlers(broker, self.rights),
         }
         self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
 
@@ -132,8 +133,15 @@ class KafkaSession:
         else:
             self._groups.called_by(token.header.client_id)
             answer = Deferred.fromCoroutine(self._kinds[type(request).__name__](request))
-        answer.addCallback(lambda found: self.connection.answer(token, found))
+        answer.addCallback(self._answer, token)
         answer.addErrback(self._failed)
+
+    def _answer(self, response: Any, token: KafkaToken) -> None:
+        meter = self.connection.meter
+        if meter is not None:
+            parts = response if isinstance(response, list) else ()  # of a Fetch: all others are small
+            token.throttle_ms = meter.throttle_ms(sum(size_of(piece) for part in parts for piece in part.pieces))
+        self.connection.answer(token, response)
 
     def _name(self, client_id: str, software: str) -> None:
         """Take the names that the client's first request tells, for log lines about its connection."""

@@ -15,6 +15,8 @@ from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.listening.addresses import Address, BrokerAddresses
 from logd.broker.requests.waiting_fetch import LargeFetchQueue
 from logd.broker.routing import Routing
+from logd.broker.security.administration_log import AdministrationLog
+from logd.broker.security.authentication import Authentication
 from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.quotas import Quotas
 from logd.broker.security.requester import Requester
@@ -70,6 +72,10 @@ class BrokerCore:
     idempotence: Idempotence = field(init=False)
     #: Decides what requesters may do.
     authorizer: Authorizer = field(init=False)
+    #: Checks who they are.
+    authentication: Authentication = field(init=False)
+    #: Who has changed what.
+    administration_log: AdministrationLog = field(init=False)
     #: What users may use of this broker.
     quotas: Quotas = field(init=False)
     #: The groups of today's Kafka clients that this broker coordinates.
@@ -79,6 +85,7 @@ class BrokerCore:
     def __attrs_post_init__(self) -> None:
         security = self.settings.security
         self.authorizer = Authorizer(security.security_required, security.superusers)
+        self.authentication = Authentication(self.clock, self.threads)
         of_address = security.requests_address_max
         self.quotas = Quotas(self.clock, self.topics, None if of_address == -1 else of_address)
         self.large_fetches = LargeFetchQueue(self.clock)

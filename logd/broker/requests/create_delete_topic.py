@@ -1,4 +1,4 @@
-"""Handlers of the requests that create, alter and delete topics. Each request is logged with its peer."""
+"""Handlers of the requests that create, alter and delete topics. Each stands in the log of administration."""
 
 from __future__ import annotations
 
@@ -46,11 +46,9 @@ def check_administration(broker: BrokerCore, what: str) -> None:
 class AdministrationRequests:
     """The administration requests of one connection."""
 
-    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
-        """``peer`` names the client in the log."""
+    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
         self._rights = rights
-        self._peer = peer
 
     def create_topic(self, request: CreateTopic) -> CreateTopicResponse | Deferred[CreateTopicResponse]:
         """Create a topic by name."""
@@ -68,20 +66,15 @@ class AdministrationRequests:
                     f"topic {topic!r} is not created: topics.create = false on this broker; explicit would allow it"
                 )
         except WireError as refusal:
-            self._refused("create", topic, Failure())
+            self._record("create topic", topic, refusal)
             return CreateTopicResponse(refusal.code, text=str(refusal))
 
         def created(entry: TopicEntry) -> CreateTopicResponse:
-            _log.info(
-                "{peer} created topic {topic} with {partitions} partitions",
-                peer=self._peer,
-                topic=topic,
-                partitions=len(entry.partitions),
-            )
+            self._record("create topic", topic, partitions=len(entry.partitions), settings=dict(entry.settings))
             return CreateTopicResponse(0, entry.uuid)
 
         def failed(failure: Failure) -> CreateTopicResponse:
-            self._refused("create", topic, failure)
+            self._record("create topic", topic, failure.value)
             return CreateTopicResponse(_code(failure), text=failure.getErrorMessage())
 
         creating: Deferred[Any] = self._broker.create_topic(self._rights.requester, topic, partitions, dict(settings))
@@ -95,7 +88,7 @@ class AdministrationRequests:
             settings = LogSettings.parse(request.settings)
         except (ConfigurationError, WireError) as error:
             refusal = error if isinstance(error, WireError) else InvalidTopic(f"topic {request.topic!r}: {error}")
-            self._refused("create", request.topic, Failure(refusal))
+            self._record("create topic", request.topic, refusal)
             answer = CreateTopicResponse(refusal.code, text=str(refusal))
         else:
             answer = self._create(request.topic, request.partitions, settings)
@@ -109,19 +102,14 @@ class AdministrationRequests:
 
         def altered(entry: TopicEntry) -> AlterTopicResponse:
             if changes:
-                _log.info(
-                    "{peer} changed topic {topic}: {partitions} partitions, settings {settings}",
-                    peer=self._peer,
-                    topic=request.topic,
-                    partitions=len(entry.partitions),
-                    settings=dict(entry.settings),
-                )
+                settings = dict(request.settings)
+                self._record("change topic", request.topic, partitions=len(entry.partitions), settings=settings)
             texts = {name: str(value) for name, value in entry.settings.items()}
             return AlterTopicResponse(0, entry.uuid, len(entry.partitions), texts)
 
         def failed(failure: Failure) -> AlterTopicResponse:
             if changes:
-                self._refused("change", request.topic, failure)
+                self._record("change topic", request.topic, failure.value)
             return AlterTopicResponse(_code(failure), text=failure.getErrorMessage())
 
         try:
@@ -140,11 +128,11 @@ class AdministrationRequests:
         """Delete a topic and its messages."""
 
         def deleted(_: None) -> DeleteTopicResponse:
-            _log.info("{peer} deleted topic {topic}", peer=self._peer, topic=request.topic)
+            self._record("delete topic", request.topic)
             return DeleteTopicResponse(0)
 
         def failed(failure: Failure) -> DeleteTopicResponse:
-            self._refused("delete", request.topic, failure)
+            self._record("delete topic", request.topic, failure.value)
             return DeleteTopicResponse(_code(failure), failure.getErrorMessage())
 
         try:
@@ -155,15 +143,8 @@ class AdministrationRequests:
         deleting: Deferred[Any] = self._broker.administration.delete(request.topic)
         return deleting.addCallbacks(deleted, failed)
 
-    def _refused(self, what: str, topic: str, failure: Failure) -> None:
-        # The name comes from the peer: it is logged in quotes, with control characters escaped.
-        _log.warn(
-            "{peer} asked to {what} topic {topic!r}: {reason}",
-            peer=self._peer,
-            what=what,
-            topic=topic,
-            reason=failure.getErrorMessage(),
-        )
+    def _record(self, action: str, topic: str, error: BaseException | None = None, **details: Any) -> None:
+        self._broker.administration_log.record(self._rights.requester, action, topic, error=error, **details)
 
 
 def _code(failure: Failure) -> int:

@@ -45,11 +45,13 @@ class FetchRequests:
     def multi_fetch(self, request: MultiFetch) -> MultiFetchResponse:
         """Answer several fetches of 0.7 with one response."""
         budget = self._broker.settings.fetch_max_bytes
+        room = self._broker.quotas.answer_bytes(self._rights.requester, budget)
         parts = []
         for fetch in request.fetches:
             part = self._read(fetch, budget)
             count = size_of(part.message_set)
-            budget -= count
+            room -= count
+            budget = max(min(budget - count, room), 0) if count else budget
             self._broker.counters.bytes_out += count
             parts.append(part)
         return MultiFetchResponse(0, tuple(parts))
@@ -150,6 +152,7 @@ class FetchRequests:
             broker.clock,
             broker.large_fetches,
             broker.settings.fetch_max_bytes,
+            broker.quotas.answer_bytes(self._rights.requester, broker.settings.fetch_max_bytes),
         )
         if broker.stopping or not waiting.must_wait():
             return self._counted(waiting.read())

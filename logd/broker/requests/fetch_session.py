@@ -100,6 +100,8 @@ class WaitingRequest:
     answer: Deferred[list[SessionPart]]
     min_bytes: int
     max_bytes: int
+    #: The most bytes behind the first part that has some.
+    room: int
     timer: Timer | None = None
 
 
@@ -174,18 +176,19 @@ class FetchSession:
         return True
 
     def fetch(
-        self, max_wait_ms: int, min_bytes: int, max_bytes: int
+        self, max_wait_ms: int, min_bytes: int, max_bytes: int, room: int
     ) -> list[SessionPart] | Deferred[list[SessionPart]]:
         """Return the parts that have something, or a Deferred of them that fires in ``max_wait_ms`` at the latest.
 
         It fires as soon as they have ``min_bytes`` together, or one has to be answered now: it has an error, the end of
-        a closed segment, or was armed ``at_once``. Never fires after ``cancel``.
+        a closed segment, or was armed ``at_once``. ``room`` bounds the bytes behind the first part that has some. Never
+        fires after ``cancel``.
         """
         if self._waiting is not None:
             self.finish()
-        waiting = WaitingRequest(Deferred(), max(1, min_bytes), max_bytes)
+        waiting = WaitingRequest(Deferred(), max(1, min_bytes), max_bytes, room)
         if max_wait_ms <= 0 or self._is_enough(waiting):
-            return self._take(max_bytes)
+            return self._take(max_bytes, room)
         self._waiting = waiting
         waiting.timer = self._clock.callLater(min(max_wait_ms, LONGEST_WAIT_MS) / 1000, self.finish)
         for part in tuple(self._ready):  # there are any only if ``min_bytes`` asks for more than they have
@@ -198,7 +201,7 @@ class FetchSession:
         if waiting is not None:
             if waiting.timer is not None and waiting.timer.active():
                 waiting.timer.cancel()
-            waiting.answer.callback(self._take(waiting.max_bytes))
+            waiting.answer.callback(self._take(waiting.max_bytes, waiting.room))
 
     def rights_changed(self) -> None:
         """Answer what may not be read any more with an error, as access rules have changed."""
@@ -279,7 +282,7 @@ class FetchSession:
     def _is_enough(self, waiting: WaitingRequest) -> bool:
         return self._urgent > 0 or self._total >= waiting.min_bytes
 
-    def _take(self, max_bytes: int) -> list[SessionPart]:
+    def _take(self, max_bytes: int, room: int) -> list[SessionPart]:
         """Take the ready parts, as many as an answer may hold."""
         parts: list[SessionPart] = []
         budget = max_bytes
@@ -287,7 +290,9 @@ class FetchSession:
             if part.there and budget <= 0:
                 break
             answer = self._read(part, budget)
-            budget -= size_of(answer.message_set)
+            room -= size_of(answer.message_set)
+            if answer.message_set:
+                budget = min(budget - size_of(answer.message_set), room)
             parts.append(answer)
             self._disarm(part)
         return parts

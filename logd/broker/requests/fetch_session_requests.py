@@ -50,7 +50,8 @@ class FetchSessionRequests:
         most = broker.settings.fetch_max_bytes
         max_bytes = min(request.max_bytes, most) if request.max_bytes > 0 else most
         wait_ms = 0 if broker.stopping else request.max_wait_ms
-        answer = session.fetch(wait_ms, request.min_bytes, max_bytes)
+        room = broker.quotas.answer_bytes(self._rights.requester, most)
+        answer = session.fetch(wait_ms, request.min_bytes, max_bytes, room)
         if isinstance(answer, Deferred):
             return answer.addCallback(lambda parts: self._response(number, parts))
         return self._response(number, answer)

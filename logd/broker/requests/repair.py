@@ -57,11 +57,9 @@ _log = Logger()
 class RepairRequests:
     """The repair requests of one connection. Each partition has one repair at a time, over all connections."""
 
-    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
-        """``peer`` names the client in the log."""
+    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
         self._rights = rights
-        self._peer = peer
 
     def repair(self, request: Repair) -> Deferred[RepairResponse]:
         """Scan and repair the segment that contains the position, then answer.
@@ -78,25 +76,28 @@ class RepairRequests:
                 raise BrokerStopping("the broker is stopping")
             self._rights.check_topic(Operation.ALTER, request.topic)
             check_administration(self._broker, "repair a log")
-            if not request.dry_run:
-                _log.info(
-                    "{peer} asked for a repair of {topic!r}, partition {partition}, from position {position} on",
-                    peer=self._peer,
-                    topic=request.topic,
-                    partition=request.partition,
-                    position=request.position,
-                )
             if key in under_way:
                 raise InvalidRequest(f"a repair of {request.topic}-{request.partition} is under way")
             under_way.add(key)
             try:
-                return await self._repair(request)
+                answer = await self._repair(request)
+                self._record(request, None)
+                return answer
             finally:
                 under_way.discard(key)
         except WireError as error:
+            self._record(request, error)
             return RepairResponse(error.code, text=str(error))
         except (LogdError, OSError) as error:
+            self._record(request, error)
             return RepairResponse(UnknownError.code, text=str(error))
+
+    def _record(self, request: Repair, error: BaseException | None) -> None:
+        if not request.dry_run:
+            details = {"partition": request.partition, "position": request.position}
+            self._broker.administration_log.record(
+                self._rights.requester, "repair", request.topic, error=error, **details
+            )
 
     async def _repair(self, request: Repair) -> RepairResponse:
         log = self._broker.store.log(request.topic, request.partition)

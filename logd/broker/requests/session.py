@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.requests.authenticate import AuthenticateRequests
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import AdministrationRequests
 from logd.broker.requests.describe import DescribeRequests
@@ -21,6 +22,7 @@ from logd.broker.security.rights import Rights
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.requests.alter_topic import AlterTopic
+from logd.protocol.requests.authenticate import Authenticate
 from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_session import FetchWaitV1
@@ -47,11 +49,12 @@ class BrokerSession:
         self.connection = connection
         self.requester = Requester.at(connection.peer)
         self.rights = Rights(broker.authorizer, self.requester)
+        self._authenticating = AuthenticateRequests(broker, connection, self.requester, self._authenticated)
         self._producing = ProduceRequests(broker, connection, self.rights)
         self._fetching = FetchRequests(broker, self.rights)
         self._fetch_sessions = FetchSessionRequests(broker, self.rights)
         self._describing = DescribeRequests(broker, self.rights)
-        administration = AdministrationRequests(broker, connection.peer, self.rights)
+        administration = AdministrationRequests(broker, self.rights)
         self.has_produced = False
         #: The handler of each kind of request, except produce requests.
         self.handlers: dict[type, Handler] = {
@@ -67,7 +70,7 @@ class BrokerSession:
             CreateTopicV1: administration.create_topic_v1,
             AlterTopic: administration.alter_topic,
             DeleteTopic: administration.delete_topic,
-            Repair: RepairRequests(broker, connection.peer, self.rights).repair,
+            Repair: RepairRequests(broker, self.rights).repair,
             Unsupported: self._describing.unsupported,
         }
 
@@ -103,7 +106,13 @@ class BrokerSession:
                     self._gate_producer()
                     if not producing.multi_produce(request):
                         break
+                elif kind is Authenticate:
+                    producing.append()
+                    self._authenticating.authenticate(request, token, self.has_produced)
+                    taken += 1
+                    break  # what follows is taken once it is known who asks
                 else:
+                    self._authenticating.has_begun = True
                     # A fetch after a produce reads the messages of that produce.
                     producing.append()
                     self._answer(token, self.handlers[kind](request))
@@ -118,6 +127,7 @@ class BrokerSession:
 
     def lost(self) -> None:
         """See ``logd.net.server.Session``."""
+        self._authenticating.lost()
         self._producing.lost()
         self._fetching.lost()
         self._fetch_sessions.lost()
@@ -134,6 +144,9 @@ class BrokerSession:
         """Look again at what waits, as access rules have changed."""
         self._fetching.finish()
         self._fetch_sessions.rights_changed()
+
+    def _authenticated(self) -> None:
+        self._broker.quotas.authenticated(self)
 
     def _gate_producer(self) -> None:
         """Have too many unflushed bytes in the broker pause this connection, from its first produce on."""

@@ -133,6 +133,8 @@ class WaitingFetch:
     _clock: Clock
     _large_fetches: LargeFetchQueue
     _max_bytes: int
+    #: The most bytes behind the first part that has some: what the user's quota leaves.
+    _room: int
     #: Created by ``wait``: most fetches far behind the end of a log never wait.
     _response: Deferred[FetchWaitResponse] | None = field(default=None, init=False)
     _parts: list[WaitingPart] = field(factory=list, init=False)
@@ -260,6 +262,7 @@ class WaitingFetch:
     def read(self) -> FetchWaitResponse:
         """Return the response with the bytes there are now."""
         budget = min(self._request.max_bytes, self._max_bytes) if self._request.max_bytes > 0 else self._max_bytes
+        room = self._room
         parts: list[FetchedPart] = []
         for part, start in zip(self._request.parts, self._starts, strict=True):
             topic, partition = part.topic, part.partition
@@ -285,7 +288,8 @@ class WaitingFetch:
                 parts.append(FetchedPart(topic, partition, 0, *ends, start))
             else:
                 parts.append(FetchedPart(topic, partition, 0, *ends, start, found))
-                budget -= found.count
+                room -= found.count
+                budget = max(min(budget - found.count, room), 0)
         return FetchWaitResponse(tuple(parts))
 
     def _stop_waiting(self) -> None:

@@ -19,7 +19,7 @@ from logd.interfaces import Clock
 from logd.net.limits.traffic_quotas import ByteQuota, ConnectionMeter, RequestQuota
 from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
-from logd.security.principals import BROKER
+from logd.security.principals import BROKER, EVERYONE
 from logd.security.quotas import NO_QUOTA, Quota, quota_of
 
 #: Users without connections whose debts are remembered, so that a new connection begins where the last one ended.
@@ -61,9 +61,16 @@ class QuotaUsage:
         self.outgoing.change_rate(quota.bytes_out)
         self.requests.change_most(quota.requests)
 
+    def add_counts(self, other: QuotaUsage) -> None:
+        """Add what another user has used since it was first measured."""
+        self.refused += other.refused
+        self.incoming.add_counts(other.incoming)
+        self.outgoing.add_counts(other.outgoing)
+        self.requests.held.add_counts(other.requests.held)
+
     @property
     def at_rest(self) -> bool:
-        """True if nothing would be lost by forgetting this."""
+        """True if nothing would be lost by forgetting this but the counts."""
         return not self.sessions and self.incoming.at_rest and self.outgoing.at_rest
 
 
@@ -84,7 +91,12 @@ class Quotas:
     _measured: dict[QuotaSession, tuple[QuotaUsage | None, QuotaUsage | None]] = field(factory=dict, init=False)
     #: Topics that are being created, with their users and numbers of partitions.
     _creating: dict[str, tuple[str, int]] = field(factory=dict, init=False)
+    #: What users have used that are forgotten, so that the counts of all others never fall.
+    _departed: QuotaUsage = field(init=False)
     _stopped: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._departed = QuotaUsage(self._clock)
 
     def take(self, entries: Mapping[str, Quota], sessions: Iterable[QuotaSession]) -> None:
         """Take the quotas that the tree has now; they hold for all open sessions at once."""
@@ -125,6 +137,11 @@ class Quotas:
                 )
         self._measure(session)
 
+    def answer_bytes(self, requester: Requester, most: int) -> int:
+        """Return how many bytes an answer may have, behind its first part: a second's worth of the user's quota."""
+        rate = self._quota(requester.principal).bytes_out if self.entries else None
+        return most if rate is None else min(most, rate)
+
     def closed(self, session: QuotaSession) -> None:
         """Forget a session."""
         measured = self._measured.pop(session, None)
@@ -139,6 +156,15 @@ class Quotas:
             self._addresses.pop(address, None)
         if len(self.usages) > MOST_DEPARTED:
             self._forget_departed()
+
+    def labelled(self, most: int) -> dict[str, list[QuotaUsage]]:
+        """Return what users use, those with a quota of their own by name, at most ``most``; the others under ``*``."""
+        named = set(sorted(self.entries.keys() - {EVERYONE})[:most])
+        found: dict[str, list[QuotaUsage]] = {name: [] for name in (*named, EVERYONE)}
+        for principal, usage in self.usages.items():
+            found[principal if principal in named else EVERYONE].append(usage)
+        found[EVERYONE].append(self._departed)
+        return found
 
     def stop(self) -> None:
         """Hold nothing any more: the broker is stopping."""
@@ -246,4 +272,5 @@ class Quotas:
         """Forget users that are not connected: those without a quota, and those without debts."""
         for principal, usage in tuple(self.usages.items()):
             if usage.at_rest and (usage.quota == NO_QUOTA or principal not in self.entries):
+                self._departed.add_counts(usage)
                 del self.usages[principal]

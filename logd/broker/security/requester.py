@@ -18,6 +18,8 @@ class Requester:
     authenticated: bool = False
     #: How it has authenticated, such as ``SCRAM-SHA-256``; "" for not at all.
     mechanism: str = ""
+    #: What the user has proved it with; where that changes, the connection is cut off. None for a certificate.
+    credential: object = None
 
     @classmethod
     def at(cls, peer: str) -> Requester:

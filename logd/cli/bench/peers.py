@@ -142,8 +142,9 @@ def _measure(
     """Fetch into the folder ``wanted``, if any, and measure; a signal ends the process after the systems."""
     try:
         with ending_once(), console.status("") as status:
+            parts = {system.fetched for system in chosen}
             tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
-            for name, reason in (fetch(wanted, tell) if wanted else {}).items():
+            for name, reason in (fetch(wanted, parts, tell) if wanted else {}).items():
                 console.print(f"logd: {name} could not be fetched: {reason}", style="red", markup=False)
             return PeerComparison(folder, places, plan, chosen, tell).run()
     except KeyboardInterrupt:

@@ -62,7 +62,7 @@ async def _status(
     over: float,
     as_json: bool,
 ) -> None:
-    source_access = await try_cluster(reactor, ClusterAddress(source, source_zookeeper), True)
+    source_access = await try_cluster(reactor, ClusterAddress(source, source_zookeeper), True, name="source")
     try:
         assert source_access.tree is not None  # it was asked for
         entry = await read_group(source_access.tree, group)
@@ -73,7 +73,7 @@ async def _status(
             lags = await reader.read(entry, places)
         finally:
             await source_admin.close()
-        target_access = await try_cluster(reactor, ClusterAddress(target), False)
+        target_access = await try_cluster(reactor, ClusterAddress(target), False, name="target")
         target_admin = target_access.admin()
         try:
             rates = await recent_rates(

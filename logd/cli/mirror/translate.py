@@ -56,9 +56,9 @@ async def _translate(
     yes: bool,
     as_json: bool,
 ) -> None:
-    source_access = await try_cluster(reactor, ClusterAddress(source, source_zookeeper), True)
+    source_access = await try_cluster(reactor, ClusterAddress(source, source_zookeeper), True, name="source")
     try:
-        target_access = await try_cluster(reactor, ClusterAddress(target), False)
+        target_access = await try_cluster(reactor, ClusterAddress(target), False, name="target")
         admin = target_access.admin()
         try:
             assert source_access.tree is not None  # it was asked for

@@ -29,6 +29,7 @@ from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
 from logd.errors import ConfigurationError, LogdError
+from logd.net.credentials import credentials_of_environment
 from logd.spark.importer.table_location import is_table
 
 if TYPE_CHECKING:
@@ -336,7 +337,11 @@ def _settings(
         subscription=parse_subscription({"subscribe": topics, "subscribePattern": topics_pattern}),
         to=to,
         cluster=ClusterSettings(
-            brokers=broker, retry_timeout=timeout, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca)
+            brokers=broker,
+            retry_timeout=timeout,
+            tls=tls or tls_ca is not None,
+            tls_ca=absolute(tls_ca),
+            credentials=credentials_of_environment(),
         ),
         starting=starting,
         until=ending,

@@ -18,6 +18,7 @@ from logd.cli.spark.requirements import needs_spark
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
 from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
+from logd.net.credentials import credentials_of_environment
 
 _EPILOG = """\b
 Examples:
@@ -83,7 +84,12 @@ def _sql(
     from logd.spark.worker.options import cluster_options
 
     asked = rewrite(sys.stdin.read() if query == "-" else query)
-    settings = ClusterSettings(brokers=broker, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca))
+    settings = ClusterSettings(
+        brokers=broker,
+        tls=tls or tls_ca is not None,
+        tls_ca=absolute(tls_ca),
+        credentials=credentials_of_environment(),
+    )
     settings.addresses()
     with BlockingCluster(settings) as cluster:
         known = {topic.topic: topic for topic in cluster.metadata(None).topics}

@@ -46,7 +46,7 @@ class Admin:
         if reactor is None:
             from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
         links = read_settings(settings, LinkSettings)[0]
-        more = {} if random is None else {"random": random}
+        more: dict[str, Any] = {} if random is None else {"random": random}
         self._cluster = Cluster(reactor, brokers, links, connect=connect, **more)
 
     def topics(self) -> Deferred[list[str]]:

@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, gatherResults, succeed
 
 from logd.backoff import Backoff
+from logd.client.cluster.authentication import authenticating_connect
 from logd.client.cluster.link import BrokerLink, ClientConnection, Connect
 from logd.client.log_warnings import warn_without_log
 from logd.client.settings import LinkSettings
@@ -18,7 +19,9 @@ from logd.clientcore.metadata import ClusterView, TopicView, described
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, LogdError, UnsupportedVersion, WrongPartition
 from logd.net.connection import BrokerConnection
+from logd.net.credentials import find_credentials
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataV1
+from logd.security.credentials import FindCredentials
 
 
 def default_connect(reactor: Any, settings: LinkSettings) -> Connect:
@@ -44,11 +47,13 @@ class Cluster:
         *,
         connect: Connect | None = None,
         random: Callable[[], float] = _random.random,
+        credentials: FindCredentials | None = None,
     ) -> None:
         """``reactor`` gives the time, and without ``connect`` the network. Raises ConfigurationError for bad
-        ``brokers``.
+        ``brokers``, or a user without a password.
 
-        ``brokers`` may be () when ``begin_at`` gives them later.
+        ``brokers`` may be () when ``begin_at`` gives them later. ``credentials`` names the user of each connection, by
+        default the one in the settings or the environment.
         """
         if connect is None:
             warn_without_log()
@@ -56,6 +61,9 @@ class Cluster:
         self.settings = settings = settings or LinkSettings()
         self.random = random
         self._connect = connect or default_connect(reactor, settings)
+        find = credentials or find_credentials(settings.user, settings.password, settings.password_file)
+        if find is not None:
+            self._connect = authenticating_connect(self._connect, find, reactor, settings.request_timeout)
         self._bootstrap = () if brokers == () else parse_brokers(brokers)
         self._links: dict[Address, BrokerLink] = {}
         self._view: ClusterView[Address] = ClusterView(lambda host, port: discovered(host, port, self._bootstrap[0]))

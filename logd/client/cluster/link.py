@@ -14,7 +14,7 @@ from logd.client.cluster.broker_outages import BrokerOutage
 from logd.client.cluster.deadlines import Deadlines
 from logd.client.settings import LinkSettings
 from logd.clientcore.addresses import Address, name_of
-from logd.clientcore.answers import misfit
+from logd.clientcore.answers import is_final, misfit
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer
@@ -192,7 +192,7 @@ class BrokerLink:
         delay = self._backoff.next()
         self.next_attempt = self._clock.seconds() + delay
         error = failure.value
-        if not isinstance(error, BrokerUnavailable):
+        if not isinstance(error, BrokerUnavailable) and not is_final(error):  # a refused user is refused again
             reason = failure.getErrorMessage()
             error = BrokerUnavailable(f"no connection to the broker at {name_of(self.address)}: {reason}")
         self._log.debug("{error}; the next attempt waits {delay:.2f} seconds", error=error, delay=delay)

@@ -86,7 +86,7 @@ class Consumer:
         find_brokers = brokers is None and group is not None
         if brokers is None:
             brokers = () if find_brokers else "127.0.0.1:6667"
-        seams = {} if random is None else {"random": random}
+        seams: dict[str, Any] = {} if random is None else {"random": random}
         cluster = Cluster(reactor, brokers, links, connect=connect, **seams)
         self._state = state = ConsumerState(cluster, mine, group or "", time_ms)
         when_dropped(self, reactor, state.abandon)

@@ -74,7 +74,7 @@ class Producer:
             from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
         mine, links = read_settings(settings, ProducerSettings, LinkSettings)
         self.settings: ProducerSettings = mine
-        more = {} if random is None else {"random": random}
+        more: dict[str, Any] = {} if random is None else {"random": random}
         self._clock = reactor
         self._cluster = Cluster(reactor, brokers, links, connect=connect, **more)
         self._pool = BufferPool(mine.buffer_bytes, mine.max_waiting)

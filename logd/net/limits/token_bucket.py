@@ -12,15 +12,16 @@ BURST_SECONDS = 1.0
 
 @define(eq=False)
 class TokenBucket:
-    """Tokens come at ``rate`` a second, up to BURST_SECONDS' worth. Taking may leave a debt, paid by waiting."""
+    """Tokens come at ``rate`` a second, up to ``burst`` seconds' worth. Taking may leave a debt, paid by waiting."""
 
     _clock: Clock
     rate: int
+    burst: float = BURST_SECONDS
     _tokens: float = field(init=False)
     _as_of: float = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._tokens = self.rate * BURST_SECONDS
+        self._tokens = self.rate * self.burst
         self._as_of = self._clock.seconds()
 
     def take(self, count: int) -> None:
@@ -32,7 +33,7 @@ class TokenBucket:
         """Go on with another rate; a debt stays."""
         self._fill()
         self.rate = rate
-        self._tokens = min(self._tokens, rate * BURST_SECONDS)
+        self._tokens = min(self._tokens, rate * self.burst)
 
     def debt_seconds(self, after: int = 0) -> float:
         """Return the time until the debt is paid, 0 without one, once ``after`` more tokens are taken."""
@@ -43,9 +44,9 @@ class TokenBucket:
     def full(self) -> bool:
         """True if nothing was taken lately."""
         self._fill()
-        return self._tokens >= self.rate * BURST_SECONDS
+        return self._tokens >= self.rate * self.burst
 
     def _fill(self) -> None:
         now = self._clock.seconds()
-        self._tokens = min(self._tokens + (now - self._as_of) * self.rate, self.rate * BURST_SECONDS)
+        self._tokens = min(self._tokens + (now - self._as_of) * self.rate, self.rate * self.burst)
         self._as_of = now

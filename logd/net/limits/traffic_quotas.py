@@ -84,6 +84,11 @@ class HeldConnections:
         if held:
             connection.resume(self._reason)
 
+    def add_counts(self, other: HeldConnections) -> None:
+        """Add how often another quota has held connections."""
+        self.times += other.times
+        self.seconds += other.seconds
+
     def _let_one_go(self) -> None:
         self._timer = None
         if self._held and not self._after():
@@ -137,9 +142,14 @@ class ByteQuota:
         bucket.take(count)
         return bucket.debt_seconds() > 0
 
+    def add_counts(self, other: ByteQuota) -> None:
+        """Add what another quota has counted."""
+        self.total += other.total
+        self.held.add_counts(other.held)
+
     @property
     def at_rest(self) -> bool:
-        """True if nothing would be lost by forgetting the quota's state."""
+        """True if nothing would be lost by forgetting the quota's state, but the counts."""
         return not self.held and (self._bucket is None or self._bucket.full)
 
 

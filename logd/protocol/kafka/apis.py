@@ -124,6 +124,9 @@ APIS = {
         KafkaApi(20, "DeleteTopics", range(4), _admin),
         KafkaApi(21, "DeleteRecords", range(2), _admin),
         KafkaApi(22, "InitProducerId", range(2), _producer),
+        KafkaApi(29, "DescribeAcls", range(2), _admin),
+        KafkaApi(30, "CreateAcls", range(2), _admin),
+        KafkaApi(31, "DeleteAcls", range(2), _admin),
         KafkaApi(32, "DescribeConfigs", range(4), _admin),
         KafkaApi(33, "AlterConfigs", range(2), _admin),
         KafkaApi(35, "DescribeLogDirs", range(2), _admin),
@@ -132,6 +135,8 @@ APIS = {
         KafkaApi(42, "DeleteGroups", range(2), _admin),
         KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
         KafkaApi(47, "OffsetDelete", range(1), _consumer),
+        KafkaApi(48, "DescribeClientQuotas", range(2), _admin, flexible_from=1),
+        KafkaApi(49, "AlterClientQuotas", range(2), _admin, flexible_from=1),
         KafkaApi(60, "DescribeCluster", range(3), _admin, flexible_from=0),
     )
 }

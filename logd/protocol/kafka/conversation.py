@@ -18,6 +18,9 @@ from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, re
 from logd.protocol.kafka.other_clients import other_client
 from logd.protocol.requests.fields import INT16, Piece, Reader, size_of
 
+#: The longest time that an answer can tell.
+INT32_MAX = (1 << 31) - 1
+
 
 class NotServed(NamedTuple):
     """A request, or a version of one, that is not served."""
@@ -36,11 +39,13 @@ class ApiVersions(NamedTuple):
 class KafkaToken:
     """The place of a request among those that wait, with its answer as long as an earlier one is missing."""
 
-    __slots__ = ("header", "pieces")
+    __slots__ = ("header", "pieces", "throttle_ms")
 
     def __init__(self, header: RequestHeader) -> None:
         self.header = header
         self.pieces: list[Piece] | None = None
+        #: The time for which the client should send nothing, to be told in the answer.
+        self.throttle_ms = 0
 
 
 @implementer(IConversation)
@@ -98,7 +103,7 @@ class KafkaConversation(FramedConversation):
         """See IConversation; the answer is held until those before it are there."""
         if token.pieces is not None:
             raise ValueError(f"a second answer to one request: {response!r}")
-        token.pieces = pieces = _encode(token.header, response)
+        token.pieces = pieces = _encode(token, response)
         waiting = self._waiting
         if self._closed:
             return pieces
@@ -151,17 +156,20 @@ def _fills(request: Any, size: int) -> bool:
         return False
 
 
-def _encode(header: RequestHeader, response: Any) -> list[Piece]:
+def _encode(token: KafkaToken, response: Any) -> list[Piece]:
+    header, throttle_ms = token.header, min(token.throttle_ms, INT32_MAX)
     version = header.version
     if isinstance(response, NotServed):
         body: list[Any] = [INT16.pack(UNSUPPORTED_VERSION)]
     elif isinstance(response, ApiVersions):
         body = [encode_api_versions(response.version)]
     elif header.api_key == produce.API_KEY:
-        body = [produce.encode_produced(response, version)]
+        body = [produce.encode_produced(response, version, throttle_ms)]
     elif header.api_key == fetch.API_KEY:
-        body = fetch.encode_fetched(response, version)
+        body = fetch.encode_fetched(response, version, throttle_ms)
     else:
+        if throttle_ms and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = throttle_ms
         tags = NO_TAGS if version >= APIS[header.api_key].flexible_from else b""
         body = [tags, bytes(response.encode(version=version))]
     size = sum(map(size_of, body)) + 4

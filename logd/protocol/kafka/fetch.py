@@ -93,11 +93,11 @@ def read_fetch(reader: Reader, version: int) -> KafkaFetch:
     return KafkaFetch(version, max_wait_ms, min_bytes, max_bytes, tuple(parts))
 
 
-def encode_fetched(parts: Sequence[KafkaFetchedPart], version: int) -> list[MessageSetField]:
+def encode_fetched(parts: Sequence[KafkaFetchedPart], version: int, throttle_ms: int = 0) -> list[MessageSetField]:
     """Return the body of the response, in pieces: the batches are not copied."""
     head = b""
     if version >= 1:
-        head += INT32.pack(0)
+        head += INT32.pack(throttle_ms)
     if version >= 7:
         head += INT16.pack(0) + INT32.pack(0)
     groups = [(topic, list(of_topic)) for topic, of_topic in groupby(parts, lambda part: part.topic)]

@@ -70,7 +70,7 @@ def read_produce(reader: Reader, version: int) -> KafkaProduce:
     return KafkaProduce(version, transactional_id, acks, timeout_ms, tuple(parts))
 
 
-def encode_produced(parts: tuple[KafkaProducedPart, ...], version: int) -> bytes:
+def encode_produced(parts: tuple[KafkaProducedPart, ...], version: int, throttle_ms: int = 0) -> bytes:
     """Return the body of the response. Parts of one topic stand together, as in the request."""
     pieces: list[bytes] = []
     topics = 0
@@ -87,5 +87,5 @@ def encode_produced(parts: tuple[KafkaProducedPart, ...], version: int) -> bytes
             if version >= 8:
                 message = _NULL_TEXT if part.message is None else encode_text(part.message)
                 pieces += (INT32.pack(0), message)
-    throttle = INT32.pack(0) if version >= 1 else b""
+    throttle = INT32.pack(throttle_ms) if version >= 1 else b""
     return b"".join((INT32.pack(topics), *pieces, throttle))

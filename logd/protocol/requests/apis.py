@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from logd.protocol.requests import (
     alter_topic,
+    authenticate,
     create_delete_topic,
     describe_log,
     fetch_session,
@@ -22,6 +23,7 @@ from logd.protocol.requests import (
     repair,
 )
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
+from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse
 from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
@@ -197,6 +199,15 @@ NATIVE_APIS = (
         alter_topic.read_alter_topic,
         alter_topic.encode_alter_topic_response,
         alter_topic.read_alter_topic_response,
+    ),
+    Api(
+        24,
+        Authenticate,
+        AuthenticateResponse,
+        authenticate.encode_authenticate,
+        authenticate.read_authenticate,
+        authenticate.encode_authenticate_response,
+        authenticate.read_authenticate_response,
     ),
 )
 

@@ -34,7 +34,7 @@ class NoCreationTests(BrokerTestCase):
         self.assertEqual(answer.error, 112)
         self.assertIn("topics.create = false", answer.text)
         self.assertEqual(self.broker.topics.names(), [])
-        (line,) = self.events.warnings("asked to create topic 'new'")
+        (line,) = self.events.warnings("create topic 'new': refused")
         self.assertIn("10.0.0.7", line)
 
 
@@ -48,10 +48,10 @@ class AdministrationTests(BrokerTestCase):
         self.ask(peer, DeleteTopic("t"))
         self.ask(peer, CreateTopic("\x1b[2Jgone", 1, {}))
         lines = [formatEvent(event) for event in self.events.events]
-        for words in ("10.0.0.7:40000 created topic t with 2 partitions", "10.0.0.7:40000 deleted topic t"):
+        for words in ("10.0.0.7: create topic 't' (partitions = 2): done", "10.0.0.7: delete topic 't': done"):
             self.assertTrue([line for line in lines if words in line], lines)
         self.assertEqual([line for line in lines if "\x1b" in line], [])
-        self.assertTrue([line for line in lines if "asked to create topic '\\x1b[2Jgone'" in line])
+        self.assertTrue([line for line in lines if "create topic '\\x1b[2Jgone': refused" in line])
 
 
 class NoAdministrationTests(BrokerTestCase):

@@ -43,7 +43,7 @@ class AlterTopicTests(BrokerTestCase):
         answer = self.ask(self.peer, AlterTopic("t", partitions=1))
         self.assertEqual((answer.error, "cannot have 1" in answer.text), (103, True))
         self.assertEqual(self.ask(self.peer, AlterTopic("none", partitions=1)).error, 101)
-        self.assertEqual(len(self.events.warnings("10.0.0.7:40000 asked to change topic 't'")), 1)
+        self.assertEqual(len(self.events.warnings("anonymous at 10.0.0.7: change topic 't': refused")), 1)
 
     def test_a_question_is_not_logged(self) -> None:
         """A mirror asks every few seconds what the target has, and changes nothing."""

@@ -59,6 +59,7 @@ def _needs() -> list[Need]:
     replaced, changed = admin.AlterConfigsRequest.AlterConfigsResource, admin.IncrementalAlterConfigsRequest
     records = admin.DeleteRecordsRequest.DeleteRecordsTopic
     member = {"group_id": "g", "member_id": "m", "group_instance_id": None, "generation_id": 1}
+    quota = admin.AlterClientQuotasRequest.EntryData
     read_group = Operation.READ, GROUP
     return [
         _need(_produce(), (Operation.WRITE, TOPIC)),
@@ -154,6 +155,63 @@ def _needs() -> list[Need]:
         _need(
             producer.InitProducerIdRequest[1](transactional_id=None, transaction_timeout_ms=1000),
             (Operation.WRITE, TOPIC),
+        ),
+        _need(
+            admin.DescribeAclsRequest[1](
+                resource_type_filter=1,
+                resource_name_filter=None,
+                pattern_type_filter=1,
+                principal_filter=None,
+                host_filter=None,
+                operation=1,
+                permission_type=1,
+            ),
+            (Operation.DESCRIBE, CLUSTER),
+        ),
+        _need(
+            admin.CreateAclsRequest[1](
+                creations=[
+                    admin.CreateAclsRequest.AclCreation(
+                        resource_type=2,
+                        resource_name="t",
+                        resource_pattern_type=3,
+                        principal="User:nobody",
+                        host="*",
+                        operation=3,
+                        permission_type=3,
+                    )
+                ]
+            ),
+            (Operation.ALTER, CLUSTER),
+        ),
+        _need(
+            admin.DeleteAclsRequest[1](
+                filters=[
+                    admin.DeleteAclsRequest.DeleteAclsFilter(
+                        resource_type_filter=2,
+                        resource_name_filter="t",
+                        pattern_type_filter=3,
+                        principal_filter="User:nobody",
+                        host_filter="*",
+                        operation=3,
+                        permission_type=3,
+                    )
+                ]
+            ),
+            (Operation.ALTER, CLUSTER),
+        ),
+        _need(admin.DescribeClientQuotasRequest[1](components=[], strict=False), (Operation.DESCRIBE, CLUSTER)),
+        _need(
+            admin.AlterClientQuotasRequest[1](
+                entries=[
+                    quota(
+                        entity=[quota.EntityData(entity_type="user", entity_name="nobody")],
+                        ops=[quota.OpData(key="producer_byte_rate", value=5000.0, remove=False)],
+                    )
+                ],
+                validate_only=True,
+            ),
+            (Operation.ALTER, CLUSTER),
         ),
         _need(
             admin.DescribeConfigsRequest[3](

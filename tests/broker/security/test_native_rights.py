@@ -16,6 +16,7 @@ from logd.coord import paths
 from logd.coord.registries.access_rules import add_rule, remove_rule
 from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.apis import LEGACY_APIS, NATIVE_APIS
+from logd.protocol.requests.authenticate import Authenticate
 from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_session import FetchWaitV1, NewPart
@@ -73,7 +74,7 @@ NEEDS = (
     Need(Repair("t", 0), Operation.ALTER),
 )
 #: The requests that anybody may send, each with the reason.
-FREE: dict[type, str] = {}
+FREE: dict[type, str] = {Authenticate: "by it a client gets its rights"}
 
 
 def change_rule(test: BrokerTestCase, change: Callable[..., Any], rule: AccessRule) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from prometheus_client import CollectorRegistry, generate_latest
 from twisted.internet.defer import Deferred
 
+from logd.broker.security.quota_metrics import QuotaMetrics
 from logd.broker.security.requester import Requester
 from logd.config.security import SecuritySettings
 from logd.coord.registries.quotas import change_quota, read_quotas
@@ -168,6 +170,50 @@ class ByteQuotaTests(QuotaTestCase):
         for _ in range(4):
             self.pass_time(0.03)
         self.assertTrue(self.successResultOf(stopping).clean)
+
+
+class MetricsTests(QuotaTestCase):
+    """What a scrape tells of quotas."""
+
+    def scraped(self) -> str:
+        """Return the metrics."""
+        registry = CollectorRegistry()
+        registry.register(QuotaMetrics(self.broker.quotas))
+        return generate_latest(registry).decode()
+
+    def value(self, name: str) -> float:
+        """Return the value of one metric."""
+        (line,) = [each for each in self.scraped().splitlines() if each.startswith(f"logd_quota_{name} ")]
+        return float(line.rpartition(" ")[2])
+
+    def test_only_users_with_a_quota_of_their_own_are_told_apart(self) -> None:
+        """All others are counted together, and their counts do not fall when they are forgotten."""
+        self.assertNotIn("quota", self.scraped())
+        self.set_quota("*", bytes_in=100_000)
+        self.set_quota("alice", bytes_in=10_000, topics=5)
+        alice = self.connect_as("alice")
+        others = [self.connect_as(f"user{number}") for number in range(5)]
+        for peer in (alice, *others):
+            self.send_large(peer)
+        size = self.value('bytes_in_total{user="alice"}')
+        self.assertGreater(size, 50_000)
+        self.assertEqual(self.value('bytes_in_total{user="*"}'), 5 * size)
+        self.assertEqual(self.value('held_connections{limit="bytes.in",user="alice"}'), 1)
+        self.assertEqual(self.value('limit{limit="topics",user="alice"}'), 5)
+        self.assertEqual(self.value('connections{user="*"}'), 5)
+        for peer in others:
+            peer.lose()
+        self.clock.advance(10)
+        self.set_quota("bob", topics=1)
+        self.assertEqual(set(self.broker.quotas.usages), {"alice"})
+        self.assertEqual(self.value('bytes_in_total{user="*"}'), 5 * size)
+        self.assertNotIn("user0", self.scraped())
+
+    def test_many_quotas_have_bounded_labels(self) -> None:
+        """The rest is counted together."""
+        self.broker.take_quotas({f"user{number:04}": Quota(topics=1) for number in range(1000)})
+        users = {line.split('user="')[1].split('"')[0] for line in self.scraped().splitlines() if 'user="' in line}
+        self.assertEqual(len(users), 101)
 
 
 class IdleTests(QuotaTestCase):

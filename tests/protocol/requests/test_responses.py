@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ProtocolViolation
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
+from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse
 from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
@@ -113,6 +114,14 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
     st.tuples(
         st.just(AlterTopic("t")),
         st.tuples(_codes, texts).map(lambda refusal: AlterTopicResponse(refusal[0], text=refusal[1])),
+    ),
+    st.tuples(
+        st.just(Authenticate("PLAIN", b"")),
+        st.builds(AuthenticateResponse, st.just(0), st.booleans(), st.binary(max_size=40), st.just("")),
+    ),
+    st.tuples(
+        st.just(Authenticate("PLAIN", b"")),
+        st.tuples(_codes, texts).map(lambda refusal: AuthenticateResponse(refusal[0], text=refusal[1])),
     ),
     st.tuples(st.just(DeleteTopic("t")), st.just(DeleteTopicResponse(0))),
     st.tuples(st.just(DeleteTopic("t")), st.builds(DeleteTopicResponse, _codes, texts)),

@@ -36,6 +36,7 @@ class ActiveMQPeer(Peer):
     """
 
     name: ClassVar[str] = "ActiveMQ"
+    fetched: ClassVar[str] = "activemq"
     durability: ClassVar[str] = (
         "persistent messages in KahaDB's journal, flushed every second (journalDiskSyncStrategy periodic: flushed "
         "asynchronously, as in the paper); with batch 1 each receipt is awaited, 50 are a transaction"

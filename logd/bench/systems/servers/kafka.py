@@ -15,7 +15,8 @@ from logd.testing.processes.broker import free_port
 #: The id of the cluster: any 22 characters of base64.
 _CLUSTER = "bG9nZGJlbmNobG9nZGJlbg"
 _HEAP = "-Xmx1g"
-_JARS = "kafka*/libs"
+#: The jar of the broker itself, which folders with Kafka's applications alone do not have.
+_BROKER_JAR = "kafka*/libs/kafka_2*-[0-9]*.jar"
 TOOLS = "logd.bench.systems.clients.kafka_tools"
 
 
@@ -24,6 +25,7 @@ class KafkaPeer(Peer):
     """A broker that is its own controller, with its defaults and one partition for each topic."""
 
     name: ClassVar[str] = "Apache Kafka"
+    fetched: ClassVar[str] = "kafka"
     durability: ClassVar[str] = (
         "acks 1: in the page cache of one broker, flushed by the system later; readers see what is not flushed"
     )
@@ -45,20 +47,20 @@ class KafkaPeer(Peer):
         """See Peer."""
         if shutil.which("java") is None:
             return "there is no Java on the PATH"
-        if places.find(_JARS) is None:
+        if places.find(_BROKER_JAR) is None:
             return "there are no jars of Kafka in the folder of systems (kafka*/libs; --fetch brings them)"
         return ""
 
     @property
     def version(self) -> str:
         """See Peer: from the name of its jar."""
-        jar = self.places.find(f"{_JARS}/kafka_2*-[0-9]*.jar")
+        jar = self.places.find(_BROKER_JAR)
         return "" if jar is None else os.path.basename(jar).removesuffix(".jar").split("-")[1]
 
     @property
     def class_path(self) -> str:
         """All its jars."""
-        return os.path.join(self.places.find(_JARS) or "", "*")
+        return os.path.join(os.path.dirname(self.places.find(_BROKER_JAR) or ""), "*")
 
     def option(self, client: PeerClient) -> str:
         """See Peer: the tools need the class path."""

@@ -17,6 +17,7 @@ class NatsPeer(Peer):
     """One server with its defaults."""
 
     name: ClassVar[str] = "NATS JetStream"
+    fetched: ClassVar[str] = "debian"
     durability: ClassVar[str] = (
         "file storage: in the page cache of one server, flushed every two minutes; readers see what is not flushed"
     )

@@ -23,6 +23,7 @@ class RabbitPeer(Peer):
     """A node with the stream plugin; its clients use queues by AMQP, and streams by their own protocol."""
 
     name: ClassVar[str] = "RabbitMQ"
+    fetched: ClassVar[str] = "debian"
     durability: ClassVar[str] = (
         "queues: persistent messages in a durable queue, written by the node and flushed at times of its choice; with "
         "batch 1 each is confirmed, with 50 a later call on the same channel is answered; streams: confirmed in the "

@@ -18,6 +18,7 @@ class RedisPeer(Peer):
     """One server that logs every command, and syncs the log every second, as its manual suggests."""
 
     name: ClassVar[str] = "Redis Streams"
+    fetched: ClassVar[str] = "debian"
     durability: ClassVar[str] = (
         "appendonly yes, appendfsync everysec: in a file's page cache, flushed every second; all data is in memory too"
     )

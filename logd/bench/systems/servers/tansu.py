@@ -18,6 +18,7 @@ class TansuPeer(Peer):
     """One broker; of its storage engines SQLite is the one with files on the broker's own disk."""
 
     name: ClassVar[str] = "tansu"
+    fetched: ClassVar[str] = "tansu"
     durability: ClassVar[str] = "acks 1: a transaction of SQLite (libSQL) on one broker's disk, by tansu's settings"
     clients: ClassVar[tuple[PeerClient, ...]] = (
         PeerClient(

@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from logd.broker.kafka.administration.access_rules import (
+    CREATE_ACLS,
+    DELETE_ACLS,
+    DESCRIBE_ACLS,
+    KafkaAccessRules,
+)
+from logd.broker.kafka.administration.client_quotas import (
+    ALTER_CLIENT_QUOTAS,
+    DESCRIBE_CLIENT_QUOTAS,
+    KafkaClientQuotas,
+)
 from logd.broker.kafka.administration.settings import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -24,18 +35,25 @@ from logd.protocol.kafka.apis import KafkaApi
 
 
 def administration_handlers(
-    broker: BrokerCore, peer: str, rights: Rights
+    broker: BrokerCore, rights: Rights
 ) -> dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]]:
-    """Return the handlers; ``peer`` names the client in the log."""
-    topics = KafkaTopicAdministration(broker, peer, rights)
-    settings = KafkaSettingsAdministration(broker, peer, rights)
-    records = KafkaStoredRecords(broker, peer, rights)
+    """Return the handlers."""
+    topics = KafkaTopicAdministration(broker, rights)
+    settings = KafkaSettingsAdministration(broker, rights)
+    records = KafkaStoredRecords(broker, rights)
+    rules = KafkaAccessRules(broker, rights)
+    quotas = KafkaClientQuotas(broker, rights)
     return {
         CREATE_TOPICS: topics.create_topics,
         DELETE_TOPICS: topics.delete_topics,
         CREATE_PARTITIONS: topics.create_partitions,
         DELETE_RECORDS: records.delete_records,
         DESCRIBE_LOG_DIRS: records.describe_log_dirs,
+        DESCRIBE_ACLS: rules.describe_acls,
+        CREATE_ACLS: rules.create_acls,
+        DELETE_ACLS: rules.delete_acls,
+        DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
+        ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
         DESCRIBE_CONFIGS: settings.describe_configs,
         ALTER_CONFIGS: settings.alter_configs,
         INCREMENTAL_ALTER_CONFIGS: settings.incremental_alter_configs,

@@ -1,10 +1,10 @@
-"""Refusals of administration: Kafka's codes with texts, and the log line that names the client."""
+"""Refusals of administration: Kafka's codes with texts, and their records in the log of administration."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from attrs import define, field, frozen
+from attrs import frozen
 from twisted.logger import Logger
 
 from logd.broker.kafka.error_codes import (
@@ -15,6 +15,8 @@ from logd.broker.kafka.error_codes import (
     UNKNOWN_SERVER_ERROR,
     kafka_code,
 )
+from logd.broker.security.administration_log import AdministrationLog
+from logd.broker.security.requester import Requester
 from logd.errors import (
     AdministrationDisabled,
     BrokerStopping,
@@ -24,7 +26,6 @@ from logd.errors import (
     TopicCreationDisabled,
     WireError,
 )
-from logd.plurals import counted
 
 _log = Logger()
 
@@ -64,40 +65,18 @@ def code_of(error: Exception) -> int:
     return kafka_code(error) if isinstance(error, WireError) else UNKNOWN_SERVER_ERROR
 
 
-#: Refusals of one request that are logged one by one: a request can have many thousands.
-MOST_LOGGED = 20
-
-
-@define
-class RefusalLog:
-    """Logs the refusals of one request, the first ones each, and the number of the others."""
-
-    #: Names the client.
-    peer: str
-    _refused: int = field(default=0, init=False)
-
-    async def outcome_of(self, work: Awaitable[object], what: str) -> ChangeOutcome:
-        """Await a change; log and return its refusal or failure. ``what`` is logged: names in it are to be quoted."""
-        try:
-            await work
-        except Exception as error:
-            if not isinstance(error, Refused | LogdError | OSError):
-                _log.failure("administration failed")
-            self.refused(what, str(error))
-            return ChangeOutcome(code_of(error), str(error))
-        return ChangeOutcome()
-
-    def refused(self, what: str, reason: str) -> None:
-        """Log a refusal, unless there were many."""
-        self._refused += 1
-        if self._refused <= MOST_LOGGED:
-            _log.warn("{peer} asked to {what}: {reason}", peer=self.peer, what=what, reason=reason)
-
-    def close(self) -> None:
-        """Log how many refusals were not logged."""
-        more = self._refused - MOST_LOGGED
-        if more > 0:
-            _log.warn(
-                "{peer} asked for {count} in the same request that were refused", peer=self.peer,
-                count=counted(more, "more change"),
-            )  # fmt: skip
+async def outcome_of(
+    work: Awaitable[object], log: AdministrationLog, requester: Requester, action: str, name: str
+) -> ChangeOutcome:
+    """Await a change; record its refusal or failure, and return it. A change that is made records itself."""
+    try:
+        await work
+    except Exception as error:
+        if not isinstance(error, Refused | LogdError | OSError):
+            _log.failure("administration failed")
+        if isinstance(error, Refused):
+            log.refused(requester, action, name, str(error))
+        else:
+            log.record(requester, action, name, error=error)
+        return ChangeOutcome(code_of(error), str(error))
+    return ChangeOutcome()

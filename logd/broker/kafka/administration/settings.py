@@ -11,10 +11,9 @@ from enum import IntEnum
 from typing import Any
 
 from attrs import evolve, frozen
-from twisted.logger import Logger
 
 from logd.broker.kafka.administration.broker_settings import broker_settings
-from logd.broker.kafka.administration.refusals import ChangeOutcome, RefusalLog, Refused, code_of
+from logd.broker.kafka.administration.refusals import ChangeOutcome, Refused, code_of, outcome_of
 from logd.broker.kafka.administration.setting_names import (
     KAFKA_SETTINGS,
     OURS_ALONE,
@@ -77,13 +76,9 @@ class Described:
 class KafkaSettingsAdministration:
     """These requests of one connection. Each change and each refusal is logged with the peer."""
 
-    _log = Logger()
-
-    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
-        """``peer`` names the client in the log."""
+    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
         self._rights = rights
-        self._peer = peer
 
     async def describe_configs(self, request: Any) -> Any:
         """Return settings, of each resource all or those that are named."""
@@ -140,12 +135,12 @@ class KafkaSettingsAdministration:
     async def _alter(self, api: KafkaApi, request: Any, changed: Any) -> Any:
         kind = api.response_class.AlterConfigsResourceResponse
         results = []
-        refusals = RefusalLog(self._peer)
+        log, requester = self._broker.administration_log, self._rights.requester
         for resource in request.resources:
             work = self._alter_one(resource, changed, bool(request.validate_only))
             name = resource.resource_name
-            what = f"change the settings of {'topic' if resource.resource_type == _TOPIC else 'resource'} {name!r}"
-            outcome = await refusals.outcome_of(work, what)
+            action = "change topic" if resource.resource_type == _TOPIC else "change settings"
+            outcome = await outcome_of(work, log, requester, action, name)
             results.append(
                 kind(
                     error_code=outcome.code,
@@ -154,7 +149,6 @@ class KafkaSettingsAdministration:
                     resource_name=name,
                 )
             )
-        refusals.close()
         return api.response(throttle_time_ms=0, responses=results)
 
     async def _alter_one(self, resource: Any, changed: Any, validate_only: bool) -> None:
@@ -184,13 +178,8 @@ class KafkaSettingsAdministration:
             change(self._entry(topic))
             return
         entry = await self._broker.administration.change(topic, change)
-        self._log.info(
-            "{peer} changed topic {topic}: settings {settings}, kept for Kafka's clients {kept}",
-            peer=self._peer,
-            topic=topic,
-            settings=dict(entry.settings),
-            kept=dict(entry.kafka_settings),
-        )
+        settings = {**entry.settings, **entry.kafka_settings}
+        self._broker.administration_log.record(self._rights.requester, "change topic", topic, settings=settings)
 
     def _entry(self, topic: str) -> TopicEntry:
         entry = self._broker.topics.get(topic)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from twisted.logger import Logger
-
-from logd.broker.kafka.administration.refusals import RefusalLog, Refused
+from logd.broker.kafka.administration.refusals import Refused, outcome_of
 from logd.broker.kafka.error_codes import KAFKA_STORAGE_ERROR, kafka_code, partition_code
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
@@ -29,15 +27,11 @@ DELETED_AT_ONCE = 50
 
 
 class KafkaStoredRecords:
-    """These requests of one connection. Each deletion and each refusal is logged with the peer."""
+    """These requests of one connection. Each deletion and each refusal stands in the log of administration."""
 
-    _log = Logger()
-
-    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
-        """``peer`` names the client in the log."""
+    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
         self._rights = rights
-        self._peer = peer
 
     async def delete_records(self, request: Any) -> Any:
         """Let logs begin at the entries that contain the offsets; answers once that is durable."""
@@ -58,16 +52,15 @@ class KafkaStoredRecords:
             for part, answered in zip(topic.partitions, answer.partitions, strict=True)
         ]
 
-        refusals = RefusalLog(self._peer)
+        log, requester = self._broker.administration_log, self._rights.requester
 
         async def delete(work: tuple[TopicPartition, int, Any]) -> None:
             place, offset, answered = work
-            what = f"delete messages of {tuple(place)} before {offset}"
-            outcome = await refusals.outcome_of(self._delete(place, offset, answered), what)
+            deleting = self._delete(place, offset, answered)
+            outcome = await outcome_of(deleting, log, requester, "delete messages", f"{place.topic}-{place.partition}")
             answered.error_code = outcome.code
 
         await for_each(works, delete, min(DELETED_AT_ONCE, len(works)))
-        refusals.close()
         return DELETE_RECORDS.response(throttle_time_ms=0, topics=answers)
 
     async def _delete(self, place: TopicPartition, offset: int, answered: Any) -> None:
@@ -85,10 +78,8 @@ class KafkaStoredRecords:
         except OSError as error:
             raise Refused(KAFKA_STORAGE_ERROR, str(error)) from error
         answered.low_watermark = log.start
-        self._log.info(
-            "{peer} deleted the messages of {topic}-{partition} before position {start}",
-            peer=self._peer, topic=place.topic, partition=place.partition, start=log.start,
-        )  # fmt: skip
+        name = f"{place.topic}-{place.partition}"
+        self._broker.administration_log.record(self._rights.requester, "delete messages", name, before=log.start)
 
     async def describe_log_dirs(self, request: Any) -> Any:
         """Return the data directory, with the bytes of each partition's files; partitions that are offline have 0."""

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from twisted.logger import Logger
-
-from logd.broker.kafka.administration.refusals import ChangeOutcome, RefusalLog, Refused
+from logd.broker.kafka.administration.refusals import ChangeOutcome, Refused, outcome_of
 from logd.broker.kafka.administration.setting_names import parse_settings
 from logd.broker.kafka.error_codes import (
     INVALID_PARTITIONS,
@@ -44,15 +42,11 @@ CHANGED_AT_ONCE = 50
 
 
 class KafkaTopicAdministration:
-    """These requests of one connection. Each change and each refusal is logged with the peer."""
+    """These requests of one connection. Each change and each refusal stands in the log of administration."""
 
-    _log = Logger()
-
-    def __init__(self, broker: BrokerCore, peer: str, rights: Rights) -> None:
-        """``peer`` names the client in the log."""
+    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
         self._rights = rights
-        self._peer = peer
 
     async def create_topics(self, request: Any) -> Any:
         """Create topics, or check only whether they could be created."""
@@ -63,7 +57,7 @@ class KafkaTopicAdministration:
                 raise Refused(INVALID_REQUEST, f"topic {topic.name!r} is named twice in one request")
             await self._create(topic, bool(request.validate_only))
 
-        outcomes = await self._each(request.topics, create, lambda topic: f"create topic {topic.name!r}")
+        outcomes = await self._each(request.topics, create, "create topic", lambda topic: str(topic.name))
         kind = CREATE_TOPICS.response_class.CreatableTopicResult
         results = [
             kind(name=topic.name, error_code=outcome.code, error_message=outcome.text)
@@ -83,9 +77,9 @@ class KafkaTopicAdministration:
                 known = request.version >= _DELETION_DISABLED_FROM
                 raise Refused(TOPIC_DELETION_DISABLED if known else INVALID_REQUEST, str(error)) from error
             await self._broker.administration.delete(name)
-            self._log.info("{peer} deleted topic {topic}", peer=self._peer, topic=name)
+            self._record("delete topic", name)
 
-        outcomes = await self._each(names, delete, lambda name: f"delete topic {name!r}")
+        outcomes = await self._each(names, delete, "delete topic", str)
         kind = DELETE_TOPICS.response_class.DeletableTopicResult
         results = [kind(name=name, error_code=outcome.code) for name, outcome in zip(names, outcomes, strict=True)]
         return DELETE_TOPICS.response(throttle_time_ms=0, responses=results)
@@ -99,7 +93,7 @@ class KafkaTopicAdministration:
                 raise Refused(INVALID_REQUEST, f"topic {topic.name!r} is named twice in one request")
             await self._add_partitions(topic, bool(request.validate_only))
 
-        outcomes = await self._each(request.topics, add, lambda topic: f"change topic {topic.name!r}")
+        outcomes = await self._each(request.topics, add, "change topic", lambda topic: str(topic.name))
         kind = CREATE_PARTITIONS.response_class.CreatePartitionsTopicResult
         results = [
             kind(name=topic.name, error_code=outcome.code, error_message=outcome.text)
@@ -108,18 +102,17 @@ class KafkaTopicAdministration:
         return CREATE_PARTITIONS.response(throttle_time_ms=0, results=results)
 
     async def _each(
-        self, items: Sequence[Any], work: Callable[[Any], Any], what: Callable[[Any], str]
+        self, items: Sequence[Any], work: Callable[[Any], Any], action: str, name_of: Callable[[Any], str]
     ) -> list[ChangeOutcome]:
         """Do the work for each item, some at a time; return the outcomes in order."""
         outcomes = [ChangeOutcome()] * len(items)
-        refusals = RefusalLog(self._peer)
+        log, requester = self._broker.administration_log, self._rights.requester
 
         async def one(numbered: tuple[int, Any]) -> None:
             number, item = numbered
-            outcomes[number] = await refusals.outcome_of(work(item), what(item))
+            outcomes[number] = await outcome_of(work(item), log, requester, action, name_of(item))
 
         await for_each(enumerate(items), one, min(CHANGED_AT_ONCE, len(items)))
-        refusals.close()
         return outcomes
 
     async def _create(self, topic: Any, validate_only: bool) -> None:
@@ -175,8 +168,7 @@ class KafkaTopicAdministration:
         except InvalidTopic as error:  # name and settings are checked above
             raise Refused(INVALID_PARTITIONS, str(error)) from error
         if not validate_only:
-            number = {"topic": name, "partitions": partitions}
-            self._log.info("{peer} created topic {topic} with {partitions} partitions", peer=self._peer, **number)
+            self._record("create topic", name, partitions=partitions, settings={**settings.native, **settings.kept})
 
     async def _add_partitions(self, topic: Any, validate_only: bool) -> None:
         broker, name, count = self._broker, topic.name, topic.count
@@ -210,7 +202,10 @@ class KafkaTopicAdministration:
             change(entry)
             return
         await broker.administration.change(name, change)
-        self._log.info("{peer} gave topic {topic} {count} partitions", peer=self._peer, topic=name, count=count)
+        self._record("change topic", name, partitions=count)
+
+    def _record(self, action: str, topic: str, **details: Any) -> None:
+        self._broker.administration_log.record(self._rights.requester, action, topic, **details)
 
     def _check_brokers(self, topic: str, assigned: Iterable[tuple[int, ...]]) -> None:
         """Raise Refused unless each partition is assigned to one live broker."""

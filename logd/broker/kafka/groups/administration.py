@@ -38,6 +38,7 @@ class GroupAdministration:
         self, broker: BrokerCore, addresses: Callable[[], dict[int, tuple[str, int]]], rights: GroupRights
     ) -> None:
         self._groups = broker.groups
+        self._log = broker.administration_log
         self._rights = rights
         self._addresses = addresses
 
@@ -71,8 +72,16 @@ class GroupAdministration:
         row = DELETE_GROUPS.response_class.DeletableGroupResult
         results = []
         for name in request.groups_names:
-            results.append(row(group_id=name, error_code=await self._delete(name)))
+            code = await self._delete(name)
+            results.append(row(group_id=name, error_code=code))
+            self._record(name, code)
         return DELETE_GROUPS.response(throttle_time_ms=0, results=results)
+
+    def _record(self, name: str, code: int) -> None:
+        if code:
+            self._log.refused(self._rights.requester, "delete group", name, f"Kafka's error {code}")
+        else:
+            self._log.record(self._rights.requester, "delete group", name)
 
     async def _describe(self, name: str) -> Any:
         try:

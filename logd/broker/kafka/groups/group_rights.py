@@ -6,6 +6,7 @@ from attrs import frozen
 
 from logd.broker.kafka.error_codes import kafka_code
 from logd.broker.kafka.groups.coordinator import GroupRefused
+from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
 from logd.errors import WireError
 from logd.security.access_rules import Operation, ResourceType
@@ -16,6 +17,11 @@ class GroupRights:
     """The rights of one connection, as the handlers of requests about groups ask for them."""
 
     _rights: Rights
+
+    @property
+    def requester(self) -> Requester:
+        """The client."""
+        return self._rights.requester
 
     def check(self, operation: Operation, group: str) -> None:
         """Raise GroupRefused unless the client may do this with a group."""

@@ -38,6 +38,7 @@ class OffsetRequests:
         self._rights = rights
         self._groups = broker.groups
         self._topics = broker.topics
+        self._log = broker.administration_log
 
     async def commit(self, request: Any) -> Any:
         """Store positions for a group."""
@@ -160,16 +161,16 @@ class OffsetRequests:
             ]
             codes = ((each.topic, self._rights.topic_error(Operation.READ, each.topic)) for each in doomed)
             forbidden = {topic: code for topic, code in codes if code}
-            await self._groups.forget(
-                request.group_id,
-                [
-                    where
-                    for where in doomed
-                    if where in there and where.topic not in read and where.topic not in forbidden
-                ],
-            )
+            forgotten = [
+                where for where in doomed if where in there and where.topic not in read and where.topic not in forbidden
+            ]
+            await self._groups.forget(request.group_id, forgotten)
+            topics = sorted({where.topic for where in forgotten})
+            self._log.record(self._rights.requester, "delete positions of group", request.group_id, topics=topics)
         except GroupRefused as refused:
             error = NON_EMPTY_GROUP if refused.code == INCONSISTENT_GROUP_PROTOCOL else refused.code
+            reason = f"Kafka's error {error}"
+            self._log.refused(self._rights.requester, "delete positions of group", request.group_id, reason)
         errors = {**dict.fromkeys(read, GROUP_SUBSCRIBED_TO_TOPIC), **forbidden}
         kind = OFFSET_DELETE.response_class.OffsetDeleteResponseTopic
         return OFFSET_DELETE.response(

@@ -145,7 +145,7 @@ class IncrementalAlterConfigsTests(SettingsTestCase):
         self.assertEqual(sources, [("retention.ms", "1000", 1), ("log.retention.ms", "604800000", 5)])
         self.increment(peer, ("retention.ms", DELETE, None))
         self.assertEqual(self.values(peer, "retention.ms", "max.message.bytes"), [("604800000", 5), ("2000", 1)])
-        self.assertTrue([event for event in self.events.events if "changed topic t" in str(formatEvent(event))])
+        self.assertTrue([each for each in self.events.events if "change topic 't' (settings" in formatEvent(each)])
 
     def test_settings_that_are_kept(self) -> None:
         """They are shown as they were set, also after a restart, and the topic is served as before."""

@@ -69,7 +69,7 @@ class DeleteRecordsTests(KafkaTestCase):
         found = self.delete(self.kafka(), *wanted)
         self.assertEqual(found, [(1, -1), (1, -1), (3, -1), (3, -1), (6, -1), (0, 0)])
         self.assertEqual(self.log_of("t").start, 0)
-        self.assertTrue(self.events.warnings("10.0.0.8:40000 asked to delete messages of ('t', 9) before 0"))
+        self.assertTrue(self.events.warnings("anonymous at 10.0.0.8: delete messages 't-9': refused"))
 
     def test_a_disk_that_fails(self) -> None:
         """The answer says so."""

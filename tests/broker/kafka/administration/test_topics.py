@@ -152,9 +152,9 @@ class CreateTopicsTests(TopicsTestCase):
         self.ask(peer, DeleteTopicsRequest[3](topic_names=["t"], timeout_ms=1000))
         lines = [formatEvent(event) for event in self.events.events]
         for words in (
-            "10.0.0.8:40000 created topic t with 2 partitions",
-            "10.0.0.8:40000 deleted topic t",
-            "10.0.0.8:40000 asked to create topic '\\x1b[2Jgone'",
+            "anonymous at 10.0.0.8: create topic 't' (partitions = 2): done",
+            "anonymous at 10.0.0.8: delete topic 't': done",
+            "anonymous at 10.0.0.8: create topic '\\x1b[2Jgone': refused: topic name",
         ):
             self.assertTrue([line for line in lines if words in line], (words, lines))
         self.assertEqual([line for line in lines if "\x1b" in line], [])
@@ -181,8 +181,9 @@ class CreateTopicsTests(TopicsTestCase):
         """The first ones are logged each, the others by their number."""
         found = self.codes(self.kafka(), creation(4, *[(f"t {number}", 1, 1) for number in range(500)]))
         self.assertEqual({code for _, code in found}, {17})
-        self.assertEqual(len(self.events.warnings("asked to create topic")), 20)
-        self.assertEqual(len(self.events.warnings("asked for 480 more changes in the same request")), 1)
+        self.assertEqual(len(self.events.warnings("create topic")), 20)
+        self.clock.advance(10)
+        self.assertEqual(len(self.events.warnings("480 more refusals of requests and logins")), 1)
 
 
 class ExplicitCreationTests(TopicsTestCase):

@@ -1,0 +1,1 @@
+"""The topic of the log of administration, which ``logd.broker.security`` keeps."""

@@ -1,0 +1,148 @@
+"""Tests of SCRAM: both sides, what a broker keeps, and exchanges that are wrong."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import AuthenticationFailed
+from logd.security.scram import LEAST_ITERATIONS, MECHANISMS, MOST_BYTES, ClientExchange, ServerExchange, Verifier
+
+SALT = b"salt of 16 bytes"
+VERIFIERS = {each: Verifier.of(each, "secret", SALT, LEAST_ITERATIONS) for each in MECHANISMS}
+
+
+def server(mechanism: str = "SCRAM-SHA-256", verifier: Verifier | None = None) -> ServerExchange:
+    """Return the broker's side for a user with the password ``secret``."""
+    return ServerExchange(mechanism, lambda name: verifier or VERIFIERS[mechanism])
+
+
+class ExchangeTests(SynchronousTestCase):
+    """A client and a broker."""
+
+    def test_the_right_password_proves_the_user_and_the_broker(self) -> None:
+        """By both mechanisms; names with the characters that SCRAM escapes included."""
+        for mechanism in MECHANISMS:
+            for user in ("ann", "ann=1", "zoë"):
+                broker, client = server(mechanism), ClientExchange(mechanism, user, "secret")
+                client.check(broker.receive(client.answer(broker.receive(client.first()))))
+                self.assertEqual((broker.done, broker.user), (True, user))
+
+    def test_a_wrong_password_is_refused(self) -> None:
+        """And the exchange cannot go on."""
+        broker, client = server(), ClientExchange("SCRAM-SHA-256", "ann", "Secret")
+        proof = client.answer(broker.receive(client.first()))
+        for _ in range(2):
+            with self.assertRaises(AuthenticationFailed):
+                broker.receive(proof)
+        self.assertFalse(broker.done)
+
+    def test_a_replayed_exchange_is_refused(self) -> None:
+        """The broker's part of the nonce is another one each time."""
+        broker, client = server(), ClientExchange("SCRAM-SHA-256", "ann", "secret")
+        first = client.first()
+        proof = client.answer(broker.receive(first))
+        broker.receive(proof)
+        again = server()
+        again.receive(first)
+        with self.assertRaises(AuthenticationFailed):
+            again.receive(proof)
+        with self.assertRaises(AuthenticationFailed):
+            broker.receive(proof)  # an exchange that is done
+
+    def test_every_truncated_and_changed_message_is_refused(self) -> None:
+        """Nothing else is raised, and nobody is let in."""
+        client = ClientExchange("SCRAM-SHA-256", "ann", "secret")
+        first = client.first()
+        broker = server()
+        proof = client.answer(broker.receive(first))
+        for stop in range(first.index(b",r=") + 3):
+            self.refused(server(), first[:stop])
+        for stop in range(len(proof)):
+            begun = server()
+            begun.receive(first)
+            self.refused(begun, proof[:stop])
+        for place in range(len(proof)):
+            begun = server()
+            begun.receive(first)
+            self.refused(begun, proof[:place] + bytes((proof[place] ^ 1,)) + proof[place + 1 :])
+
+    def test_hostile_first_messages_are_refused(self) -> None:
+        """Channel binding that the broker has not, acting for others, extensions, no text, and floods."""
+        for message in (
+            *(b"", b",", b",,", b"n,,", b"n,,n=ann", b"n,,r=x", b"\xff\xfe", b"n,,n=,r=x", b"n,,n=ann,r="),
+            *(b"p=tls-unique,,n=ann,r=x", b"n,a=root,n=ann,r=x", b"n,,m=x,n=ann,r=x", b"n,,n=a=b,r=x"),
+            *(b"n,,n=ann,r=x" + b"x" * MOST_BYTES, b"n,,n=ann,n=bob,r=x", b"n,,n=an\0n,r=x", b"n,,n=a\x7f,r=x"),
+        ):
+            self.refused(server(), message)
+
+    def test_a_false_broker_is_found_out(self) -> None:
+        """One that lets in whoever comes cannot prove that it knows the user."""
+        client = ClientExchange("SCRAM-SHA-256", "ann", "secret")
+        liar = server(verifier=Verifier.of("SCRAM-SHA-256", "other", SALT, LEAST_ITERATIONS))
+        client.answer(liar.receive(client.first()))
+        for proof in (b"v=" + b64encode(bytes(32)), b"e=other-error", b"", b"v=", b"\xff"):
+            with self.assertRaises(AuthenticationFailed):
+                client.check(proof)
+
+    def test_a_challenge_that_makes_no_sense_is_refused(self) -> None:
+        """Too few rounds, so many that the client would be kept busy, a foreign nonce, a short salt."""
+        salt = b64encode(SALT).decode()
+        for text in ("", "r=x", "r={n}Y,s={s},i=1", "r={n}Y,s={s},i=9999999", "r={n}Y,s={s},i=" + "9" * 5000):
+            self.not_answered(text, salt)
+        for text in ("r=fremd,s={s},i=4096", "r={n},s={s},i=4096", "r={n}Y,s=YQ==,i=4096", "e=unknown-user"):
+            self.not_answered(text, salt)
+
+    def not_answered(self, text: str, salt: str) -> None:
+        """Check that a client does not answer a challenge; ``{n}`` is its own nonce."""
+        client = ClientExchange("SCRAM-SHA-256", "ann", "secret")
+        nonce = client.first().decode().partition(",r=")[2]
+        with self.assertRaises(AuthenticationFailed):
+            client.answer(text.format(n=nonce, s=salt).encode())
+
+    def refused(self, broker: ServerExchange, message: bytes) -> None:
+        """Check that a message is refused."""
+        with self.assertRaises(AuthenticationFailed, msg=repr(message[:100])):
+            broker.receive(message)
+        self.assertFalse(broker.done)
+
+
+class VerifierTests(SynchronousTestCase):
+    """What a broker keeps."""
+
+    def test_it_matches_its_password_alone(self) -> None:
+        """Also where the password has characters that no password may have."""
+        for mechanism, verifier in VERIFIERS.items():
+            self.assertTrue(verifier.matches(mechanism, "secret"))
+            for wrong in ("", "Secret", "secret ", "\0", "\ud800", "x" * 300):
+                self.assertFalse(verifier.matches(mechanism, wrong), wrong)
+
+    def test_it_survives_json(self) -> None:
+        """And neither the password nor the keys are shown by repr."""
+        for mechanism, verifier in VERIFIERS.items():
+            self.assertEqual(Verifier.from_json(mechanism, verifier.to_json()), verifier)
+            self.assertNotIn("key", repr(verifier))
+
+    def test_json_that_is_none_is_refused(self) -> None:
+        """Each field missing, of another type, or out of range."""
+        good = VERIFIERS["SCRAM-SHA-256"].to_json()
+        for name in good:
+            for bad in (None, 1, "", "%", True, "YQ==", 10**9, 4096.0):
+                with self.assertRaises((ValueError, KeyError, TypeError), msg=f"{name} = {bad!r}"):
+                    Verifier.from_json("SCRAM-SHA-256", {**good, name: bad})
+            with self.assertRaises(KeyError):
+                Verifier.from_json("SCRAM-SHA-256", {key: good[key] for key in good if key != name})
+
+    def test_a_false_verifier_is_the_same_each_time_and_for_nobody_else(self) -> None:
+        """So that a second attempt does not show that the user does not exist."""
+        one = Verifier.fake("SCRAM-SHA-256", "ann", b"secret of brokers")
+        self.assertEqual(one, Verifier.fake("SCRAM-SHA-256", "ann", b"secret of brokers"))
+        others = [
+            Verifier.fake("SCRAM-SHA-256", "bob", b"secret of brokers"),
+            Verifier.fake("SCRAM-SHA-512", "ann", b"secret of brokers"),
+            Verifier.fake("SCRAM-SHA-256", "ann", b"another"),
+        ]
+        self.assertEqual(len({one.salt, *(each.salt for each in others)}), 4)
+        real = VERIFIERS["SCRAM-SHA-256"]
+        self.assertEqual([len(each) for each in (one.salt, one.stored_key)], [len(real.salt), len(real.stored_key)])
