@@ -136,6 +136,8 @@ APIS = {
         KafkaApi(42, "DeleteGroups", range(2), _admin),
         KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
         KafkaApi(47, "OffsetDelete", range(1), _consumer),
+        KafkaApi(48, "DescribeClientQuotas", range(2), _admin, flexible_from=1),
+        KafkaApi(49, "AlterClientQuotas", range(2), _admin, flexible_from=1),
         KafkaApi(60, "DescribeCluster", range(3), _admin, flexible_from=0),
     )
 }
