@@ -103,7 +103,7 @@ def _check_unit(text: str) -> None:
     """Raise ConfigurationError or UsageError for a unit whose command `twistd logd` does not accept."""
     unit = configparser.ConfigParser(interpolation=None)
     unit.read_string(text)
-    _, _, options = unit["Service"]["ExecStart"].partition(" logd ")
+    _, _, options = unit["Service"]["ExecStart"].replace("/logd broker ", " logd ").partition(" logd ")
     words = [word for word in shlex.split(options) if not word.endswith(".toml") and word != "--config"]
     Options().parseOptions(["--data", "data", *words])
 
