@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 from urllib.request import urlopen
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol import loops
@@ -82,10 +82,14 @@ class QuotaCommandTests(SynchronousTestCase):
             }
         )
 
+        def told(error: KafkaError | None, _: object) -> None:
+            if error is not None:
+                failed.append(error)
+
         def produce(count: int) -> float:
             begin = time.monotonic()
             for _ in range(count):
-                producer.produce("t", bytes(20_000), on_delivery=lambda error, _: error and failed.append(error))
+                producer.produce("t", bytes(20_000), on_delivery=told)
                 producer.poll(0)
                 producer.flush(0.05)
             self.assertEqual(producer.flush(PATIENCE), 0)
