@@ -95,6 +95,7 @@ COMPONENTS = (
         forbidden_calls=("open", "print", "input"),
     ),
     Component("net", 2, ("logd.net",)),
+    Component("doctor", 3, ("logd.doctor",)),
     Component("supervision", 3, ("logd.supervision",)),
     Component(
         "audit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from logd import __version__
 from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
@@ -63,7 +64,9 @@ def join_others(
         for log in store.logs():
             partitions.setdefault(log.topic, []).append(log.partition)
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
-        return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka)
+        return BrokerInfo(
+            store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka, __version__
+        )
 
     security = SecurityView(
         tree,

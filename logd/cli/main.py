@@ -64,6 +64,12 @@ def _dead_letters() -> click.Command:
     return dead_letters
 
 
+def _doctor() -> click.Command:
+    from logd.cli.cluster.doctor import doctor
+
+    return doctor
+
+
 def _dump() -> click.Command:
     from logd.cli.files.dump import dump
 
@@ -148,6 +154,7 @@ class Commands(LazyGroup):
         "collect": Lazy("Send the lines of files to a topic, and follow them.", _collect),
         "consume": Lazy("Write the messages of a topic to standard output.", _consume),
         "dead-letters": Lazy("List and replay messages that could not be handled.", _dead_letters),
+        "doctor": Lazy("Look for what would stop a broker or lose data, with remedies.", _doctor),
         "dump": Lazy("Show the entries of a segment file.", _dump),
         "groups": Lazy("List, describe, reset and delete consumer groups.", _groups),
         "import": Lazy("Load new messages of topics into files, with Spark.", _import),

@@ -21,7 +21,7 @@ from logd.errors import BrokerUnavailable
 CONNECT_SECONDS = 10.0
 
 
-def tree_settings(hosts: str) -> CoordinationSettings:
+def tree_settings(hosts: str, seconds: float = CONNECT_SECONDS) -> CoordinationSettings:
     """Return the settings of a client of the tree at ``hosts``, with TLS and credentials from the environment.
 
     Raises ConfigurationError for a value of the environment that is not allowed.
@@ -29,15 +29,15 @@ def tree_settings(hosts: str) -> CoordinationSettings:
     return CoordinationSettings.secured(
         hosts,
         security_of_environment(os.environ),
-        connect_timeout=CONNECT_SECONDS,
-        operation_timeout=CONNECT_SECONDS,
+        connect_timeout=seconds,
+        operation_timeout=seconds,
     )
 
 
 @asynccontextmanager
-async def tree_at(reactor: Any, hosts: str) -> AsyncIterator[ICoordination]:
+async def tree_at(reactor: Any, hosts: str, seconds: float = CONNECT_SECONDS) -> AsyncIterator[ICoordination]:
     """Connect a client to the tree at ``hosts``; close it at the end. Raises BrokerUnavailable when none answers."""
-    tree = ZooKeeperCoordination(reactor, tree_settings(hosts))
+    tree = ZooKeeperCoordination(reactor, tree_settings(hosts, seconds))
     try:
         await tree.connect()
         yield tree

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define
 
 from logd.bench.peers.disturbing_peers import raise_limit
-from logd.bench.rates.produce import SPARE_DESCRIPTORS
+from logd.bench.rates.produce import NO_ACCESS, SPARE_DESCRIPTORS
 from logd.bench.rates.result import Moved
 from logd.bench.rates.workload import Workload
 from logd.client.consumer.consumer import Consumer
@@ -62,12 +62,20 @@ class _PartitionReader:
         return messages
 
 
-async def consume(reactor: Any, address: str, topic: str, workload: Workload, form: str, message_bytes: float) -> Moved:
+async def consume(
+    reactor: Any,
+    address: str,
+    topic: str,
+    workload: Workload,
+    form: str,
+    message_bytes: float,
+    access: Mapping[str, Any] = NO_ACCESS,
+) -> Moved:
     """Read a topic from its beginning to its present end.
 
     One connection reads all partitions. With several, each reads one partition, in turn, from beginning to end, so a
     partition may be read many times. Messages are read as objects with every checksum verified; raw bytes are neither
-    verified nor counted: a message has ``message_bytes`` there.
+    verified nor counted: a message has ``message_bytes`` there. ``access``: the settings that name a user.
     """
     many = workload.connections > 1
     settings: dict[str, Any] = {}
@@ -79,7 +87,7 @@ async def consume(reactor: Any, address: str, topic: str, workload: Workload, fo
         [number % workload.partitions] if many else list(range(workload.partitions))
         for number in range(workload.connections)
     ]
-    consumers = [Consumer(address, start="earliest", reactor=reactor, **settings) for _ in parts]
+    consumers = [Consumer(address, start="earliest", reactor=reactor, **settings, **access) for _ in parts]
     try:
         readers = [
             await _PartitionReader.open(each, topic, partitions)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import cycle
+from types import MappingProxyType
 from typing import Any
 
 from attrs import define, field
@@ -21,6 +22,8 @@ from logd.errors import ConfigurationError
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 
+#: No user.
+NO_ACCESS: Mapping[str, Any] = MappingProxyType({})
 #: Small, so that the sending loop yields to the reactor often, and encoding and writing overlap. All connections share
 #: it, but each has at least LEAST_BUFFER_BYTES.
 BUFFER_BYTES = 8 << 20
@@ -109,19 +112,22 @@ def producer_settings(workload: Workload) -> dict[str, Any]:
     return settings
 
 
-async def produce(reactor: Any, address: str, topic: str, workload: Workload) -> Moved:
+async def produce(
+    reactor: Any, address: str, topic: str, workload: Workload, access: Mapping[str, Any] = NO_ACCESS
+) -> Moved:
     """Publish the workload to an existing topic; the measured time ends when the broker has all of it.
 
     Only logd is measured, from the first call on: message objects are made beforehand, and each connection has already
     delivered a first call. With acks 0 the broker does not answer, so the clock stops when its logs stop growing.
+    ``access``: the settings that name a user.
     """
     raise_limit(workload.connections + SPARE_DESCRIPTORS)
-    settings = producer_settings(workload)
+    settings = producer_settings(workload) | dict(access)
     senders = [
         _Sender(Producer(address, reactor=reactor, **settings), topic, workload, number)
         for number in range(workload.connections)
     ]
-    admin = Admin(address, reactor=reactor)
+    admin = Admin(address, reactor=reactor, **access)
     try:
         await gather_some([each.connect() for each in senders], OPENED_AT_ONCE)
         before, _ = await _log_bytes(reactor, admin, topic, workload)

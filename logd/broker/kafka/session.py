@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -18,7 +18,7 @@ from logd.broker.kafka.groups.requests import KafkaGroupRequests
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
 from logd.broker.kafka.producer_ids import INIT_PRODUCER_ID, KafkaInitProducerId
 from logd.broker.kafka.producing import KafkaProducing
-from logd.broker.kafka.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, sasl_authenticate, sasl_handshake
+from logd.broker.kafka.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, KafkaSasl
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.requester import Requester
@@ -26,11 +26,14 @@ from logd.broker.security.rights import Rights
 from logd.checkedjson import excerpt
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
-from logd.protocol.kafka.apis import APIS, KafkaApi
+from logd.protocol.kafka.apis import API_VERSIONS, APIS, KafkaApi
 from logd.protocol.kafka.conversation import ApiVersions, KafkaToken, NotServed
 from logd.protocol.kafka.fetch import KafkaFetch
 from logd.protocol.kafka.produce import KafkaProduce
 from logd.protocol.requests.fields import size_of
+
+#: The requests that may come before a client has authenticated.
+_BEFORE_ALL = frozenset((API_VERSIONS, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key))
 
 
 class KafkaSession:
@@ -54,6 +57,7 @@ class KafkaSession:
         self.connection = connection
         self.requester = Requester.at(connection.peer)
         self.rights = Rights(broker.authorizer, self.requester)
+        self._sasl = KafkaSasl(broker, connection, self.requester, lambda: broker.quotas.authenticated(self))
         reached = listener.address_for(connection.transport, broker.advertised)
         #: Returns the address of each broker by its id, as this connection's client reaches it.
         self.addresses = partial(broker.kafka_addresses, listener.place, reached)
@@ -70,8 +74,8 @@ class KafkaSession:
             INIT_PRODUCER_ID: KafkaInitProducerId(
                 broker.idempotence.ids, connection.peer, self.rights
             ).init_producer_id,
-            SASL_HANDSHAKE: sasl_handshake,
-            SASL_AUTHENTICATE: sasl_authenticate,
+            SASL_HANDSHAKE: self._sasl.handshake,
+            SASL_AUTHENTICATE: self._sasl.authenticate,
             **self._groups.handlers,
             **administration_handlers(broker, self.rights),
         }
@@ -89,13 +93,16 @@ class KafkaSession:
             if isinstance(request, KafkaProduce):
                 self._counters.asked("Produce")
                 if not self._has_produced:
-                    self._has_produced = True
+                    self._has_produced = self._sasl.has_begun = True
                     self._broker.gate.add(self.connection)
                 if not producing.produce(request, token):
                     break
             else:
                 producing.native.append()
                 self._take(request, token)
+                if token.header.api_key == SASL_AUTHENTICATE.key:
+                    taken += 1
+                    break  # what follows is taken once it is known who asks
             taken += 1
         producing.native.append()
         if taken:
@@ -105,6 +112,7 @@ class KafkaSession:
 
     def lost(self) -> None:
         """See ``logd.net.server.Session``."""
+        self._sasl.lost()
         self._producing.native.lost()
         self._fetching.lost()
         self._describing.native.lost()
@@ -123,7 +131,10 @@ class KafkaSession:
     def _take(self, request: Any, token: KafkaToken) -> None:
         if not self._is_named:
             self._name(token.header.client_id, request.software if isinstance(request, ApiVersions) else "")
-        api = APIS.get(token.header.api_key)
+        key = token.header.api_key
+        if key not in _BEFORE_ALL:
+            self._sasl.has_begun = True
+        api = APIS.get(key)
         self._counters.asked("unknown" if api is None else api.name)
         if isinstance(request, NotServed | ApiVersions):
             self.connection.answer(token, request)
@@ -154,5 +165,7 @@ class KafkaSession:
             )
 
     def _failed(self, failure: Failure) -> None:
+        if failure.check(CancelledError):  # the connection is lost
+            return
         self._log.failure("a request of {peer} failed; closing its connection", failure, peer=self.connection.caller)
         self.connection.close(drain=False)

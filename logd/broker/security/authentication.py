@@ -143,13 +143,13 @@ class Authentication:
         if self._users is None or self._secret is None:
             raise CoordinationUnavailable("the users have not been read from the coordination tree yet")
 
-    async def failed(self, requester: Requester, mechanism: str, user: str) -> None:
-        """Count and record a failed attempt, and return after a while, the same for every reason."""
+    def failed(self, requester: Requester, mechanism: str, user: str) -> Deferred[None]:
+        """Count and record a failed attempt. Fires after a while, the same for every reason."""
         known = mechanism if mechanism in (*MECHANISMS, PLAIN, "HTTP") else "other"
         self.attempts[known, False] = self.attempts.get((known, False), 0) + 1
         if self.on_failed is not None:
             self.on_failed(requester, user[:MOST_BYTES], known)
-        await sleep(self._clock, FAILURE_SECONDS)
+        return sleep(self._clock, FAILURE_SECONDS)
 
     def _credential(self, name: str) -> Credential:
         if name == BROKER:
@@ -190,6 +190,13 @@ class ConnectionAuthentication:
     #: Returns whether the connection is inside TLS, so that a password may be sent.
     _is_private: Callable[[], bool]
     _exchange: ServerExchange | None = field(default=None, init=False)
+    _delay: Deferred[None] | None = field(default=None, init=False)
+
+    def lost(self) -> None:
+        """End a delay that is under way, by CancelledError: the connection is lost."""
+        delay, self._delay = self._delay, None
+        if delay is not None:
+            delay.cancel()
 
     def mechanisms(self) -> tuple[str, ...]:
         """Return the mechanisms that this connection may use."""
@@ -219,7 +226,10 @@ class ConnectionAuthentication:
             user = exchange.user
         except AuthenticationFailed:
             self._exchange = None
-            await everything.failed(self._requester, mechanism, user or (exchange.user if exchange else ""))
+            user = user or (exchange.user if exchange else "")
+            self._delay = everything.failed(self._requester, mechanism, user)
+            await self._delay
+            self._delay = None
             raise
         if exchange.done:
             self._exchange = None

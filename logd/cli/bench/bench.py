@@ -15,6 +15,7 @@ from logd.cli.bench.partitions import partitions
 from logd.cli.bench.peers import peers
 from logd.cli.bench.rates import consume, produce
 from logd.cli.bench.retained import retained
+from logd.cli.bench.security import quotas, security
 from logd.cli.bench.spark import spark
 
 
@@ -42,6 +43,8 @@ for command in (
         beside,
         groups,
         coordination,
+        security,
+        quotas,
         spark,
     ),
 ):

@@ -118,7 +118,8 @@ APIS = {
         KafkaApi(14, "SyncGroup", range(4), _consumer),
         KafkaApi(15, "DescribeGroups", range(5), _admin),
         KafkaApi(16, "ListGroups", range(3), _admin),
-        KafkaApi(17, "SaslHandshake", range(2), _sasl),
+        # Version 0 is followed by messages without a header, which were superseded in 2017.
+        KafkaApi(17, "SaslHandshake", range(1, 2), _sasl),
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
         KafkaApi(19, "CreateTopics", range(5), _admin),
         KafkaApi(20, "DeleteTopics", range(4), _admin),
@@ -135,6 +136,8 @@ APIS = {
         KafkaApi(42, "DeleteGroups", range(2), _admin),
         KafkaApi(44, "IncrementalAlterConfigs", range(1), _admin),
         KafkaApi(47, "OffsetDelete", range(1), _consumer),
+        KafkaApi(48, "DescribeClientQuotas", range(2), _admin, flexible_from=1),
+        KafkaApi(49, "AlterClientQuotas", range(2), _admin, flexible_from=1),
         KafkaApi(60, "DescribeCluster", range(3), _admin, flexible_from=0),
     )
 }

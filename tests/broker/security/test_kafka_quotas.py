@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
+from typing import Any
+
+from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DescribeClientQuotasRequest,
+)
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
+from twisted.internet.defer import Deferred
 
+from logd.coord.registries.quotas import change_quota
 from logd.security.quotas import Quota
 from tests.broker.kafka.fetches import FetchTestCase, fetch, parts_of
 from tests.broker.kafka.test_producing import wire
@@ -83,3 +92,84 @@ class KafkaQuotaTests(FetchTestCase):
         more = CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=4, assignments=None)
         request = CreatePartitionsRequest[1](topics=[more], timeout_ms=1000, validate_only=False)
         self.assertEqual(self.ask(self.peer, request).results[0].error_code, POLICY_VIOLATION)
+
+
+class ClientQuotaRequestTests(FetchTestCase):
+    """DescribeClientQuotas and AlterClientQuotas."""
+
+    def alter(self, *entities: tuple[str, str | None], validate_only: bool = False, **rates: float | None) -> Any:
+        """Change the rates of one entity; None removes one. Return the entry of the answer."""
+        kind = AlterClientQuotasRequest.EntryData
+        ops = [kind.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in rates.items()]
+        entity = [kind.EntityData(entity_type=each, entity_name=name) for each, name in entities]
+        request = AlterClientQuotasRequest[1](entries=[kind(entity=entity, ops=ops)], validate_only=validate_only)
+        (entry,) = self.ask(self.peer, request).entries
+        return entry
+
+    def describe(self, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1) -> Any:
+        """Ask for quotas; return the rates by users."""
+        kind = DescribeClientQuotasRequest.ComponentData
+        asked = [kind(entity_type=each, match_type=match, match=name) for each, match, name in components]
+        answer = self.ask(self.peer, DescribeClientQuotasRequest[version](components=asked, strict=strict))
+        if answer.error_code:
+            return answer.error_code
+        return {
+            entry.entity[0].entity_name: {each.key: each.value for each in entry.values} for entry in answer.entries
+        }
+
+    def test_rates_of_users(self) -> None:
+        """They are set, shown, changed and removed one by one; the default has no name."""
+        self.assertEqual(self.alter(("user", "alice"), producer_byte_rate=5000.0, consumer_byte_rate=7e6).error_code, 0)
+        self.assertEqual(self.alter(("user", None), consumer_byte_rate=9000.0).error_code, 0)
+        self.assertEqual(self.alter(("user", "ANONYMOUS"), consumer_byte_rate=8000.0).error_code, 0)
+        expected = {"alice": Quota(bytes_in=5000, bytes_out=7_000_000), "*": Quota(bytes_out=9000)}
+        self.assertEqual(self.broker.quotas.entries, {**expected, "anonymous": Quota(bytes_out=8000)})
+        both = {"producer_byte_rate": 5000.0, "consumer_byte_rate": 7e6}
+        for version in (0, 1):
+            self.assertEqual(
+                self.describe(version=version),
+                {"alice": both, None: {"consumer_byte_rate": 9000.0}, "ANONYMOUS": {"consumer_byte_rate": 8000.0}},
+            )
+        self.assertEqual(self.describe(("user", 0, "alice")), {"alice": both})
+        self.assertEqual(self.describe(("user", 1, None)), {None: {"consumer_byte_rate": 9000.0}})
+        self.assertEqual(len(self.describe(("user", 2, None))), 3)
+        self.assertEqual(self.describe(("client-id", 2, None)), {})
+        self.assertEqual(self.describe(("user", 9, None)), 42)
+        self.alter(("user", "alice"), producer_byte_rate=None)
+        self.assertEqual(self.broker.quotas.entries["alice"], Quota(bytes_out=7_000_000))
+        self.alter(("user", "alice"), consumer_byte_rate=None)
+        self.assertNotIn("alice", self.broker.quotas.entries)
+
+    def test_what_cannot_be_a_quota_is_refused(self) -> None:
+        """Nothing is changed, and the reason is told; only validated the same."""
+        for entities, rates, words in (
+            ([("client-id", "c")], {"producer_byte_rate": 5000.0}, "quotas are those of users"),
+            ([("user", "a"), ("client-id", "c")], {"producer_byte_rate": 5000.0}, "quotas are those of users"),
+            ([("user", "*")], {"producer_byte_rate": 5000.0}, "the default of all users has no name"),
+            ([("user", "a/b")], {"producer_byte_rate": 5000.0}, "not allowed as the name of a user"),
+            ([("user", "a")], {"request_percentage": 5.0}, "logd quotas sets other limits"),
+            ([("user", "a")], {"producer_byte_rate": 5.0}, "from 1000"),
+            ([("user", "a")], {"producer_byte_rate": 5000.5}, "not a whole number"),
+            ([("user", "a")], {"producer_byte_rate": float("nan")}, "not a whole number"),
+            ([("user", "a")], {"producer_byte_rate": float("inf")}, "not a whole number"),
+            ([("user", "a")], {"producer_byte_rate": 1e300}, "not allowed in a quota"),
+        ):
+            for validate_only in (True, False):
+                found = self.alter(*entities, validate_only=validate_only, **rates)
+                self.assertEqual(found.error_code, 42, words)
+                self.assertIn(words, found.error_message)
+        self.assertEqual(self.alter(("user", "a"), validate_only=True, producer_byte_rate=5000.0).error_code, 0)
+        self.assertEqual(self.broker.quotas.entries, {})
+
+    def test_limits_of_ours_stay(self) -> None:
+        """Kafka's clients change those that they know."""
+        self.successResultOf(Deferred.fromCoroutine(self._set()))
+        self.settle()
+        self.alter(("user", "alice"), producer_byte_rate=5000.0)
+        self.assertEqual(self.broker.quotas.entries["alice"], Quota(bytes_in=5000, topics=3))
+        self.assertEqual(self.describe(), {"alice": {"producer_byte_rate": 5000.0}})
+
+    async def _set(self) -> None:
+        changing = Deferred.fromCoroutine(change_quota(self.access.client, "alice", lambda _: Quota(topics=3)))
+        self.settle()
+        await changing

@@ -59,6 +59,7 @@ def _needs() -> list[Need]:
     replaced, changed = admin.AlterConfigsRequest.AlterConfigsResource, admin.IncrementalAlterConfigsRequest
     records = admin.DeleteRecordsRequest.DeleteRecordsTopic
     member = {"group_id": "g", "member_id": "m", "group_instance_id": None, "generation_id": 1}
+    quota = admin.AlterClientQuotasRequest.EntryData
     read_group = Operation.READ, GROUP
     return [
         _need(_produce(), (Operation.WRITE, TOPIC)),
@@ -196,6 +197,19 @@ def _needs() -> list[Need]:
                         permission_type=3,
                     )
                 ]
+            ),
+            (Operation.ALTER, CLUSTER),
+        ),
+        _need(admin.DescribeClientQuotasRequest[1](components=[], strict=False), (Operation.DESCRIBE, CLUSTER)),
+        _need(
+            admin.AlterClientQuotasRequest[1](
+                entries=[
+                    quota(
+                        entity=[quota.EntityData(entity_type="user", entity_name="nobody")],
+                        ops=[quota.OpData(key="producer_byte_rate", value=5000.0, remove=False)],
+                    )
+                ],
+                validate_only=True,
             ),
             (Operation.ALTER, CLUSTER),
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.registries.brokers import MOST_LISTENERS, BrokerInfo
@@ -27,6 +28,17 @@ class BrokerInfoTests(SynchronousTestCase):
         self.assertEqual(value.pop("kafka"), [{"host": "a", "port": 9092}, {"host": "::1", "port": 9093}])
         self.assertEqual(value, json.loads(PLAIN.encode()))
         self.assertEqual(PLAIN.encode(), b'{"host": "h", "port": 6667, "instance": "i", "topics": {"t": [0, 2]}}')
+
+    def test_a_version_is_a_field_that_earlier_readers_pass_over(self) -> None:
+        """It is told to people, so it has no characters that a terminal obeys."""
+        info = evolve(PLAIN, version="0.2.0.dev1+g12")
+        self.assertEqual(BrokerInfo.decode("3", info.encode()), info)
+        value = json.loads(info.encode())
+        self.assertEqual(value.pop("version"), "0.2.0.dev1+g12")
+        self.assertEqual(value, json.loads(PLAIN.encode()))
+        for wrong in (5, None, "\x1b[2J", "a b", "1" * 101):
+            with self.assertRaises(ValueError):
+                BrokerInfo.decode("3", json.dumps({**value, "version": wrong}).encode())
 
     def test_wrong_listeners_are_refused(self) -> None:
         """Their hosts and ports are told to clients, and shown on terminals."""

@@ -11,6 +11,11 @@ from logd.broker.kafka.administration.access_rules import (
     DESCRIBE_ACLS,
     KafkaAccessRules,
 )
+from logd.broker.kafka.administration.client_quotas import (
+    ALTER_CLIENT_QUOTAS,
+    DESCRIBE_CLIENT_QUOTAS,
+    KafkaClientQuotas,
+)
 from logd.broker.kafka.administration.settings import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -37,6 +42,7 @@ def administration_handlers(
     settings = KafkaSettingsAdministration(broker, rights)
     records = KafkaStoredRecords(broker, rights)
     rules = KafkaAccessRules(broker, rights)
+    quotas = KafkaClientQuotas(broker, rights)
     return {
         CREATE_TOPICS: topics.create_topics,
         DELETE_TOPICS: topics.delete_topics,
@@ -46,6 +52,8 @@ def administration_handlers(
         DESCRIBE_ACLS: rules.describe_acls,
         CREATE_ACLS: rules.create_acls,
         DELETE_ACLS: rules.delete_acls,
+        DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
+        ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
         DESCRIBE_CONFIGS: settings.describe_configs,
         ALTER_CONFIGS: settings.alter_configs,
         INCREMENTAL_ALTER_CONFIGS: settings.incremental_alter_configs,

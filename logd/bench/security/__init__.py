@@ -1,0 +1,1 @@
+"""Benches of authentication, access rules and quotas."""
