@@ -180,7 +180,14 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
         schemas = OpenedRegistry(broker.coordination, reactor).get if settings.schema_registry_enabled else None
         check = partial(check_open, settings.security, "http", settings.http)
         pages = PagesService(
-            reactor, settings.http, broker.health, broker.registry, options.foreground, schemas, check=check
+            reactor,
+            settings.http,
+            broker.health,
+            broker.registry,
+            options.foreground,
+            schemas,
+            check=check,
+            guards=lambda: broker.broker,
         )
         # The pages start first, so that a port in use is found before the data directory is touched.
         services.insert(0, pages)

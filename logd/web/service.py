@@ -12,9 +12,11 @@ from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from twisted.web.resource import Resource
 
 from logd.errors import ConfigurationError
 from logd.unprinted import leave_unprinted
+from logd.web.guard import GuardedPages, Guards
 from logd.web.site import Health, OpenRegistry, QuietSite, pages
 
 
@@ -33,15 +35,18 @@ class PagesService(Service):
         schemas: OpenRegistry | None = None,
         option: str = "http",
         check: Callable[[str], None] = lambda host: None,
+        guards: Callable[[], Guards | None] | None = None,
     ) -> None:
         """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback.
 
         ``schemas``: serve that schema registry too. ``option`` is the one that gives the endpoint, for error texts.
-        ``check(host)`` raises ConfigurationError if the pages may not be served on that address.
+        ``check(host)`` raises ConfigurationError if the pages may not be served on that address. ``guards()`` returns
+        what knows the users and their rights; without it everybody may see all pages.
         """
         self._reactor = reactor
         self._endpoint = endpoint
-        self._site = QuietSite(pages(health, registry, schemas))
+        root: Resource = pages(health, registry, schemas)
+        self._site = QuietSite(root if guards is None else GuardedPages(root, guards))
         self._foreground = foreground
         self._option = option
         self._check = check
