@@ -38,7 +38,7 @@ class TreeInUse(LogdError):
     """The tree has topics, groups, users or schemas already."""
 
 
-class Unfinished(LogdError):
+class RestoreInterrupted(LogdError):
     """A restoration was interrupted."""
 
 
@@ -58,7 +58,7 @@ class RestoredTopic:
 
 
 @define
-class Outcome:
+class RestoreOutcome:
     """What was restored, in nodes, and what was left as it was."""
 
     topics: list[RestoredTopic] = field(factory=list)
@@ -87,20 +87,20 @@ def plan_topics(backup: Backup, now_ms: int) -> list[RestoredTopic]:
     return topics
 
 
-async def restore(tree: ICoordination, backup: Backup, now_ms: Callable[[], int], adding: bool) -> Outcome:
+async def restore(tree: ICoordination, backup: Backup, now_ms: Callable[[], int], adding: bool) -> RestoreOutcome:
     """Write a backup into the tree. With ``adding`` the tree may be in use, and what it has stays as it is.
 
-    Raises TreeInUse, Unfinished, and LogdError for a backup that cannot be restored now; then nothing was written.
+    Raises TreeInUse, RestoreInterrupted, and LogdError for a backup that cannot be restored now; then nothing was written.
     """
     topics = plan_topics(backup, now_ms())
     if not adding:
         await _check_unused(tree)
-    outcome = Outcome()
+    outcome = RestoreOutcome()
     try:
         await _restore(tree, backup, topics, adding, outcome)
     except (CoordinationError, ValueError) as error:
         remedy = "give the brokers' credentials (LOGD_ZOOKEEPER_DIGEST_FILE), and " if isinstance(error, NoAuth) else ""
-        raise Unfinished(
+        raise RestoreInterrupted(
             f"the restoration was interrupted after {len(outcome.topics)} of {len(topics)} topics: {error}; {remedy}"
             "run it again with --add, which goes on with what is missing"
         ) from error
@@ -120,7 +120,7 @@ async def _check_unused(tree: ICoordination) -> None:
 
 
 async def _restore(
-    tree: ICoordination, backup: Backup, topics: list[RestoredTopic], adding: bool, outcome: Outcome
+    tree: ICoordination, backup: Backup, topics: list[RestoredTopic], adding: bool, outcome: RestoreOutcome
 ) -> None:
     nodes = backup.nodes
     if not adding and paths.CLUSTER in nodes:
@@ -197,7 +197,7 @@ async def _uuids(tree: ICoordination, topics: list[RestoredTopic]) -> dict[str, 
     return found
 
 
-async def _add(tree: ICoordination, path: str, data: bytes, outcome: Outcome) -> bool:
+async def _add(tree: ICoordination, path: str, data: bytes, outcome: RestoreOutcome) -> bool:
     """Make a node; return False if there is one, which is left as it is."""
     try:
         await tree.create(path, data, makepath=True)

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, fail
 
 from logd.backup.backup_file import Backup
 from logd.backup.reading import ATTEMPTS, ClusterChanges, read_tree
-from logd.backup.restoring import Outcome, TreeInUse, Unfinished, restore
+from logd.backup.restoring import RestoreInterrupted, RestoreOutcome, TreeInUse, restore
 from logd.coord import paths
 from logd.coord.errors import ConnectionLoss
 from logd.coord.registries.stored_ends import StoredEnds
@@ -69,10 +69,10 @@ class TreesTests(RegistryTestCase):
         assert isinstance(found, Backup)
         return found
 
-    def restore(self, backup: Backup, adding: bool = False, tree: Any = None, now: int = NOW) -> Outcome:
+    def restore(self, backup: Backup, adding: bool = False, tree: Any = None, now: int = NOW) -> RestoreOutcome:
         """Restore a backup."""
         outcome = self.outcome(restore(tree or self.tree, backup, lambda: now, adding))
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, RestoreOutcome)
         return outcome
 
     def empty_tree(self) -> Any:
@@ -188,7 +188,7 @@ class TreesTests(RegistryTestCase):
             tree = self.empty_tree()
             lost = _Watched(tree, lambda call, name, at=broken: fail(ConnectionLoss("lost")) if call >= at else None)
             error = self.error(restore(lost, backup, lambda: NOW, False))  # type: ignore[arg-type]
-            self.assertIsInstance(error, Unfinished)
+            self.assertIsInstance(error, RestoreInterrupted)
             if self.outcome(tree.exists("/brokers/topics/t")) is not None:
                 self.assertIsNotNone(self.outcome(tree.exists("/brokers/stored/u/1")))
             self.restore(backup, adding=True, tree=tree)

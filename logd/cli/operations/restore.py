@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from logd.backup.backup_file import Backup, BadBackup, read_backup
-from logd.backup.restoring import Outcome, RestoredTopic, plan_topics
+from logd.backup.restoring import RestoredTopic, RestoreOutcome, plan_topics
 from logd.backup.restoring import restore as restore_backup
 from logd.cli.operations.backup import contents, described, moment
 from logd.cli.options import json_option, zookeeper_option
@@ -89,7 +89,7 @@ def _show_plan(backup: Backup, topics: list[RestoredTopic], as_json: bool) -> No
     show(["topic", "partition", "would begin at"], rows)
 
 
-def _json(outcome: Outcome) -> dict[str, Any]:
+def _json(outcome: RestoreOutcome) -> dict[str, Any]:
     return {
         "topics": sorted(topic.name for topic in outcome.topics),
         "kept_topics": sorted(outcome.kept_topics),
@@ -101,7 +101,7 @@ def _json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: RestoreOutcome) -> None:
     partitions = sum(len(topic.entry.partitions) for topic in outcome.topics)
     click.echo(
         f"restored {counted(len(outcome.topics), 'topic')} with {counted(partitions, 'partition')}, "
