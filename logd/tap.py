@@ -174,14 +174,19 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     services: list[Service] = [broker]
     if settings.http is not None:
         from logd.broker.listening.ports import check_open
+        from logd.console_tap import console
         from logd.schema_registry.registry import OpenedRegistry
         from logd.web.service import PagesService
 
         schemas = OpenedRegistry(broker.coordination, reactor).get if settings.schema_registry_enabled else None
         check = partial(check_open, settings.security, "http", settings.http)
+        resource, sampling = console(reactor, broker, settings)
         pages = PagesService(
-            reactor, settings.http, broker.health, broker.registry, options.foreground, schemas, check=check
-        )
+            reactor, settings.http, broker.health, broker.registry, options.foreground, schemas,
+            check=check, console=resource,
+        )  # fmt: skip
+        if sampling is not None:
+            services.append(sampling)
         # The pages start first, so that a port in use is found before the data directory is touched.
         services.insert(0, pages)
     if settings.kafka.kafka_audit_enabled and settings.kafka.endpoints:

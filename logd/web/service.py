@@ -12,6 +12,7 @@ from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from twisted.web.resource import Resource
 
 from logd.errors import ConfigurationError
 from logd.unprinted import leave_unprinted
@@ -33,15 +34,17 @@ class PagesService(Service):
         schemas: OpenRegistry | None = None,
         option: str = "http",
         check: Callable[[str], None] = lambda host: None,
+        console: Resource | None = None,
     ) -> None:
         """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback.
 
         ``schemas``: serve that schema registry too. ``option`` is the one that gives the endpoint, for error texts.
-        ``check(host)`` raises ConfigurationError if the pages may not be served on that address.
+        ``console`` is what is served at /console. ``check(host)`` raises ConfigurationError if the pages may not be
+        served on that address.
         """
         self._reactor = reactor
         self._endpoint = endpoint
-        self._site = QuietSite(pages(health, registry, schemas))
+        self._site = QuietSite(pages(health, registry, schemas, console))
         self._foreground = foreground
         self._option = option
         self._check = check
