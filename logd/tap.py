@@ -182,9 +182,16 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
         check = partial(check_open, settings.security, "http", settings.http)
         resource, sampling = console(reactor, broker, settings)
         pages = PagesService(
-            reactor, settings.http, broker.health, broker.registry, options.foreground, schemas,
-            check=check, console=resource,
-        )  # fmt: skip
+            reactor,
+            settings.http,
+            broker.health,
+            broker.registry,
+            options.foreground,
+            schemas,
+            check=check,
+            guards=lambda: broker.broker,
+            console=resource,
+        )
         if sampling is not None:
             services.append(sampling)
         # The pages start first, so that a port in use is found before the data directory is touched.

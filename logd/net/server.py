@@ -154,9 +154,11 @@ class Connection(TwistedProtocol):
             close_pieces(pieces)
             return
         self._output.send(pieces)
-        if self.meter is not None:
-            self.meter.sent(sum(map(size_of, pieces)))
-            self.meter.noted(self._under_way)
+        meter = self.meter
+        if meter is not None:
+            meter.sent(sum(map(size_of, pieces)))
+            if meter.requests:
+                meter.noted(self._under_way)
         if self._output.congested and not self._congested:
             self._congested = True
             if self._watch.stuck is not None:
@@ -281,7 +283,7 @@ class Connection(TwistedProtocol):
             while self._backlog.requests and not self._pauses:
                 # One read may bring thousands of requests, of which only some may be under way at a time.
                 room = self._limits.pending_answers - self._under_way - len(self._output)
-                if self.meter is not None and self._backlog.expecting:
+                if self.meter is not None and self.meter.requests and self._backlog.expecting:
                     room = min(room, self.meter.room(self._under_way))
                 requests = self._backlog.take(room)
                 if not requests:
@@ -300,7 +302,7 @@ class Connection(TwistedProtocol):
             return
         finally:
             self._taking = False
-        if self.meter is not None:
+        if self.meter is not None and self.meter.requests:
             self.meter.noted(self._under_way)
         violation = self._conversation.violation
         if violation is not None and not self._backlog.requests and not self._closing:

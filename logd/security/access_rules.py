@@ -37,6 +37,8 @@ class Operation(Enum):
     #: In rules only: every operation.
     ALL = "all"
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and rights are asked for in each request
+
     @property
     def verb(self) -> str:
         """The operation in a sentence, as in ``may not write to topic 't'``."""
@@ -52,6 +54,8 @@ class ResourceType(Enum):
     TOPIC = "topic"
     GROUP = "group"
     CLUSTER = "cluster"
+
+    __hash__ = object.__hash__  # as above
 
 
 class Effect(Enum):

@@ -7,6 +7,9 @@ from io import BytesIO
 
 from twisted.web.server import Request
 
+from logd.broker.security.requester import Requester
+from logd.broker.security.rights import Rights
+
 #: Bytes of a body. A schema of 256 KiB is at most twice as long as a string of JSON.
 MOST_BODY_BYTES = 1 << 20
 #: Bytes of a body that is refused which are read, so that the client sees the answer; then the connection is cut.
@@ -17,6 +20,9 @@ class BoundedRequest(Request):
     """A request that is answered with 413 if its body is longer than MOST_BODY_BYTES."""
 
     _received = 0
+    #: Who asks, and what that user may do; None where nobody is asked for.
+    requester: Requester | None = None
+    rights: Rights | None = None
 
     def gotLength(self, length: int | None) -> None:  # noqa: N802  # Twisted calls it
         """Keep the body in memory: Twisted would write a long one to a file."""

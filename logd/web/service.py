@@ -16,6 +16,7 @@ from twisted.web.resource import Resource
 
 from logd.errors import ConfigurationError
 from logd.unprinted import leave_unprinted
+from logd.web.guard import GuardedPages, Guards
 from logd.web.site import Health, OpenRegistry, QuietSite, pages
 
 
@@ -34,17 +35,20 @@ class PagesService(Service):
         schemas: OpenRegistry | None = None,
         option: str = "http",
         check: Callable[[str], None] = lambda host: None,
+        guards: Callable[[], Guards | None] | None = None,
         console: Resource | None = None,
     ) -> None:
         """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback.
 
         ``schemas``: serve that schema registry too. ``option`` is the one that gives the endpoint, for error texts.
-        ``console`` is what is served at /console. ``check(host)`` raises ConfigurationError if the pages may not be
-        served on that address.
+        ``check(host)`` raises ConfigurationError if the pages may not be served on that address. ``guards()`` returns
+        what knows the users and their rights; without it everybody may see all pages. ``console`` is what is served at
+        /console.
         """
         self._reactor = reactor
         self._endpoint = endpoint
-        self._site = QuietSite(pages(health, registry, schemas, console))
+        root: Resource = pages(health, registry, schemas, console)
+        self._site = QuietSite(root if guards is None else GuardedPages(root, guards))
         self._foreground = foreground
         self._option = option
         self._check = check

@@ -14,6 +14,7 @@ from twisted.web.server import Request, Site
 from logd.schema_registry.registry import SchemaRegistry
 from logd.schema_registry.rest.resource import CHILDREN, SchemaRegistryResource
 from logd.web.bounded_request import BoundedRequest
+from logd.web.guard import may_see_details
 
 #: Returns a schema registry, None before it can be used.
 OpenRegistry = Callable[[], SchemaRegistry | None]
@@ -39,6 +40,8 @@ class HealthResource(Resource):
             self._log.failure("health could not be told")
             page = {"status": "unknown"}
         request.setResponseCode(200 if page.get("status") == "ok" else 503)
+        if not may_see_details(request):
+            page = {"status": page.get("status")}
         request.setHeader(b"content-type", b"application/json")
         request.setHeader(b"cache-control", b"no-store")
         return json.dumps(page, default=str).encode() + b"\n"

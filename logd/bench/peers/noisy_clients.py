@@ -20,9 +20,9 @@ from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.requests import encode_request
 
 #: Messages of one request, their bytes, and the bytes that a fetch asks for.
-SET_MESSAGES, MESSAGE_BYTES, FETCH_BYTES = 200, 1000, 1 << 20
+SET_MESSAGES, MESSAGE_BYTES, FETCH_BYTES = 200, 1000, 100_000
 #: Fetches that wait for their answers on each connection.
-FETCHES = 4
+FETCHES = 2
 READ_BYTES = 1 << 20
 TELL_SECONDS = 0.1
 

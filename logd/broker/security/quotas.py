@@ -250,7 +250,10 @@ class Quotas:
         user = self._usage(principal) if self._quota(principal) != NO_QUOTA else None
         address = self._address_usage(session.requester.address)
         measured = self._measured.get(session, (None, None))
-        if measured == (user, address):
+        shared = [usage for usage in (user, address) if usage is not None]
+        requests = tuple([usage.requests for usage in shared if usage.quota.requests is not None])
+        meter = session.connection.meter
+        if measured == (user, address) and requests == (() if meter is None else meter.requests):
             return
         for usage in measured:
             if usage is not None:
@@ -260,10 +263,9 @@ class Quotas:
             session.connection.set_meter(None)
             return
         self._measured[session] = user, address
-        shared = [usage for usage in (user, address) if usage is not None]
         for usage in shared:
             usage.sessions[session] = None
-        of_bytes, requests = shared[0], tuple([usage.requests for usage in shared])
+        of_bytes = shared[0]
         session.connection.set_meter(
             ConnectionMeter(session.connection, of_bytes.incoming, of_bytes.outgoing, requests)
         )

@@ -24,10 +24,17 @@ class TokenBucket:
         self._tokens = self.rate * self.burst
         self._as_of = self._clock.seconds()
 
-    def take(self, count: int) -> None:
-        """Take tokens, also more than there are."""
-        self._fill()
+    def take(self, count: int) -> bool:
+        """Take tokens, also more than there are; return whether that leaves a debt.
+
+        The clock is read only when there are no tokens left: this is called for each answer. So what was taken last
+        before a rest may be forgiven, and in any time the rate is exceeded by two bursts at most.
+        """
         self._tokens -= count
+        if self._tokens >= 0:
+            return False
+        self._fill()
+        return self._tokens < 0
 
     def change_rate(self, rate: int) -> None:
         """Go on with another rate; a debt stays."""

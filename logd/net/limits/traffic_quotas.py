@@ -136,11 +136,7 @@ class ByteQuota:
     def use(self, count: int) -> bool:
         """Count bytes; return whether the quota is in debt now."""
         self.total += count
-        bucket = self._bucket
-        if bucket is None:
-            return False
-        bucket.take(count)
-        return bucket.debt_seconds() > 0
+        return self._bucket is not None and self._bucket.take(count)
 
     def add_counts(self, other: ByteQuota) -> None:
         """Add what another quota has counted."""
@@ -197,7 +193,7 @@ class ConnectionMeter:
     connection: Holdable
     incoming: ByteQuota
     outgoing: ByteQuota
-    #: Those of the user, and of the address.
+    #: Those of the user, and of the address, that have a limit.
     requests: tuple[RequestQuota, ...]
     _bytes_in: int = field(default=0, init=False)
     _bytes_out: int = field(default=0, init=False)

@@ -57,8 +57,11 @@ _MISSING = (UnknownTopic, UnknownGroup, NoPage)
 Identify = Callable[[Request], Awaitable[Requester]]
 
 
-async def at_address(request: Request) -> Requester:
-    """Return a requester who has not authenticated."""
+async def already_known(request: Request) -> Requester:
+    """Return the requester whom the guard of all pages has found, or one who has not authenticated."""
+    known = getattr(request, "requester", None)
+    if isinstance(known, Requester):
+        return known
     return Requester(address=str(getattr(request.getClientAddress(), "host", "")))
 
 
@@ -71,7 +74,7 @@ class ConsoleResource(Resource):
 
     _reactor: Any
     _sources: ConsoleSources
-    _identify: Identify = at_address
+    _identify: Identify = already_known
     #: Names by which a browser may call this broker, beside addresses and localhost, while everything is open.
     _hosts: Callable[[], frozenset[str]] = frozenset
     _pages: ConsolePages = field(init=False)

@@ -1,0 +1,1 @@
+"""Tests of users, rights and quotas with real processes."""
