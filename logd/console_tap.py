@@ -55,7 +55,15 @@ def console(reactor: Any, service: BrokerService, settings: BrokerSettings) -> t
         return MissingConsole(), None
     from logd.web.console.sources import ConsoleSources
 
-    sources = ConsoleSources(reactor, lambda: service.broker, service.coordination)
+    def own_settings() -> dict[str, Any]:
+        """Return the settings of clients that have this broker's own identity, where anybody needs one."""
+        broker = service.broker
+        if broker is None or broker.authorizer.open:
+            return {}
+        own = broker.authentication.own_credentials()
+        return {"user": own.user, "password": own.password}
+
+    sources = ConsoleSources(reactor, lambda: service.broker, service.coordination, own_settings)
 
     def hosts() -> frozenset[str]:
         return frozenset() if settings.advertise is None else frozenset({parse_address(settings.advertise)[0].lower()})
