@@ -10,9 +10,9 @@ import os
 import time
 import urllib.error
 import urllib.request
+from importlib.resources import files
 from pathlib import Path
 
-from axe_core_python import base as axe
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
@@ -167,5 +167,4 @@ def _status(request: urllib.request.Request) -> int:
 
 
 def _axe_script() -> str:
-    (path,) = Path(axe.__file__).parent.rglob("axe*.min.js")
-    return path.read_text(encoding="utf-8")
+    return files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
