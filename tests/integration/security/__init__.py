@@ -1,0 +1,1 @@
+"""Users, rights and what protects them, with real processes, sockets and clients."""
