@@ -1,1 +1,1 @@
-"""Users, rights and what protects them, with real processes, sockets and clients."""
+"""Tests of users, rights and quotas with real processes."""
