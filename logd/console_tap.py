@@ -11,6 +11,7 @@ from twisted.web.server import Request
 
 from logd.broker.service import BrokerService
 from logd.config import BrokerSettings, parse_address
+from logd.web.site import OpenRegistry
 
 _log = Logger()
 _MISSING = "The console needs the package jinja2: pip install 'logd[console]', and start the broker again.\n"
@@ -45,7 +46,9 @@ class ConsoleSampling(Service):
         self._sources.stop()
 
 
-def console(reactor: Any, service: BrokerService, settings: BrokerSettings) -> tuple[Resource, Service | None]:
+def console(
+    reactor: Any, service: BrokerService, settings: BrokerSettings, schemas: OpenRegistry | None = None
+) -> tuple[Resource, Service | None]:
     """Return the pages and the service that samples for them; without the package jinja2, a page that says so."""
     try:
         from logd.web.console.resource import ConsoleResource
@@ -68,4 +71,5 @@ def console(reactor: Any, service: BrokerService, settings: BrokerSettings) -> t
     def hosts() -> frozenset[str]:
         return frozenset() if settings.advertise is None else frozenset({parse_address(settings.advertise)[0].lower()})
 
-    return ConsoleResource(reactor, sources, hosts=hosts), ConsoleSampling(sources)
+    registry = schemas or (lambda: None)
+    return ConsoleResource(reactor, sources, hosts=hosts, registry=registry), ConsoleSampling(sources)

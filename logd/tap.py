@@ -181,7 +181,7 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
 
         schemas = OpenedRegistry(broker.coordination, reactor).get if settings.schema_registry_enabled else None
         check = partial(check_open, settings.security, "http", settings.http)
-        resource, sampling = console(reactor, broker, settings)
+        resource, sampling = console(reactor, broker, settings, schemas)
         security = settings.security
         required = security.security_client_certificates == "required"
         pages = PagesService(

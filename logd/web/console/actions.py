@@ -25,7 +25,7 @@ MOST_PARTITIONS = 1000
 
 
 @frozen
-class Outcome:
+class FormOutcome:
     """Where the browser goes next, or a page to show."""
 
     location: str = ""
@@ -39,7 +39,7 @@ class ConsoleActions:
     _reactor: Any
     _sources: ConsoleSources
 
-    async def take(self, asked: Asked) -> Outcome:
+    async def take(self, asked: Asked) -> FormOutcome:
         """Take the form that was sent to a path."""
         match asked.path:
             case ("topics",):
@@ -49,7 +49,7 @@ class ConsoleActions:
             case _:
                 raise NoPage("there is no such form")
 
-    async def _create_topic(self, asked: Asked) -> Outcome:
+    async def _create_topic(self, asked: Asked) -> FormOutcome:
         broker = self._sources.broker
         name = check_topic_name(asked.query.get("topic", ""))
         if not asked.may(Operation.CREATE, ResourceType.CLUSTER):
@@ -63,9 +63,9 @@ class ConsoleActions:
         settings = LogSettings.parse({"retention.ms": str(_milliseconds(days))}) if days else {}
         await broker.administration.create(name, partitions, settings)
         broker.administration_log.record(asked.requester, "create topic", name, partitions=partitions)
-        return Outcome(f"/console/topics/{quote(name)}")
+        return FormOutcome(f"/console/topics/{quote(name)}")
 
-    async def _reset_group(self, asked: Asked, name: str) -> Outcome:
+    async def _reset_group(self, asked: Asked, name: str) -> FormOutcome:
         asked.check(Operation.READ, ResourceType.GROUP, name)
         topic = check_topic_name(asked.query.get("topic", ""))
         asked.check(Operation.READ, ResourceType.TOPIC, topic)
@@ -97,7 +97,7 @@ class ConsoleActions:
         ]
         values = {"name": name, "topic": topic, "rows": rows, "live": entry.live, "fields": _fields(asked)}
         if asked.query.get("confirmed") != "1":
-            return Outcome(page=Page("reset", f"Reset {name}", values))
+            return FormOutcome(page=Page("reset", f"Reset {name}", values))
         if entry.live:
             raise GroupLive(f"group {name!r} is live: stop its consumers first, or use `logd groups reset --force`")
         try:
@@ -106,7 +106,7 @@ class ConsoleActions:
             raise CoordinationUnavailable(f"the coordination tree does not answer: {error}") from error
         log = self._sources.broker.administration_log
         log.record(asked.requester, "reset group", name, topic=topic, partitions=len(rows))
-        return Outcome(f"/console/groups/{quote(name)}")
+        return FormOutcome(f"/console/groups/{quote(name)}")
 
 
 def _fields(asked: Asked) -> dict[str, str]:

@@ -6,17 +6,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.requester import Requester
 from logd.client.starting_positions import Position, Start, Time
 from logd.errors import InvalidRequest, LogdError
+from logd.schema_registry.registry import SchemaRegistry
 from logd.security.access_rules import CLUSTER_NAME, Operation, ResourceType
 from logd.topic import check_topic_name
-from logd.web.console.sources import MOST_MESSAGES, ConsoleSources, TopicRow
+from logd.web.console.avro_values import AvroTexts, avro_texts
+from logd.web.console.rows import TopicRow
+from logd.web.console.sources import MOST_MESSAGES, ConsoleSources
 from logd.web.console.texts import FORMATS, retention
 
+#: The form of messages in Confluent's framing, by their schemas.
+AVRO = "avro"
 #: Rows of one page.
 PAGE_ROWS = 100
 
@@ -74,6 +79,14 @@ class ConsolePages:
     """Makes each page. Raises LogdError for what cannot be shown."""
 
     _sources: ConsoleSources
+    #: Returns the schema registry, None for none.
+    _registry: Callable[[], SchemaRegistry | None] = lambda: None
+    _texts: AvroTexts | None = field(default=None, init=False)
+
+    def _avro(self) -> AvroTexts:
+        if self._texts is None:
+            self._texts = avro_texts(self._registry())
+        return self._texts
 
     async def page(self, asked: Asked) -> Page:
         """Return the page of a path."""
@@ -144,7 +157,9 @@ class ConsolePages:
     async def groups(self, asked: Asked) -> Page:
         """The groups, what is worst first."""
         rows = [
-            row for row in await self._sources.groups() if asked.may(Operation.DESCRIBE, ResourceType.GROUP, row.name)
+            row
+            for row in await self._sources.groups.all()
+            if asked.may(Operation.DESCRIBE, ResourceType.GROUP, row.name)
         ]
         shown, paging = _paged(rows, asked)
         return Page("groups", "Groups", {"rows": shown, "paging": paging}, 10.0)
@@ -152,7 +167,7 @@ class ConsolePages:
     async def group(self, asked: Asked, name: str) -> Page:
         """One group, its owners and its lag."""
         asked.check(Operation.DESCRIBE, ResourceType.GROUP, name)
-        row, lags, entry = await self._sources.group(name)
+        row, lags, entry = await self._sources.groups.one(name)
         lags = sorted(lags, key=lambda lag: (-(lag.lag_bytes or 0), lag.topic, lag.partition))
         shown, paging = _paged(lags, asked)
         return Page(
@@ -174,11 +189,16 @@ class ConsolePages:
         asked.check(Operation.READ, ResourceType.TOPIC, check_topic_name(name))
         partition = asked.number("partition", 0)
         form = asked.query.get("format", "text")
-        if form not in FORMATS:
-            raise InvalidRequest(f"format = {form[:100]!r} is not allowed; allowed is {', '.join(FORMATS)}")
+        forms = [*FORMATS, AVRO]
+        if form not in forms:
+            raise InvalidRequest(f"format = {form[:100]!r} is not allowed; allowed is {', '.join(forms)}")
         text = asked.query.get("from", "")
         most = min(asked.number("count", 20), MOST_MESSAGES)
         found = await self._sources.messages(name, partition, parse_place(text), most)
+        if form == AVRO:
+            texts = await self._avro().texts(found.messages)
+        else:
+            texts = [FORMATS[form](message.payload) for message in found.messages]
         return Page(
             "messages",
             f"Messages of {name}",
@@ -187,13 +207,13 @@ class ConsolePages:
                 "partition": partition,
                 "partitions": self._sources.topic(name)["numbers"],
                 "format": form,
-                "formats": list(FORMATS),
+                "formats": forms,
                 "place": text,
                 "count": most,
                 "found": found,
                 "rows": [
-                    (message, FORMATS[form](message.payload), _header_text(message.headers))
-                    for message in found.messages
+                    (message, text, _header_text(message.headers))
+                    for message, text in zip(found.messages, texts, strict=True)
                 ],
             },
             0.0 if text else 2.0,

@@ -28,6 +28,7 @@ from logd.errors import (
     TopicAuthorizationFailed,
     UnknownTopic,
 )
+from logd.schema_registry.registry import SchemaRegistry
 from logd.web.console.actions import ConsoleActions
 from logd.web.console.pages import Asked, ConsolePages, NoPage
 from logd.web.console.rendering import Templates
@@ -77,6 +78,8 @@ class ConsoleResource(Resource):
     _identify: Identify = already_known
     #: Names by which a browser may call this broker, beside addresses and localhost, while everything is open.
     _hosts: Callable[[], frozenset[str]] = frozenset
+    #: Returns the schema registry, None for none.
+    _registry: Callable[[], SchemaRegistry | None] = lambda: None
     _pages: ConsolePages = field(init=False)
     _actions: ConsoleActions = field(init=False)
     _templates: Templates = field(init=False)
@@ -85,7 +88,7 @@ class ConsoleResource(Resource):
 
     def __attrs_post_init__(self) -> None:
         Resource.__init__(self)
-        self._pages = ConsolePages(self._sources)
+        self._pages = ConsolePages(self._sources, self._registry)
         self._actions = ConsoleActions(self._reactor, self._sources)
         self._templates = Templates()
 

@@ -15,13 +15,10 @@ from logd.audit.verdicts import Verdict, judge
 from logd.audit.windows import DEFAULT_WIDTH
 from logd.broker.broker import Broker
 from logd.client.admin.admin import Admin
-from logd.client.admin.lag import LagReader, PartitionLag, partitions_of
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.fetching.batches import MessageBatch
 from logd.client.consumer.read_timeout import with_patience
 from logd.client.starting_positions import Position, Start, Time, check_start, resolve, time_of
-from logd.coord.errors import CoordinationError
-from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
 from logd.deferreds.gathering import gather_some
@@ -29,16 +26,11 @@ from logd.deferreds.sleeping import sleep
 from logd.errors import CoordinationUnavailable, LogdError, UnknownTopic
 from logd.protocol.message import Message
 from logd.protocol.requests.describe_log import DescribeLogResponse
+from logd.web.console.group_lags import GroupLags
 from logd.web.console.history import SAMPLE_SECONDS, History
 from logd.web.console.rates import Rates
+from logd.web.console.rows import PartitionRow, ShownMessages, TopicRow
 
-#: Groups whose lag is read; the others are listed without it.
-MOST_GROUPS = 500
-#: Partitions of one group that are described, and groups that are read at a time.
-MOST_PLACES = 2000
-GROUPS_AT_ONCE = 10
-#: Seconds for which the lags of all groups are shown again before they are read anew.
-LAGS_KEPT = 5.0
 #: Messages on one page, and the bytes before the end among which the last ones are looked for.
 MOST_MESSAGES = 50
 TAIL_BYTES = 64 << 10
@@ -47,75 +39,6 @@ AUDIT_HOURS = 24
 MOST_EVENTS = 200_000
 #: Topics that are looked at in one turn of the reactor.
 TURN_TOPICS = 500
-
-
-@frozen
-class TopicRow:
-    """One topic. Bytes and rate are of its partitions on this broker; None without any."""
-
-    name: str
-    partitions: int
-    brokers: tuple[int, ...]
-    here: int
-    bytes: int | None
-    rate: float | None
-    retention_ms: int
-    retention_bytes: int
-    problem: str
-
-
-@frozen
-class PartitionRow:
-    """One partition. Positions are None where they are not known here, with the reason in ``problem``."""
-
-    number: int
-    leader: int
-    address: str
-    start: int | None
-    end: int | None
-    visible_end: int | None
-    segments: int | None
-    problem: str
-
-    @property
-    def bytes(self) -> int | None:
-        """The bytes that can be read."""
-        return None if self.end is None or self.start is None else self.end - self.start
-
-
-@frozen
-class GroupRow:
-    """One group with its lag, None where it is not known."""
-
-    name: str
-    kind: str
-    members: int
-    topics: tuple[str, ...]
-    partitions: int
-    lag_bytes: int | None
-    lag_messages: int | None
-    lag_seconds: float | None
-    #: Bytes a second that the group handles, and seconds until it has caught up at the rates of now.
-    rate: float | None
-    time_to_clear: float | None
-    problem: str
-
-    @property
-    def badness(self) -> tuple[float, float]:
-        """Sorts what is worst first."""
-        never = self.time_to_clear is None and bool(self.lag_bytes)
-        return (1e18 if never else self.time_to_clear or 0.0) + (self.lag_seconds or 0.0), float(self.lag_bytes or 0)
-
-
-@frozen
-class ShownMessages:
-    """Messages of one partition from a place on; ``next`` is the position behind them."""
-
-    messages: Sequence[Message]
-    start: int
-    next: int
-    log_start: int
-    log_end: int
 
 
 @define(eq=False)
@@ -132,10 +55,11 @@ class ConsoleSources:
     _client_settings: Callable[[], Mapping[str, Any]] = dict
     history: History = field(factory=History, init=False)
     _topic_rates: Rates = field(factory=Rates, init=False)
-    _ends: Rates = field(factory=Rates, init=False)
-    _positions: Rates = field(factory=Rates, init=False)
-    _lags: tuple[float, list[GroupRow]] | None = field(default=None, init=False)
+    groups: GroupLags = field(init=False)
     _sampling: Any = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.groups = GroupLags(self._reactor, lambda: self.tree, self._admin, self.consumer)
 
     # Samples
 
@@ -317,86 +241,6 @@ class ConsoleSources:
             raise CoordinationUnavailable("the coordination tree cannot be reached now")
         return tree
 
-    async def groups(self) -> list[GroupRow]:
-        """Return all groups, what is worst first. Read anew every few seconds, whoever asks."""
-        now = self._reactor.seconds()
-        if self._lags is None or now - self._lags[0] > LAGS_KEPT:
-            self._lags = (now, await self._read_groups())
-        return self._lags[1]
-
-    async def _read_groups(self) -> list[GroupRow]:
-        tree = self.tree
-        try:
-            names = await list_groups(tree)
-            entries = await gather_some((read_group(tree, name) for name in names[:MOST_GROUPS]), GROUPS_AT_ONCE)
-        except CoordinationError as error:
-            raise CoordinationUnavailable(f"the coordination tree does not answer: {error}") from error
-        except UnknownGroup:  # deleted since the list was read
-            entries = []
-        async with self._admin() as admin:
-            reader = self._lag_reader(admin, 0)
-            lags = await gather_some((self._lag_of(reader, entry) for entry in entries), GROUPS_AT_ONCE)
-        now = self._reactor.seconds()
-        places = {_key(entry.name, lag): lag for entry, found in zip(entries, lags, strict=True) for lag in found}
-        self._positions.sample(now, {key: lag.position for key, lag in places.items() if lag.position is not None})
-        self._ends.sample(now, {key: lag.log_end for key, lag in places.items() if lag.log_end is not None})
-        rows = [self._group_row(entry, found) for entry, found in zip(entries, lags, strict=True)]
-        rows += [
-            GroupRow(name, "", 0, (), 0, None, None, None, None, None, f"only the lag of {MOST_GROUPS} groups is read")
-            for name in names[MOST_GROUPS:]
-        ]
-        return sorted(rows, key=lambda row: row.badness, reverse=True)
-
-    async def group(self, name: str) -> tuple[GroupRow, list[PartitionLag], GroupEntry]:
-        """Return one group with its partitions and their lags in messages too. Raises UnknownGroup."""
-        try:
-            entry = await read_group(self.tree, name)
-        except CoordinationError as error:
-            raise CoordinationUnavailable(f"the coordination tree does not answer: {error}") from error
-        async with self._admin() as admin:
-            lags = await self._lag_of(self._lag_reader(admin, 1 << 20), entry)
-        return self._group_row(entry, lags), lags, entry
-
-    async def _lag_of(self, reader: LagReader, entry: GroupEntry) -> list[PartitionLag]:
-        places = await partitions_of(self.tree, entry, None)
-        return await reader.read(entry, places[:MOST_PLACES])
-
-    def _lag_reader(self, admin: Admin, count_below: int) -> LagReader:
-        return LagReader(admin, self.consumer, self._reactor, time.time, count_below)
-
-    def _group_row(self, entry: GroupEntry, lags: list[PartitionLag]) -> GroupRow:
-        keys = [_key(entry.name, lag) for lag in lags]
-        handled = _sum(self._positions.get(key) for key in keys)
-        grown = _sum(self._ends.get(key) for key in keys)
-        lag_bytes = _sum(lag.lag_bytes for lag in lags)
-        clear: float | None = None
-        if lag_bytes == 0:
-            clear = 0.0
-        elif lag_bytes is not None and handled is not None and grown is not None and handled > grown:
-            clear = lag_bytes / (handled - grown)
-        known = [lag.lag_seconds for lag in lags if lag.lag_seconds is not None]
-        problems = [f"{lag.topic}-{lag.partition}: {lag.error}" for lag in lags if lag.error]
-        problems += [
-            f"{lag.topic}-{lag.partition}: messages were lost before they were handled" for lag in lags if lag.lost
-        ]
-        if len(lags) == MOST_PLACES:
-            problems.append(f"only the first {MOST_PLACES} partitions are read")
-        kafka = entry.coordinator is not None
-        messages = _sum(lag.lag_messages for lag in lags)
-        return GroupRow(
-            entry.name,
-            f"Kafka, at broker {entry.coordinator}" if kafka else "native",
-            len(entry.consumers),
-            tuple(sorted({lag.topic for lag in lags})) or entry.topics,
-            len(lags),
-            None if lag_bytes is None else int(lag_bytes),
-            None if messages is None else int(messages),
-            max(known, default=None) if lags else 0.0,
-            handled,
-            clear,
-            "; ".join(problems[:3]) + (f"; and {len(problems) - 3} more" if len(problems) > 3 else ""),
-        )
-
     # Messages and the audit
 
     async def messages(self, topic: str, partition: int, start: Start | None, most: int) -> ShownMessages:
@@ -489,15 +333,6 @@ class _Closing:
 
 async def _next(batches: AsyncIterator[MessageBatch]) -> MessageBatch | None:
     return await anext(batches, None)
-
-
-def _key(group: str, lag: PartitionLag) -> str:
-    return f"{group}\0{lag.topic}\0{lag.partition}"
-
-
-def _sum(values: Iterator[float | int | None]) -> float | None:
-    known = list(values)
-    return None if any(value is None for value in known) else sum(value for value in known if value is not None)
 
 
 def _newest_first(verdict: Verdict) -> tuple[int, str, str]:
