@@ -16,11 +16,11 @@ SYSTEMS ?= build/systems
 CLIENTS ?= /tmp/logd-clients
 RECORDS ?= 1000000
 
-.PHONY: help demo test coverage lint bench bench-peers bench-figures clients smoke sanitize flakes soak docs site wheel clean
+.PHONY: help demo test coverage lint bench bench-peers bench-figures clients client-suites smoke sanitize flakes soak docs site wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */|/' | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */|/' | awk -F'|' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 # Installed again only when the metadata or the compiled loops have changed. Wheels alone, so that a package that would need a compiler fails
 # here, early; but Spark has no wheel, and needs none: it is Python and jars. The pip of Debian 12 warns of what it will do
@@ -66,6 +66,9 @@ bench-figures: $(STAMP)  ## Put the result of make bench-peers into README and d
 
 clients: $(STAMP)  ## Try every client of Kafka that can be had, fetched into CLIENTS=/tmp/logd-clients, with RECORDS=1000000 each
 	$(BIN)/python -m tests.kafka_clients --folder $(CLIENTS) --count $(RECORDS)
+
+client-suites: $(STAMP)  ## The integration tests of Kafka's clients themselves, fetched into CLIENTS, with the failures that are expected
+	$(BIN)/python -m tests.kafka_clients.suites --folder $(CLIENTS)/suites
 
 smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it all still go
 	$(BIN)/python -m demo

@@ -174,13 +174,16 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     services: list[Service] = [broker]
     if settings.http is not None:
         from logd.broker.listening.ports import check_open
+        from logd.net.client_certificates import asking
         from logd.schema_registry.registry import OpenedRegistry
         from logd.web.service import PagesService
 
         schemas = OpenedRegistry(broker.coordination, reactor).get if settings.schema_registry_enabled else None
         check = partial(check_open, settings.security, "http", settings.http)
+        security = settings.security
+        required = security.security_client_certificates == "required"
         pages = PagesService(
-            reactor,
+            asking(reactor, security.security_client_authorities, required),
             settings.http,
             broker.health,
             broker.registry,

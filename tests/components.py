@@ -96,6 +96,7 @@ COMPONENTS = (
     ),
     Component("net", 2, ("logd.net",)),
     Component("doctor", 3, ("logd.doctor",)),
+    Component("backup", 3, ("logd.backup",)),
     Component("supervision", 3, ("logd.supervision",)),
     Component(
         "audit",

@@ -20,10 +20,12 @@ from twisted.python.failure import Failure
 from twisted.web.resource import IResource, Resource, getChildForRequest
 from twisted.web.server import NOT_DONE_YET, Request
 
-from logd.broker.security.authentication import Authentication
+from logd.broker.security.authentication import CERTIFICATE, Authentication
 from logd.broker.security.authorizer import Authorizer
+from logd.broker.security.certificates import principal_of
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
+from logd.config import BrokerSettings
 from logd.errors import AuthenticationFailed, CoordinationUnavailable, WireError
 from logd.security.access_rules import Operation, ResourceType
 from logd.security.scram import MOST_BYTES, REFUSAL
@@ -42,6 +44,7 @@ class Guards(Protocol):
 
     authentication: Authentication
     authorizer: Authorizer
+    settings: BrokerSettings
 
 
 class PageRefused(Exception):
@@ -80,6 +83,7 @@ class GuardedPages(Resource):
         if guards is None:
             return
         request.rights = Rights(guards.authorizer, requester)
+        self._take_certificate(request, requester, guards)
         check_origin(request)
         header = request.getHeader("authorization")
         if header is None or not guards.authentication.has_users:
@@ -105,6 +109,18 @@ class GuardedPages(Resource):
         finally:
             self._waiting -= 1
         guards.authentication.prove(requester, user, HTTP)
+
+    def _take_certificate(self, request: BoundedRequest, requester: Requester, guards: Guards) -> None:
+        """Take the one who asks for the user of the certificate, if there is one. Raises PageRefused."""
+        transport: Any = request.transport
+        certificate = transport.getPeerCertificate() if request.isSecure() else None
+        if certificate is None:
+            return
+        try:
+            principal = principal_of(certificate, guards.settings.security.security_client_principal)
+        except AuthenticationFailed as error:
+            raise PageRefused(403, str(error)) from None
+        guards.authentication.prove(requester, principal, CERTIFICATE)
 
     def _answer(self, request: BoundedRequest) -> None:
         first = request.postpath[0].decode("ascii", "replace") if request.postpath else ""

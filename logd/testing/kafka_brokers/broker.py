@@ -209,7 +209,8 @@ def kafka(*, process: bool = False, durable: bool = False, data: str | None = No
     in memory, where the system has a file system for that, and not flushed. ``durable``: messages are flushed to the
     disk before they are acknowledged. ``data``: keep the data in this folder, which is not removed.
 
-    ``settings`` are those of BrokerSettings, such as ``topics_partitions=4``. Raises ConfigurationError for one that is
-    not allowed. Needs the extra ``kafka`` of logd.
+    ``settings`` are those of BrokerSettings, such as ``topics_partitions=4``, and of its groups for Kafka and security,
+    such as ``kafka_producers_max=10``. Raises ConfigurationError for one that is not allowed. Needs the extra ``kafka``
+    of logd.
     """
     return KafkaBroker(process=process, durable=durable, data=data, **settings)

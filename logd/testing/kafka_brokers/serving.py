@@ -11,12 +11,15 @@ from twisted.internet.defer import Deferred
 from logd.broker.service import BrokerService
 from logd.config import BrokerSettings
 from logd.config.kafka import KafkaSettings
+from logd.config.security import SecuritySettings
 from logd.log.disk.local_files import LocalFiles
 from logd.testing.kafka_brokers.connection_faults import ConnectionFaults, FaultyPorts
 from logd.testing.kafka_brokers.data_folder import UnflushedFiles
 
 #: A port of loopback, as Twisted's endpoints are described.
 _LOOPBACK = "tcp:{}:interface=127.0.0.1"
+#: The groups of settings in BrokerSettings, whose settings may be given by their names alone.
+_GROUPS: dict[str, type[Any]] = {"kafka": KafkaSettings, "security": SecuritySettings}
 
 
 @frozen(kw_only=True)
@@ -30,20 +33,25 @@ class ServingSettings:
     native_port: int = 0
     #: Flush messages before they are acknowledged.
     durable: bool = False
-    #: Further settings of BrokerSettings, by their names there.
+    #: Further settings of BrokerSettings, KafkaSettings and SecuritySettings, by their names there.
     more: dict[str, Any] = field(factory=dict)
 
     def broker_settings(self) -> BrokerSettings:
         """Return the settings of the broker. Raises ConfigurationError for one that is not allowed."""
+        more = {"kafka_listen": _LOOPBACK.format(self.kafka_port), **self.more}
+        groups: dict[str, Any] = {}
+        for name, group in _GROUPS.items():
+            names = {each.name for each in attrs.fields(group)}
+            groups[name] = group(**{each: more.pop(each) for each in names & more.keys()})
         return BrokerSettings(
             data=self.data,
-            kafka=KafkaSettings(kafka_listen=_LOOPBACK.format(self.kafka_port)),
             **{
                 "listen": _LOOPBACK.format(self.native_port),
                 "zookeeper_listen": _LOOPBACK.format(0),
                 "flush_threads": 1,
                 "io_threads": 1,
-                **self.more,
+                **groups,
+                **more,
             },
         )
 

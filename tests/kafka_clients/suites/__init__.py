@@ -1,0 +1,1 @@
+"""The integration tests of Kafka's clients themselves, run against a broker of logd."""
