@@ -194,6 +194,7 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
             check=check,
             guards=lambda: broker.broker,
             console=resource,
+            principal=security.security_client_principal,
         )
         if sampling is not None:
             services.append(sampling)

@@ -167,9 +167,9 @@ class Connection(TwistedProtocol):
         self._output.send(pieces)
         meter = self.meter
         if meter is not None:
-            meter.sent(sum(map(size_of, pieces)))
+            meter.sent(sum([len(piece) if type(piece) is bytes else size_of(piece) for piece in pieces]))
             if meter.requests:
-                meter.noted(self._under_way)
+                meter.answered()
         if self._output.congested and not self._congested:
             self._congested = True
             if self._watch.stuck is not None:

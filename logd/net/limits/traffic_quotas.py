@@ -164,21 +164,22 @@ class RequestQuota:
     def change_most(self, most: int | None) -> None:
         """Keep another limit from now on."""
         self.most = most
-        self._wake()
+        self.wake()
 
     def changed(self, by: int) -> None:
         """Count requests of one connection that began, or were answered."""
         self.under_way += by
         if by < 0:
-            self._wake()
+            self.wake()
 
     @property
     def room(self) -> int:
         """The requests that may begin now."""
         return _NO_LIMIT if self.most is None else max(self.most - self.under_way, 0)
 
-    def _wake(self) -> None:
-        if len(self.held) and self.room:
+    def wake(self) -> None:
+        """Let a connection go on that is held, if there is room."""
+        if self.held and self.room:
             self.held.look(now=True)
 
     def _seconds_to_wait(self) -> float:
@@ -229,6 +230,15 @@ class ConnectionMeter:
                 quota.held.hold(self.connection)
             room = min(room, quota.room)
         return room
+
+    def answered(self) -> None:
+        """Count one answer."""
+        if self._under_way:
+            self._under_way -= 1
+            for quota in self.requests:
+                quota.under_way -= 1
+                if quota.held:
+                    quota.wake()
 
     def noted(self, under_way: int) -> None:
         """Take note of the connection's requests under way."""
