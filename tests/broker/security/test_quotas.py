@@ -13,12 +13,13 @@ from logd.config.security import SecuritySettings
 from logd.coord.registries.quotas import change_quota, read_quotas
 from logd.errors import QuotaExceeded
 from logd.net.limits.traffic_quotas import SMALL_BYTES
+from logd.net.server import READ_BYTES
 from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from logd.security.quotas import NO_QUOTA, Quota
+from logd.security.quotas import Quota
 from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
@@ -123,6 +124,45 @@ class ByteQuotaTests(QuotaTestCase):
         self.assertEqual(peer.answers(), [])
         self.pass_time(1)
         self.assertEqual(len(peer.answers()), 1)
+
+    def test_fetches_that_are_sent_together_are_answered_one_by_one(self) -> None:
+        """On one connection or many: what waits is bounded by one answer; other questions are answered meanwhile."""
+        self.send_large(self.connect())
+        self.set_quota("greedy", bytes_out=40_000)
+        fetch = FetchWait(0, 1, 100_000, (FetchPart("t", 0, 0, 0, 100_000, True),))
+        peers = [self.connect_as("greedy") for _ in range(5)]
+        for peer in peers:
+            peer.send(*(fetch._replace(correlation_id=number) for number in range(10)))
+        self.settle()
+        self.assertEqual([len(peer.answers()) for peer in peers], [1, 0, 0, 0, 0])
+        quiet = self.connect_as("greedy")
+        answered = []
+        for _ in range(60):
+            self.pass_time(1.3)
+            answered.append(sum(len(peer.answers()) for peer in peers))
+        self.assertEqual((max(answered), sum(answered)), (1, 49))
+        self.assertTrue(quiet.reading)
+
+    def test_a_new_connection_of_a_user_in_debt_is_held_at_once(self) -> None:
+        """Hanging up and calling again brings nothing, whatever is sent first."""
+        self.set_quota("noisy", bytes_in=10_000)
+        self.send_large(self.connect_as("noisy"))
+        for _ in range(20):
+            again = self.connect_as("noisy")
+            self.assertFalse(again.reading)
+            again.lose()
+        self.assertEqual(self.connect_as("quiet").reading, True)
+
+    def test_the_anonymous_in_debt_begin_with_little(self) -> None:
+        """They may have to authenticate, so they are read; but by small pieces."""
+        self.set_quota("anonymous", bytes_in=10_000)
+        self.send_large(self.connect())
+        again = self.connect()
+        self.assertEqual((again.reading, vars(again.transport)["bufferSize"]), (True, SMALL_BYTES))
+        session = self.session_of(again)
+        session.requester.principal, session.requester.authenticated = "alice", True
+        self.broker.quotas.authenticated(session)
+        self.assertEqual((again.reading, vars(again.transport)["bufferSize"]), (True, READ_BYTES))
 
     def test_a_change_holds_for_open_connections(self) -> None:
         """A new quota, a higher one, and none any more."""
@@ -364,5 +404,3 @@ class RegistryTests(QuotaTestCase):
         self.set_quota("bad", topics=2)
         self.set_quota("alice")
         self.assertEqual(self.broker.quotas.entries, {"bad": Quota(topics=2)})
-        self.assertEqual(NO_QUOTA, Quota())
-        self.assertGreater(SMALL_BYTES, 0)
