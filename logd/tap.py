@@ -191,6 +191,7 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
             schemas,
             check=check,
             guards=lambda: broker.broker,
+            principal=security.security_client_principal,
         )
         # The pages start first, so that a port in use is found before the data directory is touched.
         services.insert(0, pages)

@@ -25,7 +25,6 @@ from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.certificates import principal_of
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
-from logd.config import BrokerSettings
 from logd.errors import AuthenticationFailed, CoordinationUnavailable, WireError
 from logd.security.access_rules import Operation, ResourceType
 from logd.security.scram import MOST_BYTES, REFUSAL
@@ -42,9 +41,15 @@ _READING = (b"GET", b"HEAD", b"OPTIONS")
 class Guards(Protocol):
     """What knows users and rules: a broker."""
 
-    authentication: Authentication
-    authorizer: Authorizer
-    settings: BrokerSettings
+    @property
+    def authentication(self) -> Authentication:
+        """Checks who asks."""
+        ...
+
+    @property
+    def authorizer(self) -> Authorizer:
+        """Decides what they may do."""
+        ...
 
 
 class PageRefused(Exception):
@@ -61,11 +66,12 @@ class GuardedPages(Resource):
     isLeaf = True  # noqa: N815  # Twisted reads it
     _log = Logger()
 
-    def __init__(self, pages: IResource, guards: Callable[[], Guards | None]) -> None:
-        """``guards()`` returns None before the server has started."""
+    def __init__(self, pages: IResource, guards: Callable[[], Guards | None], principal: str = "CN") -> None:
+        """``guards()`` returns None before the server has started; ``principal``: see security.client.principal."""
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         self._pages = pages
         self._guards = guards
+        self._principal = principal
         self._waiting = 0
 
     def render(self, request: BoundedRequest) -> Any:
@@ -117,7 +123,7 @@ class GuardedPages(Resource):
         if certificate is None:
             return
         try:
-            principal = principal_of(certificate, guards.settings.security.security_client_principal)
+            principal = principal_of(certificate, self._principal)
         except AuthenticationFailed as error:
             raise PageRefused(403, str(error)) from None
         guards.authentication.prove(requester, principal, CERTIFICATE)

@@ -18,7 +18,6 @@ from zope.interface import implementer
 import logd.web.guard
 from logd.broker.security.authentication import FAILURE_SECONDS, Authentication
 from logd.broker.security.authorizer import Authorizer
-from logd.config import BrokerSettings
 from logd.interfaces import IThreads
 from logd.schema_registry.rest.endpoints import ROUTES
 from logd.security.access_rules import AccessRule, AccessRules, Effect, Operation, ResourceType
@@ -53,7 +52,6 @@ class GuardTests(TestCase):
         self.clock, self.threads = Clock(), AtOnce()
         self.authentication = Authentication(self.clock, self.threads)
         self.authorizer = Authorizer(True)
-        self.settings = BrokerSettings(data="/data")
         self.authentication.take({"ann": ANN})
         self.authentication.take_secret(b"x" * 32)
         self.rules()
