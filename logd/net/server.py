@@ -198,8 +198,7 @@ class Connection(TwistedProtocol):
     def set_meter(self, meter: ConnectionMeter | None) -> None:
         """Count what is used of other quotas from now on, or of none."""
         before, self.meter = self.meter, meter
-        # Who is in debt already begins with little, since what is read is used at once.
-        transport: Any = self.transport
+        transport: Any = self.transport  # a user in debt begins with little, since what is read is used at once
         transport.bufferSize = SMALL_BYTES if meter is not None and meter.in_debt else READ_BYTES
         if before is not None:
             before.leave()
