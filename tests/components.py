@@ -124,7 +124,14 @@ COMPONENTS = (
     Component(
         "tap",
         5,
-        ("logd.audit_tap", "logd.registry_tap", "logd.service_options", "logd.supervision_tap", "logd.tap"),
+        (
+            "logd.audit_tap",
+            "logd.console_tap",
+            "logd.registry_tap",
+            "logd.service_options",
+            "logd.supervision_tap",
+            "logd.tap",
+        ),
         ("logd.web",),
     ),
     Component("plugins", 5, ("twisted.plugins",)),
