@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from attrs import frozen
 from prometheus_client import CollectorRegistry
 from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred
@@ -16,6 +18,10 @@ from twisted.python.failure import Failure
 from twisted.python.usage import UsageError
 
 from logd import __version__
+from logd.broker.security.authentication import Authentication
+from logd.broker.security.authorizer import Authorizer
+from logd.broker.security.security_view import SecurityView
+from logd.config.security import SecuritySettings
 from logd.config.zookeeper import security_of_environment
 from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
@@ -23,6 +29,7 @@ from logd.coord.records import SessionState
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.errors import ConfigurationError
+from logd.net.threads import DiskThreads
 from logd.service_options import ServiceOptions
 
 #: The environment variable with the servers of the coordination tree, used if no option names them.
@@ -41,16 +48,32 @@ class RegistryOptions(ServiceOptions):
     settings: CoordinationSettings
     environ: Mapping[str, str] = os.environ
 
+    #: Who may connect, and what users may do.
+    security: SecuritySettings
+
     synopsis = "[--zookeeper HOST:PORT,...] [--listen ENDPOINT]"
 
     longdesc = """\
 Runs a schema registry with the REST interface of Confluent's: schemas of Avro and JSON Schema, kept in the coordination
 tree of the brokers. Several of them over one tree agree; a broker with --http serves one too. TLS and credentials of
-the tree come from LOGD_ZOOKEEPER_* variables, as for the commands. Try it: "curl http://127.0.0.1:8081/subjects"."""
+the tree come from LOGD_ZOOKEEPER_* variables, as for the commands. The users and access rules are those of the brokers:
+every user may read schemas, and change those of a topic's subjects who may write to it. Try it: "curl http://127.0.0.1:8081/subjects"."""
 
     optParameters: list[list[Any]] = [  # noqa: N815, RUF012  # Twisted reads it
         ["zookeeper", "z", None, f"The coordination tree, HOST:PORT,.../PATH [default: {DEFAULT_ZOOKEEPER}]"],
         ["listen", "l", DEFAULT_LISTEN, "The address that clients connect to, as a Twisted endpoint (ssl:... for TLS)"],
+        [
+            "superusers",
+            None,
+            "",
+            "Users who may do everything, separated by commas (security.superusers of brokers)",
+        ],
+        ["client-authorities", None, None, "Authorities of clients' certificates; see security.client.authorities"],
+    ]
+
+    optFlags: list[list[Any]] = [  # noqa: N815, RUF012  # as above
+        ["required", None, "Allow only what access rules allow, also while there are no users; see security.required"],
+        ["open-to-network", None, "Listen for other machines although there may be no users"],
     ]
 
     def opt_version(self) -> None:
@@ -73,6 +96,15 @@ the tree come from LOGD_ZOOKEEPER_* variables, as for the commands. Try it: "cur
         except ConfigurationError as error:
             raise UsageError(str(error)) from error
         try:
+            self.security = SecuritySettings(
+                security_required=bool(self["required"]),
+                security_superusers=self["superusers"],
+                security_client_authorities=self["client-authorities"],
+                open_to_network=bool(self["open-to-network"]),
+            )
+        except ConfigurationError as error:
+            raise UsageError(str(error)) from error
+        try:
             serverFromString(reactor, self["listen"])
         except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
             raise UsageError(
@@ -85,15 +117,32 @@ the tree come from LOGD_ZOOKEEPER_* variables, as for the commands. Try it: "cur
 Options = RegistryOptions
 
 
+@frozen
+class TreeGuards:
+    """What knows users and rules, of a server that is no broker."""
+
+    authentication: Authentication
+    authorizer: Authorizer
+
+
 class TreeClientService(Service):
-    """Keeps a client of the coordination tree connected while the service runs."""
+    """Keeps a client of the coordination tree connected, and users and rules known, while the service runs."""
 
     _log = Logger()
 
-    def __init__(self, reactor: Any, settings: CoordinationSettings) -> None:
+    def __init__(self, reactor: Any, settings: CoordinationSettings, security: SecuritySettings) -> None:
         self._reactor = reactor
         self._settings = settings
         self._client: ICoordination | None = None
+        self._threads = DiskThreads(reactor, 1, "logd-passwords")
+        self._guards = TreeGuards(
+            Authentication(reactor, self._threads), Authorizer(security.security_required, security.superusers)
+        )
+        self._view: SecurityView | None = None
+
+    def guards(self) -> TreeGuards | None:
+        """Return what knows users and rules; None until they have been read."""
+        return self._guards if self._guards.authorizer.is_known else None
 
     def client(self) -> ICoordination | None:
         """Return the client; None before the start."""
@@ -108,6 +157,18 @@ class TreeClientService(Service):
         """Connect, and go on trying while the tree is away."""
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         self._client = ZooKeeperCoordination(self._reactor, self._settings)
+        authentication = self._guards.authentication
+        self._threads.start()
+        self._view = SecurityView(
+            self._client,
+            self._reactor,
+            self._guards.authorizer,
+            authentication,
+            authentication.take,
+            lambda quotas: None,
+            lambda *changed, **details: None,
+        )
+        self._view.start()
         self._client.connect().addErrback(self._not_connected)
         self._reactor.callWhenRunning(self._catch_terminate)
         self._log.info("serves the schema registry in the coordination tree at {hosts}", hosts=self._settings.hosts)
@@ -115,6 +176,9 @@ class TreeClientService(Service):
     def stopService(self) -> Deferred[None] | None:  # noqa: N802  # Twisted calls it
         """Close the client. Fires when the session has ended."""
         super().stopService()  # type: ignore[no-untyped-call]  # as above
+        if self._view is not None:
+            self._view.stop()
+            self._threads.stop()
         return self._client.close() if self._client is not None else None
 
     def _not_connected(self, failure: Failure) -> None:
@@ -141,21 +205,27 @@ def makeService(options: RegistryOptions) -> IService:  # noqa: N802  # twistd c
     """Return the registry's service. Starts nothing, as twistd forks later."""
     from twisted.internet import reactor
 
+    from logd.broker.listening.ports import check_open
+    from logd.net.client_certificates import asking
     from logd.net.monotonic import use_monotonic_time
     from logd.schema_registry.registry import OpenedRegistry
     from logd.web.service import PagesService
 
     use_monotonic_time(reactor)
-    tree = TreeClientService(reactor, options.settings)
+    security = options.security
+    tree = TreeClientService(reactor, options.settings, security)
     services = MultiService()
+    required = security.security_client_certificates == "required"
     pages = PagesService(
-        reactor,
+        asking(reactor, security.security_client_authorities, required),
         options["listen"],
         tree.health,
         CollectorRegistry(),
         options.foreground,
         OpenedRegistry(tree.client, reactor).get,
         option="listen",
+        check=partial(check_open, security, "listen", options["listen"]),
+        guards=tree.guards,
     )
     for each in (pages, tree):
         each.setServiceParent(services)  # type: ignore[no-untyped-call]  # as above

@@ -174,13 +174,18 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     services: list[Service] = [broker]
     if settings.http is not None:
         from logd.broker.listening.ports import check_open
+        from logd.console_tap import console
+        from logd.net.client_certificates import asking
         from logd.schema_registry.registry import OpenedRegistry
         from logd.web.service import PagesService
 
         schemas = OpenedRegistry(broker.coordination, reactor).get if settings.schema_registry_enabled else None
         check = partial(check_open, settings.security, "http", settings.http)
+        resource, sampling = console(reactor, broker, settings, schemas)
+        security = settings.security
+        required = security.security_client_certificates == "required"
         pages = PagesService(
-            reactor,
+            asking(reactor, security.security_client_authorities, required),
             settings.http,
             broker.health,
             broker.registry,
@@ -188,7 +193,11 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
             schemas,
             check=check,
             guards=lambda: broker.broker,
+            console=resource,
+            principal=security.security_client_principal,
         )
+        if sampling is not None:
+            services.append(sampling)
         # The pages start first, so that a port in use is found before the data directory is touched.
         services.insert(0, pages)
     if settings.kafka.kafka_audit_enabled and settings.kafka.endpoints:

@@ -96,6 +96,7 @@ COMPONENTS = (
     ),
     Component("net", 2, ("logd.net",)),
     Component("doctor", 3, ("logd.doctor",)),
+    Component("backup", 3, ("logd.backup",)),
     Component("supervision", 3, ("logd.supervision",)),
     Component(
         "audit",
@@ -123,7 +124,14 @@ COMPONENTS = (
     Component(
         "tap",
         5,
-        ("logd.audit_tap", "logd.registry_tap", "logd.service_options", "logd.supervision_tap", "logd.tap"),
+        (
+            "logd.audit_tap",
+            "logd.console_tap",
+            "logd.registry_tap",
+            "logd.service_options",
+            "logd.supervision_tap",
+            "logd.tap",
+        ),
         ("logd.web",),
     ),
     Component("plugins", 5, ("twisted.plugins",)),

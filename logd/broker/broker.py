@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import Factory, define, field, frozen
@@ -14,6 +15,9 @@ from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
 from logd.broker.security.administration_log import TREE
+from logd.broker.security.authentication import CERTIFICATE
+from logd.broker.security.certificates import principal_of
+from logd.errors import WireError
 from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
 from logd.security.quotas import Quota
@@ -88,8 +92,18 @@ class Broker(BrokerCore):
         self._opened(session)
         return session
 
+    def _certified(self, session: BrokerSession | KafkaSession, certificate: Any) -> None:
+        """Take the client of a connection for the user whom its certificate names, or close the connection."""
+        try:
+            principal = principal_of(certificate, self.settings.security.security_client_principal)
+            self.authentication.prove(session.requester, principal, CERTIFICATE)
+            self.quotas.authenticated(session)
+        except WireError as error:
+            session.connection.close(str(error), drain=False)
+
     def _opened(self, session: BrokerSession | KafkaSession) -> None:
         self.sessions[session] = None
+        session.connection.on_certificate = partial(self._certified, session)
         self.quotas.opened(session)
         self.counters.connections_total += 1
         if not self.ready:

@@ -28,6 +28,12 @@ def _audit() -> click.Command:
     return audit
 
 
+def _backup() -> click.Command:
+    from logd.cli.operations.backup import backup
+
+    return backup
+
+
 def _bench() -> click.Command:
     from logd.cli.bench.bench import bench
 
@@ -65,7 +71,7 @@ def _dead_letters() -> click.Command:
 
 
 def _doctor() -> click.Command:
-    from logd.cli.cluster.doctor import doctor
+    from logd.cli.operations.doctor import doctor
 
     return doctor
 
@@ -112,6 +118,12 @@ def _repair() -> click.Command:
     return repair
 
 
+def _restore() -> click.Command:
+    from logd.cli.operations.restore import restore
+
+    return restore
+
+
 def _sql() -> click.Command:
     from logd.cli.spark.sql import sql
 
@@ -148,6 +160,7 @@ class Commands(LazyGroup):
     lazy: ClassVar[Mapping[str, Lazy]] = {
         "acl": Lazy("Say what users may do.", _acl),
         "audit": Lazy("Show whether messages are missing, by topic and window of time.", _audit),
+        "backup": Lazy("Write topics, users, rules, schemas and positions to a file.", _backup),
         "bench": Lazy("Measure the performance of logd on this machine.", _bench),
         "broker": Lazy("Run a broker in the foreground.", _broker),
         "brokers": Lazy("List the brokers that share a coordination tree.", _brokers),
@@ -162,6 +175,7 @@ class Commands(LazyGroup):
         "produce": Lazy("Send lines to a topic.", _produce),
         "quotas": Lazy("Limit what users may use: bytes, connections, requests, topics.", _quotas),
         "repair": Lazy("Replace damaged entries by gaps.", _repair),
+        "restore": Lazy("Write a backup into a new coordination tree.", _restore),
         "sql": Lazy("Query topics in SQL, with Spark.", _sql),
         "topics": Lazy("List, create, describe and delete topics.", _topics),
         "users": Lazy("Say who may connect.", _users),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import attrs
 
-from logd.config.kinds import Address, Chroot, Endpoint
+from logd.config.kinds import Address, Chroot, Endpoint, Names
 from logd.config.setting import setting
 from logd.errors import ConfigurationError
+
+#: The name of a user, and the names that no user has.
+_USER = re.compile(r"""[^\s/:*,\\"']{1,200}\Z""")
+RESERVED = ("logd-broker", "anonymous")
 
 
 @attrs.frozen(kw_only=True)
@@ -33,7 +39,19 @@ class LegacySettings:
         "legacy.advertise", Address(), None, "The address that these clients are told; by default that of the endpoint."
     )
 
+    legacy_principal: str | None = setting(
+        "legacy.principal",
+        Names("the name of a user", _USER),
+        None,
+        "The user whose rights the connections with `legacy.listen` have, as clients of 0.7 cannot authenticate; "
+        "by default nobody's (`anonymous`). A client's certificate goes before it.",
+    )
+
     def __attrs_post_init__(self) -> None:
+        if self.legacy_principal in RESERVED:
+            raise ConfigurationError(
+                f"legacy.principal = {self.legacy_principal!r} is not allowed: that name has a meaning of its own"
+            )
         if (self.legacy_registry is None) != (self.legacy_listen is None):
             raise ConfigurationError(
                 "legacy.registry and legacy.listen go together: the node of the coordination tree, and the endpoint "

@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from logd.config.kinds import Names, Switch, TopicName, Whole
+from logd.config.kinds import Names, OneOf, PemFile, Switch, TopicName, Whole
 from logd.config.setting import setting
 
 #: Names of users: printable, and without what has a meaning in paths, lists and commands.
@@ -29,6 +29,26 @@ class SecuritySettings:
         Names("names of users", _USERS),
         "",
         "The users who may do everything, whatever the rules say.",
+    )
+    security_client_authorities: str | None = setting(
+        "security.client.authorities",
+        PemFile("a file of certificates in PEM"),
+        None,
+        "The authorities that sign the certificates of clients. Endpoints with TLS (ssl:) then ask clients for a "
+        "certificate, and who has one is the user that it names, without a password.",
+    )
+    security_client_certificates: str = setting(
+        "security.client.certificates",
+        OneOf(("optional", "required")),
+        "optional",
+        "Whether clients without a certificate may connect to endpoints that ask for one.",
+    )
+    security_client_principal: str = setting(
+        "security.client.principal",
+        OneOf(("CN", "DNS")),
+        "CN",
+        "What in a client's certificate is the name of the user: the common name of its subject, or the one DNS name "
+        "among its alternative names.",
     )
     open_to_network: bool = setting(
         "open.to.network",

@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 from attrs import Factory as AttrsFactory
 from attrs import define, evolve, field
-from twisted.internet.interfaces import IAddress, ISSLTransport
+from twisted.internet.interfaces import IAddress, IHandshakeListener, ISSLTransport
 from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from logd.errors import ProtocolViolation
 from logd.interfaces import Clock, Timer
@@ -19,9 +20,10 @@ from logd.net.backlog import Backlog
 from logd.net.limits.connection_quotas import AdmissionCounters
 from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
-from logd.net.limits.traffic_quotas import ConnectionMeter
+from logd.net.limits.traffic_quotas import SMALL_BYTES, ConnectionMeter
 from logd.net.output import OutputQueue, close_pieces
 from logd.net.pause_reasons import PauseReason
+from logd.net.peer_names import peer_name
 from logd.net.tls_failures import tls_failure
 from logd.net.transfer import PeerLeft, SendfileSender
 from logd.protocol.conversation.foreign import ForeignClient
@@ -55,6 +57,7 @@ class SessionOpener(Protocol):
     def open_session(self, connection: Connection) -> Session | None: ...
 
 
+@implementer(IHandshakeListener)
 class Connection(TwistedProtocol):
     """The server's connection with one client."""
 
@@ -88,6 +91,8 @@ class Connection(TwistedProtocol):
         self._closing = False
         #: The peer as ``host:port``, or the name of a local socket.
         self.peer = "?"
+        #: Called with the client's certificate, once TLS has checked it.
+        self.on_certificate: Callable[[Any], None] = lambda certificate: None
         #: The client's own name for itself, in a form that a log may show; empty if it told none.
         self.client = ""
         self.session: Session | None = None
@@ -98,7 +103,7 @@ class Connection(TwistedProtocol):
 
     def connectionMade(self) -> None:  # noqa: N802
         transport: Any = self.transport
-        self.peer = _peer_name(transport.getPeer())
+        self.peer = peer_name(transport.getPeer())
         transport.bufferSize = READ_BYTES
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
@@ -110,6 +115,12 @@ class Connection(TwistedProtocol):
             transport.abortConnection()
         elif self._watch.idle is not None:
             self._watch.idle.heard(self)
+
+    def handshakeCompleted(self) -> None:  # noqa: N802
+        transport: Any = self.transport
+        certificate = transport.getPeerCertificate()
+        if certificate is not None and not self._lost:
+            self.on_certificate(certificate)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
         if self._lost or self._closing:
@@ -156,9 +167,9 @@ class Connection(TwistedProtocol):
         self._output.send(pieces)
         meter = self.meter
         if meter is not None:
-            meter.sent(sum(map(size_of, pieces)))
+            meter.sent(sum([len(piece) if type(piece) is bytes else size_of(piece) for piece in pieces]))
             if meter.requests:
-                meter.noted(self._under_way)
+                meter.answered()
         if self._output.congested and not self._congested:
             self._congested = True
             if self._watch.stuck is not None:
@@ -187,6 +198,8 @@ class Connection(TwistedProtocol):
     def set_meter(self, meter: ConnectionMeter | None) -> None:
         """Count what is used of other quotas from now on, or of none."""
         before, self.meter = self.meter, meter
+        transport: Any = self.transport  # a user in debt begins with little, since what is read is used at once
+        transport.bufferSize = SMALL_BYTES if meter is not None and meter.in_debt else READ_BYTES
         if before is not None:
             before.leave()
 
@@ -354,11 +367,6 @@ class Connection(TwistedProtocol):
                     reason=str(failure.value),
                 )
             self.close(drain=False)
-
-
-def _peer_name(address: Any) -> str:
-    host, port = getattr(address, "host", None), getattr(address, "port", None)
-    return f"{host}:{port}" if host is not None else str(address)
 
 
 @define(eq=False)

@@ -20,8 +20,9 @@ from twisted.python.failure import Failure
 from twisted.web.resource import IResource, Resource, getChildForRequest
 from twisted.web.server import NOT_DONE_YET, Request
 
-from logd.broker.security.authentication import Authentication
+from logd.broker.security.authentication import CERTIFICATE, Authentication
 from logd.broker.security.authorizer import Authorizer
+from logd.broker.security.certificates import principal_of
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
 from logd.errors import AuthenticationFailed, CoordinationUnavailable, WireError
@@ -40,8 +41,15 @@ _READING = (b"GET", b"HEAD", b"OPTIONS")
 class Guards(Protocol):
     """What knows users and rules: a broker."""
 
-    authentication: Authentication
-    authorizer: Authorizer
+    @property
+    def authentication(self) -> Authentication:
+        """Checks who asks."""
+        ...
+
+    @property
+    def authorizer(self) -> Authorizer:
+        """Decides what they may do."""
+        ...
 
 
 class PageRefused(Exception):
@@ -58,11 +66,12 @@ class GuardedPages(Resource):
     isLeaf = True  # noqa: N815  # Twisted reads it
     _log = Logger()
 
-    def __init__(self, pages: IResource, guards: Callable[[], Guards | None]) -> None:
-        """``guards()`` returns None before the server has started."""
+    def __init__(self, pages: IResource, guards: Callable[[], Guards | None], principal: str = "CN") -> None:
+        """``guards()`` returns None before the server has started; ``principal``: see security.client.principal."""
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         self._pages = pages
         self._guards = guards
+        self._principal = principal
         self._waiting = 0
 
     def render(self, request: BoundedRequest) -> Any:
@@ -80,6 +89,7 @@ class GuardedPages(Resource):
         if guards is None:
             return
         request.rights = Rights(guards.authorizer, requester)
+        self._take_certificate(request, requester, guards)
         check_origin(request)
         header = request.getHeader("authorization")
         if header is None or not guards.authentication.has_users:
@@ -105,6 +115,18 @@ class GuardedPages(Resource):
         finally:
             self._waiting -= 1
         guards.authentication.prove(requester, user, HTTP)
+
+    def _take_certificate(self, request: BoundedRequest, requester: Requester, guards: Guards) -> None:
+        """Take the one who asks for the user of the certificate, if there is one. Raises PageRefused."""
+        transport: Any = request.transport
+        certificate = transport.getPeerCertificate() if request.isSecure() else None
+        if certificate is None:
+            return
+        try:
+            principal = principal_of(certificate, self._principal)
+        except AuthenticationFailed as error:
+            raise PageRefused(403, str(error)) from None
+        guards.authentication.prove(requester, principal, CERTIFICATE)
 
     def _answer(self, request: BoundedRequest) -> None:
         first = request.postpath[0].decode("ascii", "replace") if request.postpath else ""

@@ -36,17 +36,20 @@ class PagesService(Service):
         option: str = "http",
         check: Callable[[str], None] = lambda host: None,
         guards: Callable[[], Guards | None] | None = None,
+        principal: str = "CN",
+        console: Resource | None = None,
     ) -> None:
         """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback.
 
         ``schemas``: serve that schema registry too. ``option`` is the one that gives the endpoint, for error texts.
         ``check(host)`` raises ConfigurationError if the pages may not be served on that address. ``guards()`` returns
-        what knows the users and their rights; without it everybody may see all pages.
+        what knows the users and their rights; without it everybody may see all pages. ``principal``: what in a client's
+        certificate names the user, see security.client.principal. ``console`` is what is served at /console.
         """
         self._reactor = reactor
         self._endpoint = endpoint
-        root: Resource = pages(health, registry, schemas)
-        self._site = QuietSite(root if guards is None else GuardedPages(root, guards))
+        root: Resource = pages(health, registry, schemas, console)
+        self._site = QuietSite(root if guards is None else GuardedPages(root, guards, principal))
         self._foreground = foreground
         self._option = option
         self._check = check

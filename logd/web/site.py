@@ -67,11 +67,18 @@ def metrics_resource(registry: CollectorRegistry) -> IResource:
     return make(registry)
 
 
-def pages(health: Health, registry: CollectorRegistry, schemas: OpenRegistry | None = None) -> Resource:
-    """Return the root resource of the pages; with ``schemas``, the paths of that schema registry are served too."""
+def pages(
+    health: Health,
+    registry: CollectorRegistry,
+    schemas: OpenRegistry | None = None,
+    console: Resource | None = None,
+) -> Resource:
+    """Return the root resource of the pages, with the paths of a schema registry and of a console if they are given."""
     root = Resource()
     root.putChild(b"health", HealthResource(health))
     root.putChild(b"metrics", metrics_resource(registry))
+    if console is not None:
+        root.putChild(b"console", console)
     if schemas is not None:
         answers = Counter("logd_schema_registry_answers", "Answers to requests.", ["status"], registry=registry)
         resource = SchemaRegistryResource(schemas, lambda status: answers.labels(status).inc())

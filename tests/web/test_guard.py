@@ -139,7 +139,7 @@ class GuardTests(TestCase):
             "Basic",
             "Basic %",
             "Bearer x",
-            "Basic " + "A" * 20_000,
+            "Basic " + "A" * 5000,
             "Basic " + b64encode(b"\xff").decode(),
         ):
             asking = self.ask("/health", authorization=header)

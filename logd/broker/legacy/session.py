@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from logd.broker.legacy.numbers import NO_PARTITION, own_partitions
+from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
+from logd.broker.security.authentication import LISTENER
+from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiFetch, MultiProduce, Offsets, Produce
 
 
 class LegacySession(BrokerSession):
     """See ``logd.net.server.Session``. Takes the five requests of 0.7 alone."""
+
+    def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[BrokerSession], None]) -> None:
+        """See BrokerSession. The requests are those of the user in the setting legacy.principal."""
+        super().__init__(broker, connection, on_lost)
+        principal = broker.settings.legacy.legacy_principal
+        if principal is not None:
+            broker.authentication.prove(self.requester, principal, LISTENER)
 
     def take(self, received: Sequence[Received]) -> int:
         """See ``logd.net.server.Session``."""

@@ -17,6 +17,7 @@ from logd.broker.resources import Listener
 from logd.config import BrokerSettings, parse_address
 from logd.config.security import SecuritySettings
 from logd.errors import ConfigurationError
+from logd.net.client_certificates import asking
 
 #: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
 BACKLOG = 1024
@@ -41,7 +42,12 @@ class BrokerPorts:
         endpoint = _endpoint(settings, setting, place)
         outcome: list[Any] = []
         # TCP and UNIX endpoints listen before they return, so a port in use makes the start fail here.
-        serverFromString(self._reactor, endpoint).listen(factory).addBoth(outcome.append)
+        security = settings.security
+        required = security.security_client_certificates == "required"
+        reactor = asking(self._reactor, security.security_client_authorities, required)
+        serverFromString(reactor, endpoint).listen(factory).addBoth(outcome.append)
+        if outcome and isinstance(outcome[0], Failure) and outcome[0].check(ConfigurationError):
+            outcome[0].raiseException()
         if outcome and isinstance(outcome[0], Failure):
             raise ConfigurationError(
                 f"cannot listen on {endpoint!r}: {outcome[0].getErrorMessage().rstrip('.')}; "

@@ -42,6 +42,8 @@ MOST_WAITING = 64
 MOST_REMEMBERED = 1000
 #: The mechanism of a certificate, in log lines and metrics.
 CERTIFICATE = "certificate"
+#: That of connections with a listener whose clients are all one user.
+LISTENER = "listener"
 
 #: What a requester has proved itself with: it is cut off when that changes. None for a certificate.
 Credential = User | bytes | None
@@ -110,7 +112,8 @@ class Authentication:
 
     def prove(self, requester: Requester, principal: str, mechanism: str) -> None:
         """Note that the requester is the user ``principal``."""
-        requester.credential = None if mechanism == CERTIFICATE else self._credential(principal)
+        by_password = mechanism not in (CERTIFICATE, LISTENER)
+        requester.credential = self._credential(principal) if by_password else None
         requester.principal, requester.mechanism, requester.authenticated = principal, mechanism, True
         self.attempts[mechanism, True] = self.attempts.get((mechanism, True), 0) + 1
 

@@ -10,6 +10,7 @@
   if they never held data. Otherwise it is unclear which topic they belong to: they are refused, with an error that
   names both sides, and nothing is touched.
 - A log is here, and the tree lists only other brokers for its partition: the log is refused likewise.
+- The tree was restored from a backup, and says that the loss of a log is accepted: the log begins again by itself.
 - The tree lists several brokers for a partition, or the stored ends cannot be read: the topic is refused likewise.
 
 A conflict ends when a change of the tree removes it: the refused logs are then recovered and served.
@@ -18,6 +19,7 @@ A conflict ends when a change of the tree removes it: the refused logs are then 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 from attrs import define, field
 from twisted.logger import Logger
@@ -25,10 +27,11 @@ from twisted.logger import Logger
 from logd.broker.topics.conflicts import other_brokers, other_uuid, several_brokers, unreadable_ends
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
+from logd.broker.topics.lost_log import LostLog
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import brokers_to_remove, create_topic, read_topic, removed_by
-from logd.errors import CoordinationUnavailable, TopicExists, UnknownError
+from logd.errors import CoordinationUnavailable, LogdError, TopicExists, UnknownError
 from logd.topic import TopicEntry
 
 #: Attempts to compare a topic whose nodes change meanwhile.
@@ -120,6 +123,23 @@ class TopicComparison:
             await stored.keep(topic, entry)
             self._changed()
         await self._ends.record(topic, mine)
+        for each in self._ends.given_up(topic):
+            await self._begin_again(each)
+
+    async def _begin_again(self, lost: LostLog) -> None:
+        """Begin a log whose loss the tree says is accepted."""
+        try:
+            position = await self._stored.on_thread(partial(self._ends.beginning, lost))
+            await self._ends.accept(lost, position)
+        except (LogdError, OSError) as error:
+            self._log.error(
+                "{topic}-{partition} cannot begin again, and stays offline: {error}",
+                topic=lost.topic,
+                partition=lost.partition,
+                error=str(error),
+            )
+            return
+        self._log.warn("the tree was restored, and the log begins again: {loss}", loss=lost.loss(position))
 
     def _clear(self, topic: str) -> None:
         self.conflicts.pop(topic, None)

@@ -219,10 +219,13 @@ class EndsRecorder:
                     ends[number] = max(ends[number], log.flushed_end)
                 elif number not in more and before.instance_of(number) != instance:
                     others[number] = before.instance_of(number)
+            # Until its log is served, a crash may make a partition begin again once more.
+            waiting = [self._store.log(node.topic, number) for number in before.given_up]
+            given_up = frozenset(log.partition for log in waiting if log is not None and log.offline is not None)
             self._schedule.begin(node.topic)
             written = False
             try:
-                await self._put(node, StoredEnds(instance, ends, others))
+                await self._put(node, StoredEnds(instance, ends, others, given_up))
                 written = True
             finally:
                 self._schedule.end(node.topic, written)
@@ -314,6 +317,14 @@ class EndsRecorder:
         known = self._store.known_end(lost.topic, lost.partition)
         return beginning_after(max(known, lost.known_end))
 
+    def given_up(self, topic: str) -> list[LostLog]:
+        """Return the losses of a topic that were accepted in the tree, with its restoration from a backup."""
+        node = self._nodes.get(topic)
+        if node is None or node.value is None:
+            return []
+        numbers = node.value.given_up
+        return [lost for number, lost in sorted(self._lost.get(topic, {}).items()) if number in numbers]
+
     async def accept(self, lost: LostLog, position: int) -> None:
         """Begin a lost log again at ``position``, which ``beginning`` has returned. Raises LogdError and OSError.
 
@@ -326,4 +337,6 @@ class EndsRecorder:
         await self._write(node, {lost.partition: position})
         await called_back(partial(self._store.begin_again, log, position))
         self._found(lost.topic, lost.partition)
+        if node.value is not None and lost.partition in node.value.given_up:
+            await self._write(node)  # a later loss is another one, and asks again
         self._allow(node)

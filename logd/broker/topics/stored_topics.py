@@ -210,6 +210,12 @@ class StoredTopics:
                 self._threads.run(lambda: None, partial(_fire, turn))
                 await turn
 
+    def on_thread(self, work: Callable[[], T]) -> Deferred[T]:
+        """Run work that waits for the disk on a thread; fire with its result."""
+        result: Deferred[T] = Deferred()
+        self._threads.run(work, partial(_fire, result))
+        return result
+
     def _log_settings(self, topic: str, entry: TopicEntry) -> LogSettings:
         """Return a topic's settings; the broker's own if the topic's are not allowed on this broker.
 

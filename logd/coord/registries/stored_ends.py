@@ -5,6 +5,10 @@
 Partitions that another data directory has stored, and whose loss no operator has accepted yet, are named with its uuid:
 "others": {"1": "<uuid>"}; without such partitions the member is left out.
 
+"given_up": [0, 1] names partitions whose loss an operator has accepted before the broker found it, by restoring a
+backup of the tree: the broker begins them again by itself. An earlier release, which passes the member over, waits for
+the operator.
+
 An end is a position up to which the partition was flushed. A broker names a partition, with end 0, once the log's files
 are durable and before the log accepts messages; so a named partition without a log is a loss, even at end 0. The node
 is rewritten while logs grow, and no log grows past the ``growth_limit`` of its end before that. After a loss a log
@@ -43,6 +47,8 @@ class StoredEnds:
     ends: Mapping[int, int]
     #: Data directories of the partitions that ``instance`` has not stored.
     others: Mapping[int, str] = field(factory=dict)
+    #: Partitions whose loss is accepted already.
+    given_up: frozenset[int] = frozenset()
 
     def instance_of(self, number: int) -> str:
         """Return the data directory that has stored a partition."""
@@ -54,6 +60,8 @@ class StoredEnds:
         value: dict[str, object] = {"instance": self.instance, "ends": ends}
         if self.others:
             value["others"] = {str(number): instance for number, instance in sorted(self.others.items())}
+        if self.given_up:
+            value["given_up"] = sorted(self.given_up)
         return json.dumps(value).encode()
 
     @classmethod
@@ -66,7 +74,9 @@ class StoredEnds:
             for each in (instance, *others.values()):
                 if type(each) is not str:
                     raise ValueError(f"{excerpt(each)} is no instance")
-            return cls(instance, {decimal(number): whole_number(end, LARGEST_END) for number, end in ends}, others)
+            stored = {decimal(number): whole_number(end, LARGEST_END) for number, end in ends}
+            given_up = frozenset(map(whole_number, value.get("given_up", ())))
+            return cls(instance, stored, others, given_up)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{path[:300]} does not hold stored ends: {error}") from None
 

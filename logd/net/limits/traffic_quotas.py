@@ -164,21 +164,22 @@ class RequestQuota:
     def change_most(self, most: int | None) -> None:
         """Keep another limit from now on."""
         self.most = most
-        self._wake()
+        self.wake()
 
     def changed(self, by: int) -> None:
         """Count requests of one connection that began, or were answered."""
         self.under_way += by
         if by < 0:
-            self._wake()
+            self.wake()
 
     @property
     def room(self) -> int:
         """The requests that may begin now."""
         return _NO_LIMIT if self.most is None else max(self.most - self.under_way, 0)
 
-    def _wake(self) -> None:
-        if len(self.held) and self.room:
+    def wake(self) -> None:
+        """Let a connection go on that is held, if there is room."""
+        if self.held and self.room:
             self.held.look(now=True)
 
     def _seconds_to_wait(self) -> float:
@@ -213,6 +214,27 @@ class ConnectionMeter:
             self._bytes_out = 0
             self.outgoing.held.hold(self.connection)
 
+    @property
+    def in_debt(self) -> bool:
+        """True while the user has used more bytes than it may."""
+        return self.incoming.debt_seconds() > 0 or self.outgoing.debt_seconds() > 0
+
+    def holds_fetch(self) -> bool:
+        """Return whether a fetch has to wait, as the user was sent too much already; the connection is held then.
+
+        So the fetches of a user that are sent together, on one connection or many, are answered one after the other.
+        """
+        if not self.outgoing.debt_seconds():
+            return False
+        self.outgoing.held.hold(self.connection)
+        return True
+
+    def hold(self) -> None:
+        """Hold the connection if the user is in debt: a new connection does not begin anew."""
+        for quota in (self.incoming, self.outgoing):
+            if quota.debt_seconds():
+                quota.held.hold(self.connection)
+
     def throttle_ms(self, about_to_send: int = 0) -> int:
         """Return the time for which the client should wait by itself, once an answer of that size is sent."""
         return int(1000 * max(self.incoming.debt_seconds(), self.outgoing.debt_seconds(about_to_send)))
@@ -229,6 +251,15 @@ class ConnectionMeter:
                 quota.held.hold(self.connection)
             room = min(room, quota.room)
         return room
+
+    def answered(self) -> None:
+        """Count one answer."""
+        if self._under_way:
+            self._under_way -= 1
+            for quota in self.requests:
+                quota.under_way -= 1
+                if quota.held:
+                    quota.wake()
 
     def noted(self, under_way: int) -> None:
         """Take note of the connection's requests under way."""

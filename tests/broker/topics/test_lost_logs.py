@@ -136,6 +136,52 @@ class LossTests(LostLogTestCase):
         self.assertIsNone(self.log_of("t").offline)
 
 
+class GivenUpTests(LostLogTestCase):
+    """Losses that are accepted in the tree, as the restoration of a backup leaves them."""
+
+    END = 700 * JUMP
+
+    def give_up(self, *partitions: int) -> None:
+        """Say in the tree that these partitions are given up."""
+        value = StoredEnds("another", {0: self.END, 1: self.END}, given_up=frozenset(partitions))
+        self.in_tree(paths.stored_ends(self.uuid, 0), value.encode())
+
+    def test_a_log_begins_again_by_itself(self) -> None:
+        """Behind the stored end, on an empty disk; the others wait for an operator."""
+        self.give_up(0)
+        self.kill()
+        self.replace_disk()
+        self.open()
+        log = self.log_of("t", 0)
+        self.assertEqual((log.offline, log.start, log.end), (None, self.END + JUMP, self.END + JUMP))
+        self.reason("t", 1)
+        answer = self.produce(self.connect(), "t", HELLO)
+        self.assertEqual((answer.error, answer.first_id), (0, self.END + JUMP))
+
+    def test_logs_that_are_here_are_set_aside(self) -> None:
+        """What was given up does not come back among the ids of the new log."""
+        self.give_up(0, 1)
+        self.kill()
+        self.open()
+        self.assertEqual([self.log_of("t", number).start for number in (0, 1)], [self.END + JUMP] * 2)
+        self.assertIn(f"t-0.{self.END + JUMP}.lost", self.files.list("/data"))
+
+    def test_a_later_loss_is_another_one(self) -> None:
+        """The acceptance is used up: a log that is lost after that is offline until an operator has seen it."""
+        self.give_up(0, 1)
+        self.kill()
+        self.replace_disk()
+        self.open()
+        stored = self.stored_ends()
+        assert stored is not None
+        self.assertEqual((stored.given_up, stored.ends), (frozenset(), {0: self.END + JUMP, 1: self.END + JUMP}))
+        self.kill()
+        self.replace_disk()
+        self.open()
+        self.reason("t", 0)
+        self.reason("t", 1)
+
+
 class NoLossTests(LostLogTestCase):
     """Cases that look like a loss and are none."""
 

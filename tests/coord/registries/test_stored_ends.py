@@ -34,6 +34,15 @@ class StoredEndsTests(RegistryTestCase):
         """It has the instance, and an end of each partition."""
         self.assertEqual(StoredEnds.decode("/a", ENDS.encode()), ENDS)
 
+    def test_a_value_names_partitions_that_are_given_up(self) -> None:
+        """A member that earlier releases pass over, and that has to be a list of partitions."""
+        value = StoredEnds("mine", {0: 1, 1: 2}, given_up=frozenset((0, 1)))
+        self.assertEqual(StoredEnds.decode("/a", value.encode()), value)
+        self.assertNotIn(b"given_up", StoredEnds("mine", {0: 1}).encode())
+        for wrong in (b"5", b'["a"]', b"[-1]", b"[true]"):
+            with self.assertRaises(ValueError):
+                StoredEnds.decode("/a", b'{"instance": "i", "ends": {}, "given_up": %s}' % wrong)
+
     def test_a_value_names_partitions_of_other_data_directories(self) -> None:
         """A value without any looks as earlier releases wrote it."""
         value = StoredEnds("mine", {0: 1, 1: 2}, {1: "theirs"})

@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.bench.security.noisy_neighbour import NOISES
 from tests.integration.peers import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -108,6 +110,22 @@ class BenchTests(SynchronousTestCase):
         self.assertEqual([each["call"] for each in result["calls"]], ["set", "publish"])
         for each in result["calls"]:
             self.assertGreater(each["audited_processor_ns"], 0)
+
+    def test_security_measures_both_brokers(self) -> None:
+        """A producer and a consumer, at an open broker and at one with users, rules and quotas."""
+        rows = self.run_bench(*["security", "--rounds", "1", "--messages", "2000"])["rows"]
+        self.assertEqual([each["work"] for each in rows], ["produce", "consume"])
+        for each in rows:
+            self.assertGreater(min(each["open_messages_per_second"], each["secured_messages_per_second"]), 0)
+
+    def test_quotas_measures_a_quiet_client_beside_noise(self) -> None:
+        """Noise that fetches and noise that produces, each held by its quota and not."""
+        rows = self.run_bench(*["quotas", "--rounds", "1", "--messages", "2000", "--connections", "2"])["rows"]
+        self.assertEqual(
+            [(each["noise"], each["work"]) for each in rows], list(product(NOISES, ("produce", "consume")))
+        )
+        for each in rows:
+            self.assertGreater(each["noise_without_quota"], 2 * each["noise_with_quota"])
 
     def test_peers_with_logd_alone(self) -> None:
         """The figures are written as JSON and Markdown, and drawn where matplotlib is installed."""

@@ -100,7 +100,7 @@ class QuotaCommandTests(SynchronousTestCase):
         done = self.quotas("set", "anonymous", "bytes.in=200k", "topics=2")
         self.assertEqual(done, "anonymous: bytes.in = 200000, topics = 2\n")
         until(lambda: self.metric('logd_quota_limit{limit="bytes.in",user="anonymous"}') == 200_000)
-        self.assertGreater(produce(30), 1.5)
+        self.assertGreater(produce(30), 0.8)
         self.assertEqual(failed, [])
         self.assertGreater(max(throttled), 0)
         rows = json.loads(self.quotas("list", "--json"))

@@ -23,7 +23,7 @@ from logd.clientcore.answers import is_final
 from logd.clientcore.metadata import TopicView
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
-from logd.errors import BrokerUnavailable, ClientClosed, DeadLetterFailed, WireError
+from logd.errors import AuthenticationFailed, BrokerUnavailable, ClientClosed, DeadLetterFailed, WireError
 from logd.protocol.requests.fetch_session import SessionPart
 from logd.protocol.requests.fetch_wait import FetchedPart
 from logd.topic import TopicPartition
@@ -132,6 +132,10 @@ class FetchRecovery:
             try:
                 if self._cluster.settings.discover:
                     await self._cluster.read(topic)
+            except AuthenticationFailed as error:  # the user was removed, or has another password
+                entry.held_up = False
+                self.failed(entry, error)
+                return
             except (BrokerUnavailable, WireError) as error:
                 self._log.debug("no metadata of topic {topic}: {error!r}", topic=topic, error=error)
             except ClientClosed:

@@ -1,0 +1,253 @@
+"""Writes a backup into a tree: definitions first, topics last, each with the stored ends that keep its positions new.
+
+A topic appears in one transaction with its stored ends, so no broker ever makes a log of it that begins at 0. What was
+written before an interruption stays, and the same restoration with ``adding`` goes on with what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from attrs import define, evolve, field, frozen
+
+from logd.backup.backup_file import Backup
+from logd.backup.beginnings import restored_ends, slots_since
+from logd.backup.contents import SCHEMAS, SECURITY
+from logd.checkedjson import INT32_MAX, decimal
+from logd.coord import paths
+from logd.coord.errors import CoordinationError, NoAuth, NodeExists, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import Create, Delete, Operation
+from logd.coord.registries.stored_ends import StoredEnds, read_all_ends
+from logd.coord.registries.topics import decode_entry
+from logd.deferreds.gathering import for_each
+from logd.errors import LogdError
+from logd.log.recovery.lost_log_replacement import beginning_after
+from logd.topic import TopicEntry
+
+#: Nodes that are written at a time.
+_AT_ONCE = 50
+#: Ids of producers that are left out: more than a cluster gives out between two backups.
+_PRODUCER_IDS = 1_000_000
+#: What makes a tree one that is in use.
+_IN_USE = (paths.BROKER_TOPICS, paths.CONSUMERS, paths.USERS, paths.ACCESS_RULES, paths.QUOTAS, f"{SCHEMAS}/ids")
+
+
+class TreeInUse(LogdError):
+    """The tree has topics, groups, users or schemas already."""
+
+
+class RestoreInterrupted(LogdError):
+    """A restoration was interrupted."""
+
+
+@frozen
+class RestoredTopic:
+    """A topic of a backup, its stored ends by broker, and where its logs begin."""
+
+    name: str
+    entry: TopicEntry
+    data: bytes
+    ends: Mapping[int, StoredEnds]
+
+    @property
+    def beginnings(self) -> dict[int, int]:
+        """The position at which each partition begins at the earliest."""
+        return {n: beginning_after(end) for each in self.ends.values() for n, end in sorted(each.ends.items())}
+
+
+@define
+class RestoreOutcome:
+    """What was restored, in nodes, and what was left as it was."""
+
+    topics: list[RestoredTopic] = field(factory=list)
+    #: Topics of the backup whose names the tree has already.
+    kept_topics: list[str] = field(factory=list)
+    groups: set[str] = field(factory=set)
+    positions: int = 0
+    security: int = 0
+    schemas: int = 0
+    #: Other nodes that the tree had already, and that have other values there.
+    kept: list[str] = field(factory=list)
+    #: Whether the tree got the backup's uuid of the cluster in place of a new one.
+    cluster_changed: bool = False
+
+
+def plan_topics(backup: Backup, now_ms: int) -> list[RestoredTopic]:
+    """Return the topics of a backup as they would be restored now. Raises LogdError."""
+    slots = slots_since(backup.ended_ms, now_ms)
+    topics, stored = [], _stored_by_uuid(backup)
+    for path, data in sorted(backup.nodes.items()):
+        if path.startswith(f"{paths.BROKER_TOPICS}/"):
+            name = path.rpartition("/")[2]
+            entry = decode_entry(name, data)
+            ends = restored_ends(name, entry, stored.get(entry.uuid, {}), slots)
+            topics.append(RestoredTopic(name, entry, data, ends))
+    return topics
+
+
+async def restore(tree: ICoordination, backup: Backup, now_ms: Callable[[], int], adding: bool) -> RestoreOutcome:
+    """Write a backup into the tree. With ``adding`` the tree may be in use, and what it has stays as it is.
+
+    Raises TreeInUse, RestoreInterrupted, and LogdError for a backup that cannot be restored now; after the first and
+    the last nothing was written.
+    """
+    topics = plan_topics(backup, now_ms())
+    if not adding:
+        await _check_unused(tree)
+    outcome = RestoreOutcome()
+    try:
+        await _restore(tree, backup, topics, adding, outcome)
+    except (CoordinationError, ValueError) as error:
+        remedy = "give the brokers' credentials (LOGD_ZOOKEEPER_DIGEST_FILE), and " if isinstance(error, NoAuth) else ""
+        raise RestoreInterrupted(
+            f"the restoration was interrupted after {len(outcome.topics)} of {len(topics)} topics: {error}; {remedy}"
+            "run it again with --add, which goes on with what is missing"
+        ) from error
+    return outcome
+
+
+async def _check_unused(tree: ICoordination) -> None:
+    for path in _IN_USE:
+        with suppress(NoNode):
+            found = await tree.get_children(path)
+            if found:
+                names = ", ".join(sorted(found)[:3]) + (", ..." if len(found) > 3 else "")
+                raise TreeInUse(
+                    f"the tree is in use: {path} has {names}. "
+                    "Restore into a new tree, or give --add: then what the tree has stays, and what it has not is added"
+                )
+
+
+async def _restore(
+    tree: ICoordination, backup: Backup, topics: list[RestoredTopic], adding: bool, outcome: RestoreOutcome
+) -> None:
+    nodes = backup.nodes
+    if not adding and paths.CLUSTER in nodes:
+        outcome.cluster_changed = await _replace(tree, paths.CLUSTER, nodes[paths.CLUSTER])
+    await _restore_producer_ids(tree, nodes.get(paths.PRODUCER_IDS))
+    for path in _below(nodes, SECURITY):
+        outcome.security += await _add(tree, path, nodes[path], outcome)
+    if not await _has_schemas(tree):
+        # Parents first, in the order of their paths.
+        for path in _below(nodes, SCHEMAS):
+            outcome.schemas += await _add(tree, path, nodes[path], outcome)
+    elif _below(nodes, SCHEMAS):
+        outcome.kept.append(SCHEMAS)
+    for path in _below(nodes, paths.DELETED_TOPICS):
+        await _add(tree, path, nodes[path], outcome)
+    there = await _uuids(tree, topics)
+    own = {topic.name: topic.entry.uuid for topic in topics}
+
+    async def position(path: str) -> None:
+        words = path.split("/")
+        if len(words) > 4 and there.get(words[4], own.get(words[4])) != own.get(words[4]):
+            return  # the tree has another topic of that name, whose positions are others
+        outcome.groups.add(words[2])
+        if await _add(tree, path, nodes[path], outcome) and len(words) > 5 and words[3] == "offsets":
+            outcome.positions += 1
+
+    await for_each(_below(nodes, paths.CONSUMERS), position, _AT_ONCE)
+
+    async def topic(each: RestoredTopic) -> None:
+        made = each.name not in there and await _make_topic(tree, each)
+        if made:
+            outcome.topics.append(each)
+        else:
+            outcome.kept_topics.append(each.name)
+
+    await for_each(topics, topic, _AT_ONCE)
+
+
+async def _make_topic(tree: ICoordination, topic: RestoredTopic) -> bool:
+    """Make a topic with its stored ends, in one transaction; return False if the tree has such a topic."""
+    parent = paths.stored_topic(topic.entry.uuid)
+    for path in (parent, paths.BROKER_TOPICS):
+        with suppress(NodeExists):
+            await tree.create(path, makepath=True)
+    # Left by a topic that the tree has not any more: it may have been stored further than the backup knows.
+    left = await read_all_ends(tree, topic.entry.uuid)
+    operations: list[Operation] = [Delete(paths.stored_ends(topic.entry.uuid, broker)) for broker in left]
+    for broker, ends in topic.ends.items():
+        furthest = {
+            number: max([end, *(each.ends.get(number, 0) for each in left.values())])
+            for number, end in ends.ends.items()
+        }
+        operations.append(Create(paths.stored_ends(topic.entry.uuid, broker), evolve(ends, ends=furthest).encode()))
+    try:
+        await tree.multi([*operations, Create(paths.topic(topic.name), topic.data)])
+    except NodeExists:
+        return False
+    return True
+
+
+async def _uuids(tree: ICoordination, topics: list[RestoredTopic]) -> dict[str, str]:
+    """Return the uuids of those topics that the tree has; empty for one whose node cannot be read."""
+    found = {}
+
+    async def read(topic: RestoredTopic) -> None:
+        with suppress(NoNode):
+            data, _ = await tree.get(paths.topic(topic.name))
+            try:
+                found[topic.name] = decode_entry(topic.name, data).uuid
+            except ValueError:
+                found[topic.name] = ""
+
+    await for_each(topics, read, _AT_ONCE)
+    return found
+
+
+async def _add(tree: ICoordination, path: str, data: bytes, outcome: RestoreOutcome) -> bool:
+    """Make a node; return False if there is one, which is left as it is."""
+    try:
+        await tree.create(path, data, makepath=True)
+    except NodeExists:
+        if data and (await tree.get(path))[0] != data:
+            outcome.kept.append(path)
+        return False
+    return True
+
+
+async def _replace(tree: ICoordination, path: str, data: bytes) -> bool:
+    """Write a node; return whether another value was there."""
+    try:
+        await tree.create(path, data, makepath=True)
+    except NodeExists:
+        former, stat = await tree.get(path)
+        if former == data:
+            return False
+        await tree.set(path, data, stat.version)
+        return True
+    return False
+
+
+async def _restore_producer_ids(tree: ICoordination, data: bytes | None) -> None:
+    if data is None:
+        return
+    first = min(decimal(data.decode()) + _PRODUCER_IDS, INT32_MAX - _PRODUCER_IDS)
+    try:
+        await tree.create(paths.PRODUCER_IDS, str(first).encode(), makepath=True)
+    except NodeExists:
+        former, stat = await tree.get(paths.PRODUCER_IDS)
+        if decimal(former.decode("ascii", "replace")) < first:
+            await tree.set(paths.PRODUCER_IDS, str(first).encode(), stat.version)
+
+
+async def _has_schemas(tree: ICoordination) -> bool:
+    try:
+        return bool(await tree.get_children(f"{SCHEMAS}/ids"))
+    except NoNode:
+        return False
+
+
+def _below(nodes: Mapping[str, bytes], root: str) -> list[str]:
+    return sorted(path for path in nodes if path == root or path.startswith(f"{root}/"))
+
+
+def _stored_by_uuid(backup: Backup) -> dict[str, dict[int, StoredEnds]]:
+    found: dict[str, dict[int, StoredEnds]] = {}
+    for path in _below(backup.nodes, paths.STORED):
+        *_, uuid, broker = path.split("/")
+        found.setdefault(uuid, {})[decimal(broker)] = StoredEnds.decode(path, backup.nodes[path])
+    return found

@@ -1,0 +1,75 @@
+"""The console of a broker as a service: it samples while the broker runs, and its pages are served at /console."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.logger import Logger
+from twisted.web.resource import Resource
+from twisted.web.server import Request
+
+from logd.broker.service import BrokerService
+from logd.config import BrokerSettings, parse_address
+from logd.web.site import OpenRegistry
+
+_log = Logger()
+_MISSING = "The console needs the package jinja2: pip install 'logd[console]', and start the broker again.\n"
+
+
+class MissingConsole(Resource):
+    """Says which package the console needs."""
+
+    isLeaf = True  # noqa: N815  # Twisted reads it
+
+    def render_GET(self, request: Request) -> bytes:  # noqa: N802  # Twisted calls it
+        """Answer GET."""
+        request.setResponseCode(501)
+        request.setHeader(b"content-type", b"text/plain; charset=utf-8")
+        return _MISSING.encode()
+
+
+class ConsoleSampling(Service):
+    """Takes the samples for the charts; start it after the broker."""
+
+    def __init__(self, sources: Any) -> None:
+        self._sources = sources
+
+    def startService(self) -> None:  # noqa: N802  # Twisted calls it
+        """Begin."""
+        super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
+        self._sources.start()
+
+    def stopService(self) -> None:  # noqa: N802  # as above
+        """End."""
+        super().stopService()  # type: ignore[no-untyped-call]  # as above
+        self._sources.stop()
+
+
+def console(
+    reactor: Any, service: BrokerService, settings: BrokerSettings, schemas: OpenRegistry | None = None
+) -> tuple[Resource, Service | None]:
+    """Return the pages and the service that samples for them; without the package jinja2, a page that says so."""
+    try:
+        from logd.web.console.resource import ConsoleResource
+    except ModuleNotFoundError as error:
+        if error.name not in ("jinja2", "markupsafe"):
+            raise
+        return MissingConsole(), None
+    from logd.web.console.sources import ConsoleSources
+
+    def own_settings() -> dict[str, Any]:
+        """Return the settings of clients that have this broker's own identity, where anybody needs one."""
+        broker = service.broker
+        if broker is None or broker.authorizer.open:
+            return {}
+        own = broker.authentication.own_credentials()
+        return {"user": own.user, "password": own.password}
+
+    sources = ConsoleSources(reactor, lambda: service.broker, service.coordination, own_settings)
+
+    def hosts() -> frozenset[str]:
+        return frozenset() if settings.advertise is None else frozenset({parse_address(settings.advertise)[0].lower()})
+
+    registry = schemas or (lambda: None)
+    return ConsoleResource(reactor, sources, hosts=hosts, registry=registry), ConsoleSampling(sources)

@@ -1,0 +1,78 @@
+"""The rows that the pages of the console show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from logd.protocol.message import Message
+
+
+@frozen
+class TopicRow:
+    """One topic. Bytes and rate are of its partitions on this broker; None without any."""
+
+    name: str
+    partitions: int
+    brokers: tuple[int, ...]
+    here: int
+    bytes: int | None
+    rate: float | None
+    retention_ms: int
+    retention_bytes: int
+    problem: str
+
+
+@frozen
+class PartitionRow:
+    """One partition. Positions are None where they are not known here, with the reason in ``problem``."""
+
+    number: int
+    leader: int
+    address: str
+    start: int | None
+    end: int | None
+    visible_end: int | None
+    segments: int | None
+    problem: str
+
+    @property
+    def bytes(self) -> int | None:
+        """The bytes that can be read."""
+        return None if self.end is None or self.start is None else self.end - self.start
+
+
+@frozen
+class GroupRow:
+    """One group with its lag, None where it is not known."""
+
+    name: str
+    kind: str
+    members: int
+    topics: tuple[str, ...]
+    partitions: int
+    lag_bytes: int | None
+    lag_messages: int | None
+    lag_seconds: float | None
+    #: Bytes a second that the group handles, and seconds until it has caught up at the rates of now.
+    rate: float | None
+    time_to_clear: float | None
+    problem: str
+
+    @property
+    def badness(self) -> tuple[float, float]:
+        """Sorts what is worst first."""
+        never = self.time_to_clear is None and bool(self.lag_bytes)
+        return (1e18 if never else self.time_to_clear or 0.0) + (self.lag_seconds or 0.0), float(self.lag_bytes or 0)
+
+
+@frozen
+class ShownMessages:
+    """Messages of one partition from a place on; ``next`` is the position behind them."""
+
+    messages: Sequence[Message]
+    start: int
+    next: int
+    log_start: int
+    log_end: int

@@ -1,0 +1,352 @@
+"""What the pages show, collected from the broker in this process, the coordination tree, and the other brokers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+from twisted.logger import Logger
+
+from logd.audit.event import AUDIT_TOPIC, decode_event
+from logd.audit.reconciliation import Reconciliation
+from logd.audit.verdicts import Verdict, judge
+from logd.audit.windows import DEFAULT_WIDTH
+from logd.broker.broker import Broker
+from logd.client.admin.admin import Admin
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.fetching.batches import MessageBatch
+from logd.client.consumer.read_timeout import with_patience
+from logd.client.starting_positions import Position, Start, Time, check_start, resolve, time_of
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import SessionState
+from logd.deferreds.gathering import gather_some
+from logd.deferreds.sleeping import sleep
+from logd.errors import CoordinationUnavailable, LogdError, UnknownTopic
+from logd.protocol.message import Message
+from logd.protocol.requests.describe_log import DescribeLogResponse
+from logd.web.console.group_lags import GroupLags
+from logd.web.console.history import SAMPLE_SECONDS, History
+from logd.web.console.rates import Rates
+from logd.web.console.rows import PartitionRow, ShownMessages, TopicRow
+
+#: Messages on one page, and the bytes before the end among which the last ones are looked for.
+MOST_MESSAGES = 50
+TAIL_BYTES = 64 << 10
+#: Hours of the audit's windows that are judged, and messages of its topic that are read for that.
+AUDIT_HOURS = 24
+MOST_EVENTS = 200_000
+#: Topics that are looked at in one turn of the reactor.
+TURN_TOPICS = 500
+
+
+@define(eq=False)
+class ConsoleSources:
+    """The sources of one broker's console. ``start`` begins to sample; what needs other processes is awaited."""
+
+    _log = Logger()
+
+    _reactor: Any
+    #: Returns the broker, None while it starts.
+    _broker: Callable[[], Broker | None]
+    _tree: Callable[[], ICoordination | None]
+    #: Settings of clients that this broker uses to ask all brokers, with its own identity.
+    _client_settings: Callable[[], Mapping[str, Any]] = dict
+    history: History = field(factory=History, init=False)
+    _topic_rates: Rates = field(factory=Rates, init=False)
+    groups: GroupLags = field(init=False)
+    _sampling: Any = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.groups = GroupLags(self._reactor, lambda: self.tree, self._admin, self.consumer)
+
+    # Samples
+
+    def start(self) -> None:
+        """Take a sample now, and then regularly."""
+        self._sample()
+
+    def stop(self) -> None:
+        """Take no more samples."""
+        if self._sampling is not None and self._sampling.active():
+            self._sampling.cancel()
+
+    def _sample(self) -> None:
+        self._sampling = self._reactor.callLater(SAMPLE_SECONDS, self._sample)
+        broker = self._broker()
+        if broker is None:
+            return
+        try:
+            counters = broker.counters
+            self.history.sample(
+                time.time(),
+                {
+                    "bytes_in": counters.bytes_in,
+                    "bytes_out": counters.bytes_out,
+                    "messages_in": counters.messages_in,
+                    "requests": counters.requests,
+                    "connections": len(broker.sessions),
+                    "unflushed_bytes": broker.store.unflushed_bytes,
+                },
+            )
+            ends: dict[str, int] = {}
+            for log in broker.store.logs():
+                ends[log.topic] = ends.get(log.topic, 0) + log.end
+            self._topic_rates.sample(self._reactor.seconds(), ends)
+        except Exception:
+            self._log.failure("the console could not take a sample")
+
+    # What this broker knows by itself
+
+    @property
+    def broker(self) -> Broker:
+        """The broker. Raises CoordinationUnavailable while it starts."""
+        broker = self._broker()
+        if broker is None:
+            raise CoordinationUnavailable("the broker is starting")
+        return broker
+
+    def overview(self) -> dict[str, Any]:
+        """Return the state of the cluster as this broker sees it."""
+        broker = self.broker
+        health = broker.health()
+        led: dict[int, int] = {}
+        for name in broker.topics.names():
+            entry = broker.topics.get(name)
+            for brokers in () if entry is None else entry.partitions.values():
+                if brokers:
+                    led[brokers[0]] = led.get(brokers[0], 0) + 1
+        live = broker.brokers()
+        rows = [
+            {
+                "id": number,
+                "address": "{}:{}".format(*live[number]) if number in live else "",
+                "live": number in live,
+                "here": number == broker.store.broker_id,
+                "partitions": led.get(number, 0),
+            }
+            for number in sorted({*live, *led})
+        ]
+        return {
+            "cluster": broker.topics.cluster(),
+            "health": health,
+            "brokers": rows,
+            "topics": len(broker.topics.names()),
+            "partitions": broker.topics.partitions,
+            "problems": list(_problems(health, rows)),
+            "latest": self.history.latest(),
+        }
+
+    async def topics(self, wanted: str, may_see: Callable[[str], bool]) -> list[TopicRow]:
+        """Return the topics whose names contain ``wanted``; turns of the reactor come in between."""
+        broker = self.broker
+        sizes: dict[str, int] = {}
+        for log in broker.store.logs():
+            sizes[log.topic] = sizes.get(log.topic, 0) + log.end - log.start
+        rows = []
+        for number, name in enumerate(broker.topics.names()):
+            if number and number % TURN_TOPICS == 0:
+                await sleep(self._reactor, 0)
+            if wanted in name and may_see(name):
+                row = self._topic_row(broker, name, sizes)
+                if row is not None:
+                    rows.append(row)
+        return rows
+
+    def _topic_row(self, broker: Broker, name: str, sizes: Mapping[str, int]) -> TopicRow | None:
+        entry = broker.topics.get(name)
+        if entry is None:
+            return None
+        me = broker.store.broker_id
+        leaders = {brokers[0] for brokers in entry.partitions.values() if brokers}
+        here = sum(1 for brokers in entry.partitions.values() if brokers[:1] == (me,))
+        log = broker.settings.log
+        return TopicRow(
+            name,
+            len(entry.partitions),
+            tuple(sorted(leaders)),
+            here,
+            sizes.get(name, 0) if here else None,
+            self._topic_rates.get(name) if here else None,
+            int(entry.settings.get("retention.ms", log.retention_ms)),
+            int(entry.settings.get("retention.bytes", log.retention_bytes)),
+            broker.topics.problem(name) or "",
+        )
+
+    def topic(self, name: str) -> dict[str, Any]:
+        """Return one topic's settings and numbers. Raises UnknownTopic."""
+        broker = self.broker
+        entry = broker.topics.get(name)
+        if entry is None:
+            raise UnknownTopic(f"there is no topic {name!r}")
+        size = sum(log.end - log.start for log in broker.store.logs() if log.topic == name)
+        row = self._topic_row(broker, name, {name: size})
+        return {
+            "row": row,
+            "uuid": entry.uuid,
+            "settings": {**dict(entry.settings), **dict(entry.kafka_settings)},
+            "numbers": sorted(entry.partitions),
+        }
+
+    async def partitions(self, name: str, numbers: Sequence[int]) -> list[PartitionRow]:
+        """Return partitions of a topic; those of other brokers are asked for there."""
+        broker = self.broker
+        entry = broker.topics.get(name)
+        live = broker.brokers()
+        rows: dict[int, PartitionRow] = {}
+        elsewhere = []
+        for number in numbers:
+            brokers = () if entry is None else entry.partitions.get(number, ())
+            leader = brokers[0] if brokers else -1
+            address = "{}:{}".format(*live[leader]) if leader in live else ""
+            log = broker.store.log(name, number)
+            if log is not None:
+                rows[number] = PartitionRow(
+                    number,
+                    leader,
+                    address,
+                    log.start,
+                    log.end,
+                    log.visible_end,
+                    len(log.segments()),
+                    str(log.offline or ""),
+                )
+            elif leader not in live:
+                rows[number] = PartitionRow(
+                    number, leader, address, None, None, None, None, f"broker {leader} is not registered"
+                )
+            else:
+                elsewhere.append((number, leader, address))
+        if elsewhere:
+            async with self._admin() as admin:
+                for row in await gather_some((self._asked(admin, name, *each) for each in elsewhere), 50):
+                    rows[row.number] = row
+        return [rows[number] for number in numbers]
+
+    async def _asked(self, admin: Admin, name: str, number: int, leader: int, address: str) -> PartitionRow:
+        try:
+            log = await admin.describe_log(name, number)
+        except LogdError as error:
+            return PartitionRow(number, leader, address, None, None, None, None, str(error))
+        return PartitionRow(number, leader, address, log.log_start, log.log_end, log.visible_end, len(log.segments), "")
+
+    # Groups
+
+    @property
+    def tree(self) -> ICoordination:
+        """A connected client of the coordination tree. Raises CoordinationUnavailable."""
+        tree = self._tree()
+        if tree is None or tree.state is not SessionState.CONNECTED:
+            raise CoordinationUnavailable("the coordination tree cannot be reached now")
+        return tree
+
+    # Messages and the audit
+
+    async def messages(self, topic: str, partition: int, start: Start | None, most: int) -> ShownMessages:
+        """Return the messages of a partition from a place on; by default the last ones. Raises LogdError."""
+        most = min(max(most, 1), MOST_MESSAGES)
+        async with self._admin() as admin:
+            first, log = await self._place(admin, topic, partition, start)
+        found: list[Message] = []
+        position = first
+        async with self.consumer() as consumer:
+            (stream,) = consumer.create_message_streams(topic, 1, [partition], Position(first))
+            complaint = f"the leader of {topic}-{partition} sent no messages"
+            batches = stream.batches({partition: log.visible_end})
+            while first < log.visible_end and len(found) < most:
+                batch = await with_patience(self._reactor, _next(batches), complaint)
+                if batch is None:
+                    position = log.visible_end
+                    break
+                found += batch.messages
+                if start is not None:
+                    del found[most:]
+                position = found[-1].next_position if found else position
+            if start is None:
+                found = found[-most:]
+        return ShownMessages(found, found[0].id if found else first, position, log.log_start, log.visible_end)
+
+    async def _place(
+        self, admin: Admin, topic: str, partition: int, start: Start | None
+    ) -> tuple[int, DescribeLogResponse]:
+        """Return the position to begin at; for None one near the end, at an entry."""
+        if start is None:
+            log = await admin.describe_log(topic, partition)
+            near = max(log.visible_end - TAIL_BYTES, log.log_start)
+            if near > log.log_start:
+                (near,) = (await admin.describe_log(topic, partition, positions=(near,))).boundaries
+            return near, log
+        checked = check_start(start)
+        log = await admin.describe_log(topic, partition, time=time_of(checked))
+        if isinstance(checked, Position):
+            return min(max(checked.value, log.log_start), log.visible_end), log
+        return resolve(checked, log), log
+
+    async def audit(self) -> tuple[list[Verdict], bool]:
+        """Return the verdicts of the last day, the latest window first, and whether all events were read."""
+        sums = Reconciliation(DEFAULT_WIDTH)
+        begin = round((time.time() - AUDIT_HOURS * 3600) * 1000)
+        if self.broker.topics.get(AUDIT_TOPIC) is None:
+            raise UnknownTopic("no client has reported to the audit yet (audit=True, --audit)")
+        count, whole = 0, True
+        async with self.consumer() as consumer:
+            (stream,) = consumer.create_message_streams(AUDIT_TOPIC, 1, start=Time(max(begin, 0)))
+            await stream.assigned()
+            async for batch in stream.batches(await stream.end_positions()):
+                for message in batch.messages:
+                    try:
+                        sums.add(decode_event(message.payload))
+                    except ValueError:
+                        continue  # told by `logd audit`
+                count += len(batch.messages)
+                if count > MOST_EVENTS:
+                    whole = False
+                    break
+        verdicts = sorted(judge(sums, round(time.time() * 1000), begin=max(begin, 0)), key=_newest_first)
+        return verdicts, whole
+
+    def _admin(self) -> _Closing:
+        return _Closing(Admin([self.broker.advertised], reactor=self._reactor, **self._client_settings()))
+
+    def consumer(self) -> Consumer:
+        """Return a consumer of no group."""
+        return Consumer([self.broker.advertised], reactor=self._reactor, on_corrupt="skip", **self._client_settings())
+
+    def admin(self) -> _Closing:
+        """Return an admin client, closed at the end of ``async with``."""
+        return self._admin()
+
+
+@frozen
+class _Closing:
+    """Closes an admin client at the end of ``async with``."""
+
+    _admin: Admin
+
+    async def __aenter__(self) -> Admin:
+        return self._admin
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._admin.close()
+
+
+async def _next(batches: AsyncIterator[MessageBatch]) -> MessageBatch | None:
+    return await anext(batches, None)
+
+
+def _newest_first(verdict: Verdict) -> tuple[int, str, str]:
+    return -verdict.window, verdict.topic, verdict.stage
+
+
+def _problems(health: Mapping[str, Any], brokers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if health.get("problem"):
+        yield f"coordination: {health['problem']}"
+    for what in ("offline", "lost", "conflicts"):
+        for place, reason in dict(health.get(what) or {}).items():
+            yield f"{place} ({what}): {reason}"
+    for place in health.get("full") or ():
+        yield f"{place}: the disk is full"
+    for row in brokers:
+        if not row["live"]:
+            yield f"broker {row['id']} is not registered; it leads {row['partitions']} partitions"

@@ -1,0 +1,1 @@
+"""Running servers: supervisors, and several versions side by side."""
