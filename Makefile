@@ -2,7 +2,9 @@
 
 PYTHON ?= python3
 # How many processes share the tests; many of them wait for other processes most of the time.
-JOBS ?= 2
+JOBS ?= 3
+# Where this is set, each of the thousand processes of the tests compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

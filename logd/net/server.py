@@ -20,7 +20,7 @@ from logd.net.backlog import Backlog
 from logd.net.limits.connection_quotas import AdmissionCounters
 from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
-from logd.net.limits.traffic_quotas import ConnectionMeter
+from logd.net.limits.traffic_quotas import SMALL_BYTES, ConnectionMeter
 from logd.net.output import OutputQueue, close_pieces
 from logd.net.pause_reasons import PauseReason
 from logd.net.peer_names import peer_name
@@ -198,6 +198,8 @@ class Connection(TwistedProtocol):
     def set_meter(self, meter: ConnectionMeter | None) -> None:
         """Count what is used of other quotas from now on, or of none."""
         before, self.meter = self.meter, meter
+        transport: Any = self.transport  # a user in debt begins with little, since what is read is used at once
+        transport.bufferSize = SMALL_BYTES if meter is not None and meter.in_debt else READ_BYTES
         if before is not None:
             before.leave()
 

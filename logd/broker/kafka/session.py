@@ -84,7 +84,7 @@ class KafkaSession:
     def take(self, received: Sequence[Received]) -> int:
         """See ``logd.net.server.Session``."""
         taken = 0
-        producing = self._producing
+        producing, meter = self._producing, self.connection.meter
         left = iter(received)
         if producing.native.waiting is not None and producing.native.resume():
             next(left)  # the waiting request is still the first
@@ -97,6 +97,8 @@ class KafkaSession:
                     self._broker.gate.add(self.connection)
                 if not producing.produce(request, token):
                     break
+            elif isinstance(request, KafkaFetch) and meter is not None and meter.holds_fetch():
+                break
             else:
                 producing.native.append()
                 self._take(request, token)

@@ -35,6 +35,8 @@ from logd.protocol.requests.requests import Unsupported
 
 _log = Logger()
 
+#: The requests whose answers carry messages.
+_FETCHES = frozenset((Fetch, MultiFetch, FetchWait, FetchWaitV1))
 #: Takes a request object and returns its response object, or a Deferred of the response.
 Handler = Callable[[Any], Any]
 
@@ -77,6 +79,7 @@ class BrokerSession:
     def take(self, received: Sequence[Received]) -> int:
         """See ``logd.net.server.Session``."""
         taken = joined = 0
+        meter = self.connection.meter
         producing = self._producing
         produce = producing.produce
         left = iter(received)
@@ -111,6 +114,8 @@ class BrokerSession:
                     self._authenticating.authenticate(request, token, self.has_produced)
                     taken += 1
                     break  # what follows is taken once it is known who asks
+                elif meter is not None and kind in _FETCHES and meter.holds_fetch():
+                    break
                 else:
                     self._authenticating.has_begun = True
                     # A fetch after a produce reads the messages of that produce.

@@ -136,6 +136,9 @@ class Quotas:
                     f"logd quotas set {principal} connections={most * 2}"
                 )
         self._measure(session)
+        meter = session.connection.meter
+        if meter is not None:
+            meter.hold()
 
     def answer_bytes(self, requester: Requester, most: int) -> int:
         """Return how many bytes an answer may have, behind its first part: a second's worth of the user's quota."""

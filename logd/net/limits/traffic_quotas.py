@@ -214,6 +214,27 @@ class ConnectionMeter:
             self._bytes_out = 0
             self.outgoing.held.hold(self.connection)
 
+    @property
+    def in_debt(self) -> bool:
+        """True while the user has used more bytes than it may."""
+        return self.incoming.debt_seconds() > 0 or self.outgoing.debt_seconds() > 0
+
+    def holds_fetch(self) -> bool:
+        """Return whether a fetch has to wait, as the user was sent too much already; the connection is held then.
+
+        So the fetches of a user that are sent together, on one connection or many, are answered one after the other.
+        """
+        if not self.outgoing.debt_seconds():
+            return False
+        self.outgoing.held.hold(self.connection)
+        return True
+
+    def hold(self) -> None:
+        """Hold the connection if the user is in debt: a new connection does not begin anew."""
+        for quota in (self.incoming, self.outgoing):
+            if quota.debt_seconds():
+                quota.held.hold(self.connection)
+
     def throttle_ms(self, about_to_send: int = 0) -> int:
         """Return the time for which the client should wait by itself, once an answer of that size is sent."""
         return int(1000 * max(self.incoming.debt_seconds(), self.outgoing.debt_seconds(about_to_send)))
