@@ -26,9 +26,9 @@ CONNECTIONS = int(os.environ.get("LOGD_TEST_CONNECTIONS", "100"))
 PATIENCE = 30.0
 
 
-def fetch(topic: bytes, offset: int, most: int) -> bytes:
+def fetch(topic: bytes, offset: int, most: int, wait_ms: int = 0) -> bytes:
     """Return a Fetch of version 11, written by hand."""
-    body = pack(">hhih", 1, 11, 7, -1) + pack(">iiiibii", -1, 0, 1, 50 << 20, 0, 0, -1)
+    body = pack(">hhih", 1, 11, 7, -1) + pack(">iiiibii", -1, wait_ms, 1, 50 << 20, 0, 0, -1)
     body += pack(">ih", 1, len(topic)) + topic + pack(">iiiqqi", 1, 0, -1, offset, -1, most) + pack(">ih", 0, 0)
     return pack(">i", len(body)) + body
 
@@ -120,3 +120,28 @@ class FetchTests(BrokerTestCase):
             self.assertEqual(unpack(">i", data[:4]), (7,))
             self.assertGreater(size, 10_000)
         self.assertNotIn("Traceback", self.broker_log())
+
+    def test_many_clients_that_wait(self) -> None:
+        """Each costs some KB, others are served at once, and one message wakes all of them."""
+        end = self.log_end()
+        before = self.memory()
+        clients = []
+        for _ in range(CONNECTIONS):
+            client = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+            self.addCleanup(client.close)
+            client.sendall(fetch(b"t", end, 1 << 20, 60_000))
+            clients.append(client)
+        begun = time.monotonic()
+        self.native.ask(Metadata(("t",), False))
+        self.assertLess(time.monotonic() - begun, 1.0 + CONNECTIONS / 1000)
+        grown = self.memory() - before
+        self.assertLess(grown, (8 << 20) + CONNECTIONS * (40 << 10))
+        self.put(encode_batch([Message(b"wakes")]))
+        for client in clients:
+            (size,) = unpack(">i", received(client, 4))
+            self.assertIn(b"wakes", received(client, size))
+
+    def log_end(self) -> int:
+        """Put one message, and return the offset behind it."""
+        entry = encode_batch([Message(b"first")])
+        return self.native.ask(ProduceAck(-1, 1000, (ProducePart("t", 0, 0, False, entry),))).parts[0].next_position
