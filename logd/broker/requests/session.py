@@ -174,7 +174,9 @@ class BrokerSession:
 
     def _answered(self, response: Any, token: Any, kind: type, arrived: float) -> None:
         broker = self._broker
-        broker.counters.latencies.of(self.protocol, kind.__name__).observe(broker.clock.seconds() - arrived)
+        broker.counters.latencies.of(self.protocol, kind.__name__.removesuffix("V1")).observe(
+            broker.clock.seconds() - arrived
+        )
         self.connection.answer(token, response)
 
     def _failed(self, failure: Failure) -> None:

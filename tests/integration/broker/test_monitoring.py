@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
-from logd.web.group_metrics import READ_SECONDS
 from tests.integration.kafka.test_listeners import logd
 
 ROOT = Path(__file__).parents[3]
@@ -60,20 +58,12 @@ class MonitoringTests(SynchronousTestCase):
         self.addCleanup(broker.kill)
         logd("produce", "t", f"--broker={broker.address}", given="hello\n")
 
-        begun = time.monotonic()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
             page = answer.read().decode()
-        self.assertLess(time.monotonic() - begun, READ_SECONDS)  # the page does not wait for a reading
         there = {line.split("{")[0].split(" ")[0] for line in page.splitlines() if not line.startswith("#")}
-        texts = expressions(json.loads(DASHBOARD.read_text())) + [(RULES / "logd-rules.yml").read_text()]
+        texts = [*expressions(json.loads(DASHBOARD.read_text())), (RULES / "logd-rules.yml").read_text()]
         asked = {name for text in texts for name in _NAMES.findall(text)}
         self.assertGreater(len(asked), 12)
         self.assertEqual(asked - there - LATER, set())
         for line in ('logd_request_seconds_count{protocol="native",request="Metadata"}', "logd_visible_seconds_sum "):
             self.assertIn(line, page)
-        promtool = shutil.which("promtool")
-        if promtool is not None:
-            checked = subprocess.run(
-                [promtool, "check", "metrics"], input=page, text=True, capture_output=True, timeout=60, check=False
-            )
-            self.assertNotIn("error", checked.stderr.lower().replace("logd_kafka_errors", "").replace("by_error", ""))
