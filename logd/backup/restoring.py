@@ -90,8 +90,8 @@ def plan_topics(backup: Backup, now_ms: int) -> list[RestoredTopic]:
 async def restore(tree: ICoordination, backup: Backup, now_ms: Callable[[], int], adding: bool) -> RestoreOutcome:
     """Write a backup into the tree. With ``adding`` the tree may be in use, and what it has stays as it is.
 
-    Raises TreeInUse, RestoreInterrupted, and LogdError for a backup that cannot be restored now; then nothing was
-    written.
+    Raises TreeInUse, RestoreInterrupted, and LogdError for a backup that cannot be restored now; after the first and
+    the last nothing was written.
     """
     topics = plan_topics(backup, now_ms())
     if not adding:

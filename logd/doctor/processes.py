@@ -28,12 +28,31 @@ def lock_holder(data: str, proc: Path = Path("/proc")) -> int | None:
     except OSError:
         return None
     file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
+    others = []
     for line in lines:
         # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF; a waiting one has "->" behind its number
         words = line.split()
-        if len(words) > 5 and words[1] == "FLOCK" and words[5] == file and words[4].isdigit():
-            return int(words[4])
-    return None
+        if len(words) > 5 and words[1] == "FLOCK" and words[4].isdigit():
+            if words[5] == file:
+                return int(words[4])
+            others.append(int(words[4]))
+    # Layered file systems show another device there than to stat(2).
+    return next((each for each in others if _has_open(each, stat, proc)), None)
+
+
+def _has_open(process: int, wanted: os.stat_result, proc: Path) -> bool:
+    try:
+        descriptors = list((proc / str(process) / "fd").iterdir())
+    except OSError:
+        return False
+    for descriptor in descriptors:
+        try:
+            found = descriptor.stat()
+        except OSError:
+            continue
+        if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
+            return True
+    return False
 
 
 def limits_of(process: int, proc: Path = Path("/proc")) -> ProcessLimits | None:

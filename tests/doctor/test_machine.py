@@ -72,6 +72,13 @@ class LimitsTests(SynchronousTestCase):
             f"2: FLOCK  ADVISORY  WRITE 43 {file} 0 EOF\nnonsense\n"
         )
         self.assertEqual(lock_holder(str(data), proc), 43)
+        # A layered file system names another device: the process that has the file open is the one.
+        (proc / "44" / "fd").mkdir(parents=True)
+        (proc / "44" / "fd" / "3").symlink_to((data / "meta").absolute())
+        (proc / "locks").write_text(
+            "1: FLOCK ADVISORY WRITE 45 00:01:1 0 EOF\n2: FLOCK ADVISORY WRITE 44 00:01:1 0 EOF"
+        )
+        self.assertEqual(lock_holder(str(data), proc), 44)
         (proc / "locks").write_text("")
         self.assertIsNone(lock_holder(str(data), proc))
 

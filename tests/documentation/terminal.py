@@ -153,12 +153,12 @@ def _processes(group: int) -> list[dict[str, str]]:
     return found
 
 
-def _listening() -> set[int]:
-    """Return the TCP ports on which a process listens."""
-    ports = set()
+def _listening() -> set[str]:
+    """Return the TCP addresses on which a process listens, as the system writes them."""
+    addresses = set()
     for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:
             words = line.split()
             if words[3] == "0A":
-                ports.add(int(words[1].rpartition(":")[2], 16))
-    return ports
+                addresses.add(words[1])
+    return addresses
