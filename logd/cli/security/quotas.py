@@ -74,7 +74,7 @@ def quotas() -> None:
     """
 
 
-class UserParameter(PrincipalParameter):
+class OwnerParameter(PrincipalParameter):
     """The name of a user that may have limits."""
 
     name = "USER"
@@ -88,7 +88,7 @@ class UserParameter(PrincipalParameter):
 
 
 @quotas.command("set", short_help="Give a user limits.", epilog=_SET_EPILOG)
-@click.argument("user", type=UserParameter(), metavar="USER")
+@click.argument("user", type=OwnerParameter(), metavar="USER")
 @click.argument("limits", type=LimitParameter(), nargs=-1, required=True)
 @zookeeper_option
 @click.pass_context
