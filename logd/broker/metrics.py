@@ -59,6 +59,12 @@ class BrokerMetrics(Collector):
         for name, count in list(broker.counters.foreign_calls.items()):
             foreign.add_metric([name], count)
         yield foreign
+        authentications = CounterMetricFamily(
+            "logd_authentications", "Attempts to authenticate.", labels=["mechanism", "outcome"]
+        )
+        for (mechanism, succeeded), count in list(broker.authentication.attempts.items()):
+            authentications.add_metric([mechanism, "success" if succeeded else "failure"], count)
+        yield authentications
         if broker.addresses.own_kafka:
             yield from _of_kafka(broker)
         yield GaugeMetricFamily(
