@@ -144,4 +144,5 @@ class FetchTests(BrokerTestCase):
     def log_end(self) -> int:
         """Put one message, and return the offset behind it."""
         entry = encode_batch([Message(b"first")])
-        return self.native.ask(ProduceAck(-1, 1000, (ProducePart("t", 0, 0, False, entry),))).parts[0].next_position
+        (part,) = self.native.ask(ProduceAck(-1, 1000, (ProducePart("t", 0, 0, False, entry),))).parts
+        return int(part.next_position)
