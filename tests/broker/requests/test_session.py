@@ -15,7 +15,7 @@ class HandlerTests(BrokerTestCase):
     """The handlers of a connection."""
 
     def test_every_request_has_a_handler(self) -> None:
-        """Requests that produce are the exception, as they are gathered, and Authenticate, which all others wait for."""
+        """Requests that produce are the exception, as they are gathered, and Authenticate: all others wait for it."""
         session = self.connect().connection.session
         assert isinstance(session, BrokerSession)
         known = {api.request for api in (*LEGACY_APIS, *NATIVE_APIS)}
