@@ -29,34 +29,34 @@ class MissingConsole(Resource):
         return _MISSING.encode()
 
 
-class ConsoleSampling(Service):
-    """Takes the samples for the charts; start it after the broker."""
+class Repeated(Service):
+    """What is done again and again while the broker runs, each with ``start`` and ``stop``."""
 
-    def __init__(self, sources: Any) -> None:
-        self._sources = sources
+    def __init__(self, *works: Any) -> None:
+        self._works = works
 
     def startService(self) -> None:  # noqa: N802  # Twisted calls it
         """Begin."""
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
-        self._sources.start()
+        for work in self._works:
+            work.start()
 
     def stopService(self) -> None:  # noqa: N802  # as above
         """End."""
         super().stopService()  # type: ignore[no-untyped-call]  # as above
-        self._sources.stop()
+        for work in self._works:
+            work.stop()
 
 
 def console(
     reactor: Any, service: BrokerService, settings: BrokerSettings, schemas: OpenRegistry | None = None
-) -> tuple[Resource, Service | None]:
-    """Return the pages and the service that samples for them; without the package jinja2, a page that says so."""
-    try:
-        from logd.web.console.resource import ConsoleResource
-    except ModuleNotFoundError as error:
-        if error.name not in ("jinja2", "markupsafe"):
-            raise
-        return MissingConsole(), None
+) -> tuple[Resource, Service]:
+    """Return the pages and the service that samples for them and for the metrics of groups.
+
+    Without the package jinja2 there is one page, which says so.
+    """
     from logd.web.console.sources import ConsoleSources
+    from logd.web.group_metrics import GroupLagMetrics
 
     def own_settings() -> dict[str, Any]:
         """Return the settings of clients that have this broker's own identity, where anybody needs one."""
@@ -68,8 +68,17 @@ def console(
 
     sources = ConsoleSources(reactor, lambda: service.broker, service.coordination, own_settings)
 
+    lags = GroupLagMetrics(reactor, sources.groups.all)
+    service.registry.register(lags)
+    try:
+        from logd.web.console.resource import ConsoleResource
+    except ModuleNotFoundError as error:
+        if error.name not in ("jinja2", "markupsafe"):
+            raise
+        return MissingConsole(), Repeated(lags)
+
     def hosts() -> frozenset[str]:
         return frozenset() if settings.advertise is None else frozenset({parse_address(settings.advertise)[0].lower()})
 
     registry = schemas or (lambda: None)
-    return ConsoleResource(reactor, sources, hosts=hosts, registry=registry), ConsoleSampling(sources)
+    return ConsoleResource(reactor, sources, hosts=hosts, registry=registry), Repeated(sources, lags)

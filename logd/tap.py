@@ -196,8 +196,7 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
             console=resource,
             principal=security.security_client_principal,
         )
-        if sampling is not None:
-            services.append(sampling)
+        services.append(sampling)
         # The pages start first, so that a port in use is found before the data directory is touched.
         services.insert(0, pages)
     if settings.kafka.kafka_audit_enabled and settings.kafka.endpoints:

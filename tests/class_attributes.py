@@ -18,6 +18,15 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.bench.rebalance_cost.CountingHost": (19, "a TreeHost of 15, which counts what it is asked for"),
     "logd.broker.broker.Broker": (26, "the parts of a broker, wired together: no state of its own but five fields"),
     "logd.broker.kafka.session.KafkaSession": (16, "the handlers of one connection, wired together"),
+    "logd.broker.counters.Counters": (16, "one field for each count"),
+    "logd.broker.kafka.produce_request.KafkaProduceRequest": (
+        16,
+        "a ProduceRequest of 14, and what Kafka's answer needs",
+    ),
+    "logd.broker.requests.produce.ProduceRequests": (
+        17,
+        "the state of one producing connection; requests have their own",
+    ),
     "logd.broker.requests.core.BrokerCore": (23, "the parts of a broker that the handlers see"),
     "logd.broker.topics.reconciler.TopicReconciler": (19, "three queues of one worker; each part has its own class"),
     "logd.client.consumer.group.group_stream_state.GroupStreamState": (26, "a StreamState of 18; 8 of its own"),
@@ -38,6 +47,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.coord.server.storage.journal.Journal": (18, "one queue and its worker; the files are ChangeWriter's"),
     "logd.mirror.mirror.Mirror": (20, "the parts of a mirror, wired together, and its partitions, which begin and end"),
     "logd.log.damage.walk.SegmentWalk": (17, "an iterator's place in a segment, and what it has counted"),
+    "logd.log.flusher.Flusher": (17, "the queues of one schedule, and who is told of it"),
     "logd.log.partition.PartitionLog": (22, "the ends of a log move together; files, waiters and flushes are parts"),
     "logd.net.server.Connection": (22, "one connection; backlog, output, pauses and limits are parts"),
     "logd.testing.memory.broker.MemoryBroker": (16, "the parts of a machine with a broker, for tests to reach"),

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from attrs import define, field
 
+from logd.broker.latency.histograms import Latencies
+
 #: The most programs of clients that are told apart; a name is what any client says.
 MOST_SOFTWARE = 100
 
@@ -64,6 +66,7 @@ class Counters:
     #: Calls by clients of other protocols, by what they speak.
     foreign_calls: dict[str, int] = field(factory=dict)
     kafka: KafkaCounters = field(factory=KafkaCounters)
+    latencies: Latencies = field(factory=Latencies)
 
     def refuse(self, error: BaseException) -> None:
         """Count a set that was not appended."""

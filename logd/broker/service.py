@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -20,6 +20,7 @@ from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
 from logd.broker.coordination_metrics import CoordinationMetrics
 from logd.broker.descriptors import raise_limit, share_out
+from logd.broker.latency.metrics import LatencyMetrics
 from logd.broker.listening.ports import BrokerPorts
 from logd.broker.metrics import BrokerMetrics
 from logd.broker.resources import BrokerResources
@@ -135,6 +136,8 @@ class BrokerService(Service):
         assembly.join()
         self.registry.register(BrokerMetrics(broker))
         self.registry.register(QuotaMetrics(broker.quotas))
+        self.registry.register(LatencyMetrics(broker))
+        ProcessCollector(registry=self.registry)
         if assembly.membership is not None:
             self.registry.register(CoordinationMetrics(assembly.membership, self._coordination.figures))
         if UNUSABLE is not None:

@@ -42,8 +42,9 @@ class FlushState:
     since: float = 0.0
     #: Ends the gathering after ``flush.ms``.
     timer: Timer | None = None
-    #: Bytes covered by the sync under way.
+    #: Bytes covered by the sync under way, and the time of the oldest of them.
     syncing_bytes: int = 0
+    syncing_since: float = 0.0
 
     def limit(self, messages: int, milliseconds: int) -> None:
         """Apply the settings ``flush.messages`` and ``flush.ms``, each -1 if it is not set."""
@@ -101,6 +102,9 @@ class Flusher:
     _on_synced: Callable[[Flushable], None] = lambda log: None
     #: Decides about syncs of the whole file system; None: each partition is synced by itself.
     groups: GroupSyncs | None = None
+    #: Called with the seconds of each sync, and from the oldest append that it covers until it is visible.
+    observe_sync: Callable[[float], None] = lambda seconds: None
+    observe_visible: Callable[[float], None] = lambda seconds: None
     unflushed_bytes: int = 0
     pressed: bool = False
     _running: int = 0
@@ -250,6 +254,7 @@ class Flusher:
         state.place = Place.SYNCING
         state.due = False
         state.syncing_bytes, state.unflushed_bytes, state.unflushed_messages = state.unflushed_bytes, 0, 0
+        state.syncing_since = state.since
         return log.begin_sync()
 
     def _sync(self, log: Flushable) -> None:
@@ -260,7 +265,7 @@ class Flusher:
         def done(_: None, error: BaseException | None) -> None:
             if self.groups is not None:
                 self.groups.one_took(self._clock.seconds() - began)
-            self._synced([(log, sync, error)])
+            self._synced([(log, sync, error)], began)
 
         self._threads.run(sync.run, done)
 
@@ -277,13 +282,17 @@ class Flusher:
         def done(errors: Sequence[BaseException | None] | None, error: BaseException | None) -> None:
             groups.ended(len(syncs), self._clock.seconds() - began)
             outcomes = [error] * len(syncs) if errors is None else errors
-            self._synced(list(zip(logs, syncs, outcomes, strict=True)))
+            self._synced(list(zip(logs, syncs, outcomes, strict=True)), began)
 
         self._threads.run(GroupTask(groups.file_system, syncs).run, done)
 
-    def _synced(self, outcomes: list[tuple[Flushable, FlushTask, BaseException | None]]) -> None:
+    def _synced(self, outcomes: list[tuple[Flushable, FlushTask, BaseException | None]], began: float) -> None:
         self._running -= 1
+        now = self._clock.seconds()
+        self.observe_sync(now - began)
         for log, sync, error in outcomes:
+            if error is None:
+                self.observe_visible(now - log.flush_state.syncing_since)
             self._ended(log, sync, error)
         self._start()  # before the listeners are called: the disk should not wait for them
         for log, _, _ in outcomes:

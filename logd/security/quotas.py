@@ -9,7 +9,7 @@ from typing import Any, Self
 from attrs import field, fields, fields_dict, frozen
 
 from logd.errors import ConfigurationError
-from logd.security.principals import ANONYMOUS, EVERYONE, check_principal
+from logd.security.principals import ANONYMOUS, BROKER, EVERYONE, check_principal
 
 #: The lowest rate, in bytes a second: one answer may be larger than a second's worth, and is paid by waiting.
 LEAST_RATE = 1000
@@ -68,6 +68,8 @@ NO_QUOTA = Quota()
 
 def check_owner(principal: str) -> str:
     """Return ``principal`` if it may have a quota: a user, ``anonymous``, or ``*``. Raises ConfigurationError."""
+    if principal == BROKER:
+        raise ConfigurationError(f"{BROKER!r} cannot have a quota: brokers are not held up by one another")
     return principal if principal in (EVERYONE, ANONYMOUS) else check_principal(principal)
 
 

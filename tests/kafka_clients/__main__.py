@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from logd.testing import KafkaBroker, kafka
-from tests.kafka_clients import java_tools
+from tests.kafka_clients import java_tools, mirror_maker
 from tests.kafka_clients.drivers.digest import Digest, record
 from tests.kafka_clients.having import CLIENTS, CannotBeHad, Had, RealClient
 from tests.kafka_clients.native import produce_native
@@ -101,7 +101,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kafka_clients", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where the clients are put, outside the repository")
     parser.add_argument("--count", type=int, default=1_000_000, help="records of each client [1000000]")
-    parser.add_argument("--only", action="append", help="the name of a client, such as franz-go or java; repeatable")
+    parser.add_argument(
+        "--only", action="append", help="the name of a client, such as franz-go, java or mirror-maker; repeatable"
+    )
     options = parser.parse_args()
     rows: list[tuple[str, str, str, str]] = []
 
@@ -128,6 +130,13 @@ def main() -> int:
                     tell("Apache Kafka's tools", java_tools.VERSION, name, outcome)
             except CannotBeHad as reason:
                 tell("Apache Kafka's tools", java_tools.VERSION, "nothing", f"cannot be had: {reason}")
+    if not options.only or "mirror-maker" in options.only:
+        try:
+            libraries = java_tools.fetch_jars(options.folder.resolve() / "mirror-maker", "connect-mirror")
+            outcome = mirror_maker.try_mirror(libraries, options.count)
+            tell("MirrorMaker 2", java_tools.VERSION, "a topic, to another broker, in order", outcome)
+        except CannotBeHad as reason:
+            tell("MirrorMaker 2", java_tools.VERSION, "nothing", f"cannot be had: {reason}")
     print(f"\n{options.count} records each\n\n| Client | Version | Tried | Outcome |\n|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")

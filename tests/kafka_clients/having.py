@@ -76,15 +76,18 @@ def _kcat(folder: Path) -> Had:
     return Had(found.split()[1], [sys.executable, "-m", "drivers.kcat_client"], {"PYTHONPATH": str(HERE)})
 
 
-def _franz_go(folder: Path) -> Had:
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(HERE / "drivers" / "franz.go", folder / "main.go")
-    if not (folder / "go.mod").exists():
-        _run("go", "mod", "init", "driver", folder=folder)
-        _run("go", "get", "github.com/twmb/franz-go/pkg/kgo@latest", folder=folder)
-    _run("go", "build", "-o", "driver", ".", folder=folder)
-    version = _run("go", "list", "-m", "-f", "{{.Version}}", "github.com/twmb/franz-go", folder=folder).strip()
-    return Had(version, [str(folder / "driver")])
+def _go(source: str, module: str, package: str) -> Callable[[Path], Had]:
+    def have(folder: Path) -> Had:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(HERE / "drivers" / source, folder / "main.go")
+        if not (folder / "go.mod").exists():
+            _run("go", "mod", "init", "driver", folder=folder)
+            _run("go", "get", f"{package}@latest", folder=folder)
+        _run("go", "build", "-o", "driver", ".", folder=folder)
+        version = _run("go", "list", "-m", "-f", "{{.Version}}", module, folder=folder).strip()
+        return Had(version, [str(folder / "driver")])
+
+    return have
 
 
 def _kafkajs(folder: Path) -> Had:
@@ -107,6 +110,11 @@ CLIENTS = (
     RealClient("kafka-python", _python("kafka_python_client", "kafka-python", *_CODECS_OF_KAFKA_PYTHON)),
     RealClient("aiokafka", _python("aiokafka_client", "aiokafka", "cramjam")),
     RealClient("afkak", _python("afkak_client", *_AFKAK), "none,gzip,snappy", (), times=False),
-    RealClient("franz-go", _franz_go, more=("idempotent",)),
+    RealClient(
+        "franz-go",
+        _go("franz.go", "github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kgo"),
+        more=("idempotent",),
+    ),
+    RealClient("sarama", _go("sarama.go", "github.com/IBM/sarama", "github.com/IBM/sarama")),
     RealClient("kafkajs", _kafkajs, "none,gzip", ("idempotent",)),
 )

@@ -10,25 +10,31 @@ from pathlib import Path
 from tests.kafka_clients.having import CannotBeHad
 
 VERSION = "4.1.0"
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>logd.tests</groupId><artifactId>clients</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
 <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
 </dependencies></project>"""
 _TOOLS = "org.apache.kafka.tools."
 
 
-def have(folder: Path) -> Callable[..., str]:
-    """Fetch the tools into a folder; return what runs one of them, by class and arguments, and returns its output."""
+def fetch_jars(folder: Path, artifact: str) -> Path:
+    """Fetch an artifact of Apache Kafka, and what it needs, into a folder; return that of the jars."""
     libraries = folder / "libs"
     if not libraries.is_dir() or not any(libraries.iterdir()):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(_POM)
+        (folder / "pom.xml").write_text(_POM.format(artifact, VERSION))
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
         try:
             subprocess.run(command, cwd=folder, capture_output=True, timeout=900, check=True)
         except (OSError, subprocess.SubprocessError) as error:
-            raise CannotBeHad(f"mvn cannot fetch kafka-tools {VERSION}: {error}") from error
+            raise CannotBeHad(f"mvn cannot fetch {artifact} {VERSION}: {error}") from error
+    return libraries
+
+
+def have(folder: Path) -> Callable[..., str]:
+    """Fetch the tools into a folder; return what runs one of them, by class and arguments, and returns its output."""
+    libraries = fetch_jars(folder, "kafka-tools")
 
     def run(tool: str, *arguments: object) -> str:
         command = ["java", "-Xmx256m", "-cp", f"{libraries}/*", _TOOLS + tool, *map(str, arguments)]

@@ -37,4 +37,5 @@ class QuotaTests(SynchronousTestCase):
         """And the anonymous, and everybody else together."""
         for name in ("alice", "anonymous", "*"):
             self.assertEqual(check_owner(name), name)
-        self.assertRaises(ConfigurationError, check_owner, "a/b")
+        for name in ("a/b", "logd-broker", ""):
+            self.assertRaises(ConfigurationError, check_owner, name)

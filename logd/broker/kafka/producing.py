@@ -71,6 +71,7 @@ class KafkaProducing:
         answering: Any = self._connection
         #: The handler of native requests; it also says what has to wait.
         self.native = ProduceRequests(broker, answering, rights)
+        self.native.latency = broker.counters.latencies.of("kafka", "Produce")
 
     def produce(self, request: KafkaProduce, token: Any) -> bool:
         """Take a request; return False if it has to wait."""

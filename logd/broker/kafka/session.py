@@ -86,6 +86,7 @@ class KafkaSession:
         taken = 0
         producing, meter = self._producing, self.connection.meter
         left = iter(received)
+        producing.native.arrived = self._broker.clock.seconds()
         if producing.native.waiting is not None and producing.native.resume():
             next(left)  # the waiting request is still the first
             taken = 1
@@ -146,14 +147,16 @@ class KafkaSession:
         else:
             self._groups.called_by(token.header.client_id)
             answer = Deferred.fromCoroutine(self._kinds[type(request).__name__](request))
-        answer.addCallback(self._answer, token)
+        answer.addCallback(self._answer, token, "unknown" if api is None else api.name, self._producing.native.arrived)
         answer.addErrback(self._failed)
 
-    def _answer(self, response: Any, token: KafkaToken) -> None:
+    def _answer(self, response: Any, token: KafkaToken, api: str, arrived: float) -> None:
         meter = self.connection.meter
         if meter is not None:
             parts = response if isinstance(response, list) else ()  # of a Fetch: all others are small
             token.throttle_ms = meter.throttle_ms(sum(size_of(piece) for part in parts for piece in part.pieces))
+        broker = self._broker
+        broker.counters.latencies.of("kafka", api).observe(broker.clock.seconds() - arrived)
         self.connection.answer(token, response)
 
     def _name(self, client_id: str, software: str) -> None:

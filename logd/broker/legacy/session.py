@@ -17,6 +17,8 @@ from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiF
 class LegacySession(BrokerSession):
     """See ``logd.net.server.Session``. Takes the five requests of 0.7 alone."""
 
+    protocol = "legacy"
+
     def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[BrokerSession], None]) -> None:
         """See BrokerSession. The requests are those of the user in the setting legacy.principal."""
         super().__init__(broker, connection, on_lost)

@@ -88,6 +88,8 @@ class BrokerCore:
         self.authentication = Authentication(self.clock, self.threads)
         of_address = security.requests_address_max
         self.quotas = Quotas(self.clock, self.topics, None if of_address == -1 else of_address)
+        self.store.flusher.observe_sync = self.counters.latencies.syncs.observe
+        self.store.flusher.observe_visible = self.counters.latencies.visible.observe
         self.large_fetches = LargeFetchQueue(self.clock)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)

@@ -9,6 +9,7 @@ from attrs import define, field
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.latency.histograms import Histogram
 from logd.broker.requests.appender import Appender
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, SilentProduceRequest
@@ -65,10 +66,14 @@ class ProduceRequests:
     #: Topic, partition, log and its limits of the last Produce of 0.7. Until the next write nothing changes them.
     _last: tuple[str, int, PartitionLog, tuple[int, int, bool]] | None = field(default=None, init=False)
     _refused: int = field(default=0, init=False)
+    #: The time when the requests that are taken now came, and the histogram of acknowledged produce requests.
+    arrived: float = field(default=0.0, init=False)
+    latency: Histogram = field(init=False)
     stopping: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.routing, self.growth = self._broker.routing, self._broker.growth
+        self.latency = self._broker.counters.latencies.of("native", "ProduceAck")
         self.appender = Appender(self.routing.counters)
         self._batch_format = self._broker.store.batch_format
 

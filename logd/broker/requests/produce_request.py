@@ -180,8 +180,11 @@ class AcknowledgedProduceRequest(ProduceRequest):
     #: The parts that wait for a flush, by their index.
     _flushing: dict[int, _FlushListener] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
+    #: The time when the request came.
+    _arrived: float = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._arrived = self._producing.arrived
         self._left = self._unappended = len(self._parts)
         self._results = [None] * self._left
         if self._producing.stopping:
@@ -294,8 +297,10 @@ class AcknowledgedProduceRequest(ProduceRequest):
         self.state = _ANSWERED
         self._stop_timer()
         self._producing.unanswered.pop(self, None)
+        producing = self._producing
+        producing.latency.observe(producing.routing.clock.seconds() - self._arrived)
         if self._acks != 0:
-            self._producing.connection.answer(self._token, self._response())
+            producing.connection.answer(self._token, self._response())
 
     def _response(self) -> Any:
         return ProduceAckResponse(tuple([part for part in self._results if part is not None]))

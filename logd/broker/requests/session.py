@@ -44,6 +44,9 @@ Handler = Callable[[Any], Any]
 class BrokerSession:
     """The session of one connection. See ``logd.net.server.Session``."""
 
+    #: The name of the protocol in metrics.
+    protocol = "native"
+
     def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[BrokerSession], None]) -> None:
         """``on_lost(session)`` is called when the connection is lost."""
         self._broker = broker
@@ -82,6 +85,7 @@ class BrokerSession:
         meter = self.connection.meter
         producing = self._producing
         produce = producing.produce
+        producing.arrived = self._broker.clock.seconds()
         left = iter(received)
         try:
             if producing.waiting is not None and producing.resume():
@@ -120,7 +124,7 @@ class BrokerSession:
                     self._authenticating.has_begun = True
                     # A fetch after a produce reads the messages of that produce.
                     producing.append()
-                    self._answer(token, self.handlers[kind](request))
+                    self._answer(token, self.handlers[kind](request), kind)
                 taken += 1
         except ProducerCutOff:
             pass  # earlier requests are appended, later ones are not
@@ -159,13 +163,21 @@ class BrokerSession:
             self.has_produced = True
             self._broker.gate.add(self.connection)
 
-    def _answer(self, token: Any, response: Any) -> None:
+    def _answer(self, token: Any, response: Any, kind: type) -> None:
         """Answer with a handler's response, possibly a Deferred."""
+        arrived = self._producing.arrived
         if isinstance(response, Deferred):
-            response.addCallback(lambda found: self.connection.answer(token, found))
+            response.addCallback(self._answered, token, kind, arrived)
             response.addErrback(self._failed)
         else:
-            self.connection.answer(token, response)
+            self._answered(response, token, kind, arrived)
+
+    def _answered(self, response: Any, token: Any, kind: type, arrived: float) -> None:
+        broker = self._broker
+        broker.counters.latencies.of(self.protocol, kind.__name__.removesuffix("V1")).observe(
+            broker.clock.seconds() - arrived
+        )
+        self.connection.answer(token, response)
 
     def _failed(self, failure: Failure) -> None:
         _log.failure("a request of {peer} failed; closing its connection", failure, peer=self.connection.peer)

@@ -18,7 +18,7 @@ from logd.coord.registries.quotas import change_quota, read_quotas
 from logd.errors import ConfigurationError, LogdError
 from logd.plurals import counted
 from logd.security.principals import EVERYONE
-from logd.security.quotas import FIELDS, MEANINGS, NO_QUOTA, Quota
+from logd.security.quotas import FIELDS, MEANINGS, NO_QUOTA, Quota, check_owner
 
 _UNITS = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3}
 _VALUE = re.compile(r"([0-9]{1,16})([kMG]?)\Z")
@@ -74,8 +74,21 @@ def quotas() -> None:
     """
 
 
+class OwnerParameter(PrincipalParameter):
+    """The name of a user that may have limits."""
+
+    name = "USER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a name that no user can have, and that of brokers."""
+        try:
+            return check_owner(super().convert(value, param, ctx))
+        except ConfigurationError as error:
+            self.fail(str(error), param, ctx)
+
+
 @quotas.command("set", short_help="Give a user limits.", epilog=_SET_EPILOG)
-@click.argument("user", type=PrincipalParameter(), metavar="USER")
+@click.argument("user", type=OwnerParameter(), metavar="USER")
 @click.argument("limits", type=LimitParameter(), nargs=-1, required=True)
 @zookeeper_option
 @click.pass_context

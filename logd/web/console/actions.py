@@ -14,7 +14,7 @@ from logd.coord.errors import CoordinationError
 from logd.coord.groups.group_changes import GroupLive, check_no_kafka_members, move_positions
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.deferreds.gathering import gather_some
-from logd.errors import CoordinationUnavailable, InvalidRequest, TopicCreationDisabled, UnknownTopic
+from logd.errors import CoordinationUnavailable, InvalidRequest, LogdError, TopicCreationDisabled, UnknownTopic
 from logd.security.access_rules import Operation, ResourceType
 from logd.topic import TopicPartition, check_topic_name
 from logd.web.console.pages import Asked, NoPage, Page, parse_place
@@ -41,13 +41,20 @@ class ConsoleActions:
 
     async def take(self, asked: Asked) -> FormOutcome:
         """Take the form that was sent to a path."""
+        log = self._sources.broker.administration_log
         match asked.path:
             case ("topics",):
-                return await self._create_topic(asked)
+                action, name = "create topic", asked.query.get("topic", "")
+                doing = self._create_topic(asked)
             case ("groups", name, "reset"):
-                return await self._reset_group(asked, name)
+                action, doing = "reset group", self._reset_group(asked, name)
             case _:
                 raise NoPage("there is no such form")
+        try:
+            return await doing
+        except LogdError as error:
+            log.record(asked.requester, action, name, error=error)
+            raise
 
     async def _create_topic(self, asked: Asked) -> FormOutcome:
         broker = self._sources.broker
@@ -61,7 +68,7 @@ class ConsoleActions:
             raise InvalidRequest(f"{partitions} partitions are not allowed here; allowed are 1 to {MOST_PARTITIONS}")
         days = asked.query.get("retention", "").strip()
         settings = LogSettings.parse({"retention.ms": str(_milliseconds(days))}) if days else {}
-        await broker.administration.create(name, partitions, settings)
+        await broker.create_topic(asked.requester, name, partitions, settings)
         broker.administration_log.record(asked.requester, "create topic", name, partitions=partitions)
         return FormOutcome(f"/console/topics/{quote(name)}")
 

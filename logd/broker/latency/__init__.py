@@ -1,0 +1,1 @@
+"""How long requests and flushes take."""
