@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logd.broker.requests.session import BrokerSession
 from logd.protocol.requests.apis import LEGACY_APIS, NATIVE_APIS
+from logd.protocol.requests.authenticate import Authenticate
 from logd.protocol.requests.legacy_requests import MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.requests import Unsupported
@@ -14,8 +15,10 @@ class HandlerTests(BrokerTestCase):
     """The handlers of a connection."""
 
     def test_every_request_has_a_handler(self) -> None:
-        """Requests that produce are the exception, as they are gathered."""
+        """Requests that produce are the exception, as they are gathered, and Authenticate: all others wait for it."""
         session = self.connect().connection.session
         assert isinstance(session, BrokerSession)
         known = {api.request for api in (*LEGACY_APIS, *NATIVE_APIS)}
-        self.assertEqual(set(session.handlers), known - {Produce, MultiProduce, ProduceAck} | {Unsupported})
+        self.assertEqual(
+            set(session.handlers), known - {Produce, MultiProduce, ProduceAck, Authenticate} | {Unsupported}
+        )
