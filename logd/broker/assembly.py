@@ -21,6 +21,7 @@ from logd.broker.legacy.registry import LOOK_SECONDS, LegacyRegistry
 from logd.broker.listening.addresses import KafkaListener
 from logd.broker.registration import BrokerRegistration
 from logd.broker.resources import BrokerResources, Listener
+from logd.broker.security.remembered import RememberedSecurity
 from logd.broker.security.security_view import SecurityView
 from logd.broker.shutdown import Shutdown, StopReport
 from logd.broker.topics.stored_topics import StoredTopics
@@ -95,6 +96,7 @@ class BrokerAssembly:
             broker, membership, self._security = join_others(
                 tree, stored, store, settings, reads, clock, gate, resources.pick
             )
+            RememberedSecurity(files, resources.data, reads, broker.authorizer).open()
             keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
             broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
             broker.administration_log = administration_log_of(broker, resources.wall)

@@ -39,6 +39,8 @@ ACCESS_RULES = "/security/rules"
 USERS = "/security/users"
 QUOTAS = "/security/quotas"
 SECRET = "/security/secret"
+#: The nodes below which only those who have made them may read, where they have credentials.
+PRIVATE = (USERS, SECRET)
 
 
 def broker(broker_id: int) -> str:

@@ -51,6 +51,11 @@ class Authorizer:
     def __attrs_post_init__(self) -> None:
         self.open = not self.required
 
+    def expect_users(self) -> None:
+        """Allow nothing until users and rules have been read: the cluster had some when it was last seen."""
+        if not self.is_known:
+            self.open = False
+
     def take(self, rules: AccessRules, has_users: bool) -> None:
         """Take the rules that the tree has now, and whether it has users."""
         self.rules, self.has_users, self.is_known = rules, has_users, True
@@ -83,9 +88,7 @@ class Authorizer:
             return None
         self.refused[kind] += 1
         if not self.is_known:
-            return CoordinationUnavailable(
-                "users and access rules have not been read from the coordination tree yet, and security.required = true"
-            )
+            return CoordinationUnavailable("users and access rules have not been read from the coordination tree yet")
         what = "the cluster" if kind is ResourceType.CLUSTER else f"{kind.value} {name!r}"
         remedy = (
             f"ask an administrator for: logd acl add {requester.principal} --allow {operation.value} "

@@ -204,7 +204,7 @@ class ZooKeeperCoordination:
                 f"{path}: {len(operation.data)} bytes are more than data_bytes, {self.settings.data_bytes}", path
             )
         if isinstance(operation, Create) and operation.acl is OPEN_ACL:  # the caller gave none
-            operation = evolve(operation, acl=self.settings.default_acl)
+            operation = evolve(operation, acl=self.settings.acl_of(path))
         return evolve(operation, path=self._address.full(path))
 
     def _ask(

@@ -10,12 +10,15 @@ from typing import Any
 import attrs
 
 from logd.config.zookeeper import ZooKeeperSecurity
+from logd.coord import paths
 from logd.coord.records import OPEN_ACL, Acl, Permission
 from logd.coord.zookeeper.connection_string import ConnectionString, parse_connection_string
 from logd.errors import ConfigurationError
 
 DAY = 24 * 60 * 60.0
 FOR_EVER = math.inf
+#: All permissions for the creator alone.
+PRIVATE_ACL = (Acl(Permission.ALL, "auth", ""),)
 #: All permissions for the creator, and reading for everybody.
 OWNED_ACL = (Acl(Permission.ALL, "auth", ""), Acl(Permission.READ, "world", "anyone"))
 
@@ -115,6 +118,12 @@ class CoordinationSettings:
     def default_acl(self) -> tuple[Acl, ...]:
         """The access list of nodes that are created without one."""
         return OWNED_ACL if self.digests else OPEN_ACL
+
+    def acl_of(self, path: str) -> tuple[Acl, ...]:
+        """Return the access list of a node that is created without one: what is secret cannot be read by others."""
+        if self.digests and path.startswith(paths.PRIVATE):
+            return PRIVATE_ACL
+        return self.default_acl
 
     @classmethod
     def secured(cls, hosts: str, security: ZooKeeperSecurity, **more: Any) -> CoordinationSettings:

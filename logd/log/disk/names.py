@@ -29,6 +29,8 @@ META = "meta"
 #: A second copy of meta: the identity of a directory cannot be restored from anything else.
 META_COPY = "meta.copy"
 TOPICS = "topics.json"
+#: There while the cluster has users or access rules.
+SECURED = "secured"
 #: The broker's own coordination tree, which logd/log leaves alone.
 COORDINATION = "coordination"
 

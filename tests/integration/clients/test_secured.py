@@ -186,6 +186,29 @@ class AccessListTests(ClusterTestCase):
 
     count = 0
 
+    async def test_what_is_secret_can_be_read_by_its_maker_alone(self) -> None:
+        """The verifiers of users, and the secret of the brokers; access rules can be read by all, and not changed."""
+        client = ZooKeeperCoordination(CLOCK, CoordinationSettings(hosts=self.tree.hosts, digests=(CREDENTIALS,)))
+        self.addCleanup(client.close)
+        await client.connect()
+        for path in (paths.access_rule("r"), paths.user("ann"), paths.SECRET):
+            await client.create(path, b"data", makepath=True)
+        stranger = ZooKeeperCoordination(CLOCK, self.tree.hosts)
+        self.addCleanup(stranger.close)
+        await stranger.connect()
+        self.assertEqual((await stranger.get(paths.access_rule("r")))[0], b"data")
+        for work in (
+            stranger.get(paths.user("ann")),
+            stranger.get(paths.SECRET),
+            stranger.get_children(paths.USERS),
+            stranger.set(paths.access_rule("r"), b"other"),
+            stranger.create(paths.access_rule("mine"), b"data"),
+            stranger.create(paths.user("mallory"), b"data"),
+        ):
+            with self.assertRaises(NoAuth):
+                await work
+        self.assertEqual((await client.get(paths.user("ann")))[0], b"data")
+
     async def test_only_the_maker_of_a_node_may_change_it(self) -> None:
         """Everyone may read it; this holds for the nodes of the chroot and of makepath as well."""
         settings = CoordinationSettings(hosts=f"{self.tree.hosts}/in/here", digests=(CREDENTIALS,))
