@@ -47,6 +47,13 @@ def _is_name(dotted: str) -> bool:
     return False
 
 
+def _is_namespace(dotted: str) -> bool:
+    """Return whether ``dotted`` is what log lines are found by, without being a module."""
+    return any(
+        f'Logger(namespace="{dotted}")' in path.read_text(encoding="utf-8") for path in (ROOT / "logd").rglob("*.py")
+    )
+
+
 class DocumentPathTests(SynchronousTestCase):
     """README, ARCHITECTURE, CONTRIBUTING and the pages of docs/."""
 
@@ -73,11 +80,11 @@ class DocumentPathTests(SynchronousTestCase):
         self.assertEqual(wrong, [])
 
     def test_modules_and_their_names_exist(self) -> None:
-        """A dotted name is a module, or a class, function or test in one."""
+        """A dotted name is a module, or a class, function or test in one, or a namespace of log lines."""
         wrong = [
             f"{page}: {dotted}"
             for page, text in _documents()
             for dotted in _MODULE.findall(text)
-            if dotted.rpartition(".")[2] not in _ENDINGS and not _is_name(dotted)
+            if dotted.rpartition(".")[2] not in _ENDINGS and not (_is_name(dotted) or _is_namespace(dotted))
         ]
         self.assertEqual(wrong, [])

@@ -16,8 +16,10 @@ from logd import __version__
 from logd.audit_tap import KafkaAudit
 from logd.broker.service import BrokerService
 from logd.config import BrokerSettings
+from logd.console_tap import Repeated
 from logd.protocol.implementation import IMPLEMENTATION, REASON
 from logd.tap import Options, makeService
+from logd.web.service import PagesService
 
 
 def parsed(*arguments: str) -> Options:
@@ -199,9 +201,10 @@ class MakeServiceTests(TestCase):
         """A port in use is then found before data is touched."""
         service = makeService(parsed("--data", self.mktemp(), "--http", "tcp:0:interface=127.0.0.1"))
         assert isinstance(service, MultiService)
-        pages, broker = service.services
+        pages, broker, sampling = service.services
         self.assertIsInstance(broker, BrokerService)
-        self.assertNotIsInstance(pages, BrokerService)
+        self.assertIsInstance(pages, PagesService)
+        self.assertIsInstance(sampling, Repeated)
 
     def test_the_audit_starts_behind_the_broker(self) -> None:
         """It publishes over the broker's port; without a listener for Kafka's clients there is nothing to count."""

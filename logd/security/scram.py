@@ -13,8 +13,6 @@ from hashlib import pbkdf2_hmac
 from typing import Any, Self
 
 from attrs import define, field, frozen
-from scramp import ScramException
-from scramp.core import ScramClient, ScramMechanism, ScramServer
 
 from logd.errors import AuthenticationFailed
 
@@ -39,6 +37,13 @@ REFUSAL = "the user or the password is wrong"
 _ITERATIONS = re.compile(r"(?:\A|,)i=(\d+)(?:,|\Z)")
 
 
+def _scramp() -> Any:
+    """Return the package's module, loaded when the first user is proved: most commands, and Spark, need none."""
+    from scramp import core
+
+    return core
+
+
 @frozen
 class Verifier:
     """What proves that somebody knows a password, for one mechanism."""
@@ -51,7 +56,7 @@ class Verifier:
     @classmethod
     def of(cls, mechanism: str, password: str, salt: bytes, iterations: int = ITERATIONS) -> Self:
         """Make the verifier of a password. Hashes for milliseconds."""
-        found = ScramMechanism(mechanism).make_auth_info(password, iteration_count=iterations, salt=salt)
+        found = _scramp().ScramMechanism(mechanism).make_auth_info(password, iteration_count=iterations, salt=salt)
         return cls(salt, iterations, found[1], found[2])
 
     @classmethod
@@ -70,7 +75,7 @@ class Verifier:
         try:
             found = self.of(mechanism, password, self.salt, self.iterations)
             return hmac.compare_digest(found.stored_key, self.stored_key)
-        except ScramException:  # no password has these characters
+        except _scramp().ScramException:  # no password has these characters
             pbkdf2_hmac(HASHES[mechanism], b"", self.salt, self.iterations)
             return False
 
@@ -111,10 +116,10 @@ class ServerExchange:
     user: str = field(default="", init=False)
     #: True once the client has proved that it knows the password.
     done: bool = field(default=False, init=False)
-    _server: ScramServer | None = field(init=False)
+    _server: Any = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._server = ScramMechanism(self.mechanism).make_server(self._verifier)
+        self._server = _scramp().ScramMechanism(self.mechanism).make_server(self._verifier)
 
     def receive(self, message: bytes) -> bytes:
         """Take the next message of the client, and return the answer. Raises AuthenticationFailed."""
@@ -131,7 +136,7 @@ class ServerExchange:
                 server.set_client_first(text)
                 answer = server.get_server_first()
                 self._server = server
-        except (ScramException, ValueError, TypeError, KeyError, IndexError):
+        except (_scramp().ScramException, ValueError, TypeError, KeyError, IndexError):
             raise AuthenticationFailed(REFUSAL) from None
         return answer.encode()
 
@@ -148,12 +153,12 @@ class ClientExchange:
     mechanism: str
     user: str
     _password: str = field(repr=False)
-    _client: ScramClient = field(init=False, repr=False)
+    _client: Any = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         try:
-            self._client = ScramClient([self.mechanism], self.user, self._password)
-        except ScramException as error:
+            self._client = _scramp().ScramClient([self.mechanism], self.user, self._password)
+        except _scramp().ScramException as error:
             raise AuthenticationFailed(f"the user {self.user!r}, or its password, is not allowed: {error}") from None
 
     def first(self) -> bytes:
@@ -170,7 +175,7 @@ class ClientExchange:
                 raise ValueError(f"{found[1][:20]} iterations, {MOST_ITERATIONS} are allowed")
             self._client.set_server_first(text)
             proof: str = self._client.get_client_final()
-        except (ScramException, ValueError, TypeError, KeyError, IndexError) as error:
+        except (_scramp().ScramException, ValueError, TypeError, KeyError, IndexError) as error:
             raise AuthenticationFailed(f"the broker's challenge makes no sense: {error}") from None
         return proof.encode()
 
@@ -178,7 +183,7 @@ class ClientExchange:
         """Raise AuthenticationFailed unless the broker has proved that it knows the user's verifier."""
         try:
             self._client.set_server_final(proof.decode())
-        except (ScramException, ValueError, TypeError, KeyError, IndexError):
+        except (_scramp().ScramException, ValueError, TypeError, KeyError, IndexError):
             raise AuthenticationFailed(
                 "the broker could not prove that it knows this user: something else may be listening at its address"
             ) from None

@@ -107,7 +107,7 @@ def set_quota(ctx: click.Context, /, zookeeper: str, user: str, limits: tuple[tu
 @zookeeper_option
 @click.pass_context
 def list_quotas(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
-    """Print the limits of all users that have some; '*' stands for all others."""
+    """Print the limits of users; '*' stands for all others."""
 
     async def work(tree: ICoordination) -> None:
         unreadable: list[str] = []
