@@ -39,9 +39,8 @@ class CreationTests(MembersTestCase):
         """Each is registered with its address and instance."""
         self.assertEqual(self.nodes(paths.BROKER_IDS), ["1", "2"])
         value = json.loads(self.outcome(self.reader.get(paths.broker(1)))[0])
-        place = {"host": "broker1.example", "port": 7001}
-        expected = {**place, "instance": self.one.store.instance, "version": __version__, "topics": {}}
-        self.assertEqual(value, expected)
+        more = {"instance": self.one.store.instance, "version": __version__, "topics": {}}
+        self.assertEqual(value, {"host": "broker1.example", "port": 7001, **more})
         expected_live = {1: ("broker1.example", 7001), 2: ("broker2.example", 7002)}
         self.assertEqual((self.one.broker.brokers(), self.two.broker.brokers()), (expected_live, expected_live))
 
