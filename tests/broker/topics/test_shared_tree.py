@@ -22,8 +22,7 @@ HELLO = plain(b"hello")
 
 def log_of(member: Member, topic: str, partition: int) -> PartitionLog:
     """Return the log of a partition that has one."""
-    log = member.store.log(topic, partition)
-    assert log is not None
+    assert (log := member.store.log(topic, partition)) is not None
     return log
 
 
@@ -39,10 +38,10 @@ class CreationTests(MembersTestCase):
         """Each is registered with its address and instance."""
         self.assertEqual(self.nodes(paths.BROKER_IDS), ["1", "2"])
         value = json.loads(self.outcome(self.reader.get(paths.broker(1)))[0])
-        more = {"instance": self.one.store.instance, "version": __version__, "topics": {}}
-        self.assertEqual(value, {"host": "broker1.example", "port": 7001, **more})
-        expected_live = {1: ("broker1.example", 7001), 2: ("broker2.example", 7002)}
-        self.assertEqual((self.one.broker.brokers(), self.two.broker.brokers()), (expected_live, expected_live))
+        own = self.one.store.instance, __version__, {}, "broker1.example", 7001
+        self.assertEqual(value, dict(zip(("instance", "version", "topics", "host", "port"), own, strict=True)))
+        live = {1: ("broker1.example", 7001), 2: ("broker2.example", 7002)}
+        self.assertEqual([each.broker.brokers() for each in (self.one, self.two)], [live, live])
 
     def test_partitions_are_spread_over_brokers(self) -> None:
         """Each makes the logs of its share; the next topic begins at the other broker."""

@@ -103,7 +103,8 @@ class EmbeddingTests(SynchronousTestCase):
     def test_the_shop_runs_a_broker_in_its_process(self) -> None:
         """Its messages can be read from outside, and one SIGTERM stops broker and application in order."""
         port, tree = free_port(), free_port()
-        settings = f'data="shop", listen="tcp:{port}:interface=127.0.0.1", zookeeper_listen="tcp:{tree}:interface=127.0.0.1", '
+        here = "interface=127.0.0.1"
+        settings = f'data="shop", listen="tcp:{port}:{here}", zookeeper_listen="tcp:{tree}:{here}", '
         program = self.shop.replace('data="/var/lib/shop", ', settings).replace("127.0.0.1:6667", f"127.0.0.1:{port}")
         self.assertIn(settings, program)
         process = self.twistd(program)
