@@ -95,6 +95,7 @@ COMPONENTS = (
         forbidden_calls=("open", "print", "input"),
     ),
     Component("net", 2, ("logd.net",)),
+    Component("tracing", 2, ("logd.tracing",), forbidden=("twisted",)),
     Component("doctor", 3, ("logd.doctor",)),
     Component("backup", 3, ("logd.backup",)),
     Component("supervision", 3, ("logd.supervision",)),
