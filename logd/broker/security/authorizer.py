@@ -57,7 +57,7 @@ class Authorizer:
             self.open = False
 
     def take(self, rules: AccessRules, has_users: bool) -> None:
-        """Take the rules that the tree has now, and whether it has users."""
+        """Take the rules that the tree has now, and whether it has users, or users or rules that cannot be read."""
         self.rules, self.has_users, self.is_known = rules, has_users, True
         self.open = not (self.required or has_users or len(rules))
         for listener in tuple(self._listeners):

@@ -94,7 +94,9 @@ class SecurityView:
         if self._users.complete:
             self._take_users(self._users.values)
         if self._rules.complete and self._users.complete:
-            self._authorizer.take(AccessRules(self._rules.values.values()), bool(self._users.values))
+            # What cannot be read may be what closes the cluster.
+            closed = bool(self._users.values) or self._users.unreadable or self._rules.unreadable
+            self._authorizer.take(AccessRules(self._rules.values.values()), closed)
         if self._quotas.complete:
             self._take_quotas(self._quotas.values)
         caches: dict[str, ChildCache[Any]] = {"access rule": self._rules, "user": self._users, "quota": self._quotas}

@@ -72,6 +72,11 @@ class ChildCache(Generic[T]):
         """Return a Deferred that fires when everything was read once. Cancellable; never fails."""
         return self._completed.wait()
 
+    @property
+    def unreadable(self) -> bool:
+        """True while there are children whose values cannot be used."""
+        return bool(self._unreadable)
+
     def stop(self) -> None:
         """Stop reading; the values stay."""
         unsubscribe, self._unsubscribe = self._unsubscribe, None

@@ -228,3 +228,14 @@ class OpenBrokerTests(BrokerTestCase):
             if change is not None:
                 change_rule(self, change, rule)
             self.assertEqual(self.produce(self.connect(), "t", HELLO).error, expected)
+
+    def test_a_rule_that_cannot_be_read_closes_the_broker_at_its_next_start(self) -> None:
+        """It may be the one that was to close it."""
+        self.create("t")
+        creating = self.access.client.create(f"{paths.ACCESS_RULES}/bad", b"{}", makepath=True)
+        self.settle()
+        self.successResultOf(creating)
+        self.leave()
+        self.open()
+        self.assertEqual(self.produce(self.connect(), "t", HELLO).error, TOPIC_REFUSED)
+        self.flushLoggedErrors()
