@@ -151,7 +151,13 @@ class TreeClientService(Service):
     def health(self) -> dict[str, Any]:
         """Return the content of /health."""
         connected = self._client is not None and self._client.state is SessionState.CONNECTED
-        return {"status": "ok" if connected else "the coordination tree does not answer", "tree": self._settings.hosts}
+        if not connected:
+            status = "the coordination tree does not answer"
+        elif self.guards() is None:
+            status = "users and access rules are not read yet"
+        else:
+            status = "ok"
+        return {"status": status, "tree": self._settings.hosts}
 
     def startService(self) -> None:  # noqa: N802  # Twisted calls it
         """Connect, and go on trying while the tree is away."""

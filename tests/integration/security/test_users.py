@@ -28,8 +28,7 @@ from attrs import frozen
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.aio import Producer as AsyncProducer
-from logd.client.blocking import Consumer, Producer
-from logd.errors import AuthenticationFailed, TopicAuthorizationFailed
+from logd.errors import AuthenticationFailed
 from logd.net.credentials import basic
 from logd.security.credentials import Credentials
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
@@ -40,6 +39,7 @@ try:
 except ImportError:  # an extra: logd[tls]
     twisted_ssl = None  # type: ignore[assignment]
 
+BLOCKING = (sys.executable, str(Path(__file__).with_name("blocking_clients.py")))
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 ROOT, ANN = ("root", "the password of root"), ("ann", "the password of ann")
 #: Seconds in which a removed user has to be cut off.
@@ -112,8 +112,8 @@ def place() -> Place:
         if done.returncode:
             raise AssertionError(done.stderr)
     done = found.logd("acl", "add", "ann", "--allow", "read", "--topic", "t")
-    with Producer(broker.address, user=ROOT[0], password=ROOT[1]) as producer:
-        producer.send("t", b"hello").wait(30)
+    env = {**os.environ, "LOGD_BROKER": broker.address, "LOGD_USER": ROOT[0], "LOGD_PASSWORD": ROOT[1]}
+    subprocess.run([*LOGD, "produce", "t"], input=b"hello\n", env=env, capture_output=True, timeout=60, check=True)
     return found
 
 
@@ -138,10 +138,10 @@ class NativeUsersTests(SynchronousTestCase):
         """Blocking, asyncio, and that of Spark's executors; with the user, wrong, and without."""
         address = place().broker.address
         user, password = ANN
-        with Consumer(address, user=user, password=password) as consumer:
-            self.assertEqual(next(iter(consumer.create_message_streams("t", 1, start="earliest")[0])).payload, b"hello")
-        with Producer(address, user=user, password=password) as producer, self.assertRaises(TopicAuthorizationFailed):
-            producer.send("t", b"not allowed").wait(30)
+        done = subprocess.run(
+            [*BLOCKING, "rights", address, user, password], capture_output=True, text=True, timeout=90
+        )
+        self.assertEqual(done.stdout.splitlines(), ["not allowed", "not proved", "not proved"], done.stderr)
 
         async def produce(**settings: Any) -> None:
             async with AsyncProducer(address, **settings) as producer:
@@ -149,8 +149,6 @@ class NativeUsersTests(SynchronousTestCase):
 
         asyncio.run(produce(user=ROOT[0], password_file=place().file("root.password")))
         for wrong in ({"user": "ann", "password": "wrong"}, {"user": "bob", "password": "x"}):
-            with self.assertRaises(AuthenticationFailed), Producer(address, **wrong) as producer:
-                producer.send("t", b"x").wait(30)
             with self.assertRaises(AuthenticationFailed):
                 asyncio.run(produce(**wrong))
         settings = ClusterSettings(brokers=address, retry_timeout=0.0)
@@ -170,15 +168,14 @@ class NativeUsersTests(SynchronousTestCase):
         Path(path).write_text("of eve")
         here.logd("users", "add", "eve", "--password-file", path)
         here.logd("acl", "add", "eve", "--allow", "read", "--topic", "t")
-        with Consumer(here.broker.address, user="eve", password_file=path) as consumer:
-            messages = iter(consumer.create_message_streams("t", 1, start="earliest")[0])
-            next(messages)
-            remover = subprocess.Popen(
-                [*LOGD, "users", "remove", "eve"], env={**os.environ, "LOGD_ZOOKEEPER": here.broker.coordination}
-            )
-            with self.assertRaises(AuthenticationFailed):
-                next(messages)
-            self.assertEqual(remover.wait(), 0)
+        reader = subprocess.Popen(
+            [*BLOCKING, "cut", here.broker.address, "eve", path], stdout=subprocess.PIPE, text=True
+        )
+        self.addCleanup(reader.kill)
+        assert reader.stdout is not None
+        self.assertEqual(reader.stdout.readline(), "reading\n")
+        self.assertEqual(here.logd("users", "remove", "eve").returncode, 0)
+        self.assertEqual(reader.communicate(timeout=60)[0], "cut off\n")
         text = Path(here.broker.log).read_text()
         self.assertIn("the user eve was removed, or has another password", text)
 
