@@ -244,6 +244,8 @@ class PartitionLog(VisibleLog):
                 self._context.report("{folder} goes offline: {error}", folder=self.folder, error=error)
             self._context.flusher.forget(self)
             self._waiters.fail(self._offline())
+            if self.replica is not None:
+                self.replica.went_offline()
 
     def stay_offline(self, error: BaseException) -> None:
         """Replace the reason of an offline partition, which could not be served again."""

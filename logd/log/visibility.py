@@ -31,6 +31,10 @@ class ReplicaRole(Protocol):
         """Take note that the flushed end has moved."""
         ...
 
+    def went_offline(self) -> None:
+        """Take note that the log cannot be served any more."""
+        ...
+
 
 @define(eq=False)
 class VisibleLog:
@@ -45,6 +49,11 @@ class VisibleLog:
     #: The role in replication, None if this is the only replica.
     replica: ReplicaRole | None = field(init=False, default=None)
     _waiters: VisibilityWaiters = field(init=False)
+
+    @property
+    def stored_end(self) -> int:
+        """The end that the coordination tree may vouch for: what is not cut off again by replication."""
+        return self.flushed_end if self.visible_limit is None else self.visible_end
 
     def show_up_to(self, limit: int) -> None:
         """Let readers see the log up to ``limit`` once that is flushed here; the visible end does not go back."""

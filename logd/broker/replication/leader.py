@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
 
-from attrs import define, evolve, field
+from attrs import define, field
 from twisted.logger import Logger
 
+from logd.coord.elections import with_in_sync
 from logd.coord.errors import BadVersion, CoordinationError
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
@@ -19,8 +20,8 @@ from logd.log.epochs.history import EpochHistory
 from logd.log.epochs.mark import EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
 
-#: Changes a partition's state in the tree: ``(version, state) -> KnownState``. See PartitionStates.change.
-ChangeState = Callable[[int, PartitionState], "object"]
+#: Changes the partition's state in the tree: ``(version, state)``. See PartitionStates.change.
+ChangeState = Callable[[int, PartitionState], Coroutine[Any, Any, KnownState]]
 
 
 class FollowerListener(Protocol):
@@ -28,6 +29,10 @@ class FollowerListener(Protocol):
 
     def grown(self) -> None:
         """Take note of an append, or of the end of the leadership."""
+        ...
+
+    def shown(self) -> None:
+        """Take note that the visible end has moved."""
         ...
 
 
@@ -65,9 +70,13 @@ class LeaderRole:
     _replicas: tuple[int, ...]
     _clock: Clock
     #: Writes a changed state; raises BadVersion and other CoordinationErrors.
-    _change: Callable[[int, PartitionState], object]
+    _change: ChangeState
     #: Returns the instance of each live broker.
     _live: Callable[[], Mapping[int, str]]
+    #: Seconds after which a follower that has not caught up is not in sync any more.
+    _lag: float
+    #: Called when the log cannot be served any more.
+    _on_offline: Callable[[], None]
     followers: dict[int, FollowerProgress] = field(factory=dict, init=False)
     #: The in-sync set that is being written, None if none is.
     _proposed: tuple[int, ...] | None = field(default=None, init=False)
@@ -105,6 +114,10 @@ class LeaderRole:
     def flushed(self) -> None:
         """See ReplicaRole."""
         self._move_visible_end()
+
+    def went_offline(self) -> None:
+        """See ReplicaRole."""
+        self._on_offline()
 
     def check_produce(self, acks: int) -> None:
         """Raise NotEnoughReplicas if ``acks`` asks for copies, and the in-sync set is below min.insync.replicas."""
@@ -199,7 +212,12 @@ class LeaderRole:
             return
         members = {*self.in_sync, *(self._proposed or ())} - {self.me}
         ends = [self._flushed_by(member) for member in members]
+        before = self.log.visible_end
         self.log.show_up_to(min(ends, default=self.log.flushed_end))
+        if self.log.visible_end > before:
+            for follower in self.followers.values():
+                if follower.session is not None:
+                    follower.session.shown()
 
     def _flushed_by(self, broker: int) -> int:
         """Return the flushed end that a follower has reported in this epoch; that it is the same one counts too."""
@@ -230,12 +248,11 @@ class LeaderRole:
     def _is_behind(self, broker: int) -> bool:
         now = self._clock.seconds()
         follower = self.followers.get(broker)
-        lag = self.log.settings.replica_lag_ms / 1000
         if follower is None:
-            return now - self._began > lag
+            return now - self._began > self._lag
         if follower.session is not None and follower.flushed >= self.log.end:
             follower.caught_up = now
-        return now - max(follower.caught_up, self._began) > lag
+        return now - max(follower.caught_up, self._began) > self._lag
 
     def _may_join(self, follower: FollowerProgress, broker: int | None = None) -> bool:
         if self.epoch_start is None or follower.session is None:
@@ -245,8 +262,6 @@ class LeaderRole:
         return follower.flushed >= max(self.log.visible_end, self.epoch_start)
 
     def _propose(self, wanted: tuple[int, ...]) -> None:
-        from logd.coord.elections import with_in_sync  # noqa: PLC0415
-
         state = self._known.state
         instances = {broker: follower.instance for broker, follower in self.followers.items()}
         for broker in (*state.in_sync, *state.last):
@@ -259,7 +274,7 @@ class LeaderRole:
 
     async def _write(self, version: int, changed: PartitionState) -> None:
         try:
-            known = await self._change(version, changed)  # type: ignore[misc]
+            known = await self._change(version, changed)
         except BadVersion:
             pass  # the watch brings the state that is there
         except (CoordinationError, LogdError) as error:
@@ -272,10 +287,24 @@ class LeaderRole:
             self._proposed = None
         self._move_visible_end()
 
-    async def give_up(self, successor: int | None, without_me: bool = False) -> None:
-        """Write a state in which ``successor`` leads (None: nobody yet). Raises CoordinationError."""
+    @property
+    def is_under_replicated(self) -> bool:
+        """True while not all replicas are in sync."""
+        return len(self.in_sync) < len(self._replicas)
+
+    def successor(self, live: Mapping[int, str]) -> int | None:
+        """Return the first replica that has everything, and could lead at once; None if there is none."""
+        for broker in self._others(live):
+            follower = self.followers.get(broker)
+            if follower is not None and follower.session is not None and follower.flushed >= self.log.end:
+                return broker
+        return None
+
+    def has_others(self, live: Mapping[int, str]) -> bool:
+        """Return whether there are other in-sync replicas that are live."""
+        return bool(self._others(live))
+
+    def _others(self, live: Mapping[int, str]) -> list[int]:
         state = self._known.state
-        in_sync = tuple(each for each in state.in_sync if each != self.me) if without_me else state.in_sync
-        leader = -1 if successor is None else successor
-        changed = evolve(state, leader=leader, leader_epoch=state.leader_epoch + 1, in_sync=in_sync)
-        await self._change(self._known.version, changed)  # type: ignore[misc]
+        members = [broker for broker in self._replicas if broker in state.in_sync and broker != self.me]
+        return [broker for broker in members if live.get(broker) == state.instances.get(broker)]

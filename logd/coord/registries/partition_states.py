@@ -43,7 +43,10 @@ class PartitionStates:
     _log = Logger()
 
     def __init__(
-        self, coordination: ICoordination, clock: Clock, changed: Callable[[str, int], None] = lambda topic, number: None
+        self,
+        coordination: ICoordination,
+        clock: Clock,
+        changed: Callable[[str, int], None] = lambda topic, number: None,
     ) -> None:
         self.changed = changed
         self._coordination = coordination

@@ -18,6 +18,13 @@ class EpochStart(NamedTuple):
     start: int
 
 
+class EpochEnd(NamedTuple):
+    """One leader epoch and the position behind its last entry."""
+
+    epoch: int
+    end: int
+
+
 @frozen
 class EpochHistory:
     """The epochs that a log has entries of, ascending in both fields. An epoch ends where the next one begins."""
@@ -44,14 +51,14 @@ class EpochHistory:
         found = bisect_right(self.starts, position, key=lambda each: each.start)
         return self.starts[found].start if found < len(self.starts) else None
 
-    def end_of(self, epoch: int, log_end: int) -> EpochStart:
+    def end_of(self, epoch: int, log_end: int) -> EpochEnd:
         """Return the highest epoch of this log that is at most ``epoch``, and its end.
 
         For an epoch before the first one: NO_EPOCH, and the start of the first one.
         """
         found = bisect_right(self.starts, epoch, key=lambda each: each.epoch)
         end = self.starts[found].start if found < len(self.starts) else log_end
-        return EpochStart(self.starts[found - 1].epoch if found else NO_EPOCH, min(end, log_end))
+        return EpochEnd(self.starts[found - 1].epoch if found else NO_EPOCH, min(end, log_end))
 
     def begun(self, epoch: int, start: int) -> EpochHistory:
         """Return the history in which ``epoch`` begins at ``start``; what contradicts that is left out."""

@@ -24,6 +24,8 @@ _PAYLOAD_BYTES = len(_HEAD) + _FIELDS.size + len(_TAIL)
 #: Bytes of a mark.
 MARK_BYTES = _ENTRY.size + _PAYLOAD_BYTES
 _GZIP_WRAPPER = 1
+#: The bytes with which every mark begins.
+MARK_OPENING = Struct(">iBB").pack(MARK_BYTES - 4, 1, _GZIP_WRAPPER)
 
 
 class EpochMark(NamedTuple):

@@ -100,7 +100,9 @@ class FolderOpener:
     ) -> PartitionLog:
         """Return the log of a new folder with one empty segment."""
         segments = SegmentList.of([writer.segment])
-        return PartitionLog(topic, partition, folder, settings, self._context, segments, writer, 0, 0, self.leadership(topic))
+        return PartitionLog(
+            topic, partition, folder, settings, self._context, segments, writer, 0, 0, self.leadership(topic)
+        )
 
     def offline(
         self, topic: str, partition: int, folder: str, settings: LogSettings, reason: LogdError
@@ -110,5 +112,15 @@ class FolderOpener:
         writer = no_segment(self._context.files, folder)
         segments = SegmentList.of([writer.segment])
         return PartitionLog(
-            topic, partition, folder, settings, self._context, segments, writer, 0, 0, self.leadership(topic), offline=reason
+            topic,
+            partition,
+            folder,
+            settings,
+            self._context,
+            segments,
+            writer,
+            0,
+            0,
+            self.leadership(topic),
+            offline=reason,
         )

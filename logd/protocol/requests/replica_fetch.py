@@ -9,8 +9,9 @@
     ReplicaProgress  list of (str topic | int32 partition | int32 leader epoch | int64 flushed end)     no response
 
 The leader remembers the partitions of a connection, so a request names only those that are new or whose position has
-changed, and a response only those with bytes or news. A connection has one ReplicaFetch under way at a time, whose
-response comes as soon as there is something to tell, and after ``max_wait_ms`` in any case.
+changed, and a response only those with bytes or news. A response comes as soon as there is something to tell, after
+``max_wait_ms``, or when the next request comes. A partition that was answered with bytes or an error is left out until
+a request names it again.
 
 ``last epoch`` is that of the last entry before ``position``, -1 if there is none. Where the leader's log has another end
 for it, ``epoch`` and ``epoch end`` are the leader's highest epoch up to it, and that one's end; there are no bytes
@@ -137,8 +138,9 @@ def read_replica_fetch_response(reader: Reader) -> ReplicaFetchResponse:
     parts = []
     for _ in range(reader.count(2 + _FETCHED.size)):
         topic = reader.text()
-        *numbers, length = reader.unpack(_FETCHED)
-        parts.append(ReplicaFetchedPart(topic, *numbers, reader.view(length)))
+        partition, error, leader_epoch, log_start, visible_end, epoch, epoch_end, length = reader.unpack(_FETCHED)
+        ends = (log_start, visible_end, epoch, epoch_end)
+        parts.append(ReplicaFetchedPart(topic, partition, error, leader_epoch, *ends, reader.view(length)))
     return ReplicaFetchResponse(tuple(parts))
 
 
