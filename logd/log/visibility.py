@@ -23,6 +23,14 @@ class ReplicaRole(Protocol):
         """The error for clients that produce or fetch here; None on a leader that serves them."""
         ...
 
+    def check_produce(self, acks: int) -> None:
+        """Raise the WireError for messages that wait for ``acks`` copies, if there cannot be so many."""
+        ...
+
+    def check_latest(self) -> None:
+        """Raise a WireError while readers may have seen more than the visible end here."""
+        ...
+
     def appended(self) -> None:
         """Take note of an append."""
         ...

@@ -16,7 +16,7 @@ from logd.coord.elections import elect, elect_unclean, prefer
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.records import Check, Create, Delete, EventType, Operation, SessionState, SetData
+from logd.coord.records import Check, Delete, EventType, Operation, SessionState, SetData
 from logd.coord.registries.partition_states import KnownState, PartitionStates
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
@@ -345,12 +345,3 @@ class Controller:
                 self._log.warn("{topic}: an unclean election of partitions {numbers}", topic=topic, numbers=numbers)
             except CoordinationError as error:
                 self._log.warn("the unclean election of {topic} failed: {error}", topic=topic, error=str(error))
-
-
-def creation_of_states(topic: str, states: Mapping[int, PartitionState]) -> list[Operation]:
-    """Return the operations that create the states of a topic's partitions, behind that of the topic's node."""
-    operations: list[Operation] = [Create(f"{paths.topic(topic)}/partitions")]
-    for number, state in states.items():
-        path = paths.partition_state(topic, number)
-        operations += [Create(path.rpartition("/")[0]), Create(path, state.encode())]
-    return operations

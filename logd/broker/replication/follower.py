@@ -52,6 +52,12 @@ class FollowerRole:
         where = f"broker {self.leader} leads it" if self.leader != NO_LEADER else "no broker leads it now"
         return NotLeader(f"broker {self.me} does not lead {self.log.topic}-{self.log.partition}: {where}")
 
+    def check_produce(self, acks: int) -> None:
+        """See ReplicaRole. Nothing is produced to a follower."""
+
+    def check_latest(self) -> None:
+        """See ReplicaRole. Nothing is asked of a follower."""
+
     def appended(self) -> None:
         """See ReplicaRole."""
 
@@ -97,6 +103,8 @@ class FollowerRole:
             if part.log_start <= log.end:
                 return self._refuse(f"the leader's log begins at {part.log_start}, and has no {log.end}")
             self._restart(part.log_start)
+            return False
+        if part.error:
             return False
         if part.epoch_end >= 0:
             own = self.history.end_of(part.epoch, log.end)

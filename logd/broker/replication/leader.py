@@ -119,6 +119,14 @@ class LeaderRole:
         """See ReplicaRole."""
         self._on_offline()
 
+    def check_latest(self) -> None:
+        """See ReplicaRole."""
+        if not self.knows_visible_end:
+            raise NotLeader(
+                f"broker {self.me} has begun to lead {self.log.topic}-{self.log.partition}, and does not know its "
+                "visible end yet: try again soon"
+            )
+
     def check_produce(self, acks: int) -> None:
         """Raise NotEnoughReplicas if ``acks`` asks for copies, and the in-sync set is below min.insync.replicas."""
         least = self.log.settings.min_insync_replicas

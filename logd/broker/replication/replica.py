@@ -14,7 +14,7 @@ from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica_fetcher import ReplicaFetcher
 from logd.coord.elections import without_leader
-from logd.coord.errors import CoordinationError
+from logd.coord.errors import BadVersion, CoordinationError, NoNode
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.background import Background
@@ -81,6 +81,12 @@ class IdleRole:
     def refusal(self) -> WireError | None:
         """See ReplicaRole."""
         return self._refusal
+
+    def check_produce(self, acks: int) -> None:
+        """See ReplicaRole."""
+
+    def check_latest(self) -> None:
+        """See ReplicaRole."""
 
     def appended(self) -> None:
         """See ReplicaRole."""
@@ -265,6 +271,8 @@ class Replica:
         changed = without_leader(known.state, others)
         try:
             await self._owner.change_state(self.log.topic, self.log.partition, known.version, changed)
+        except (BadVersion, NoNode):
+            pass  # another one leads already, or the topic is deleted
         except CoordinationError as error:
             raise LogdError(f"the leadership cannot be given up: {error}") from error
 

@@ -59,6 +59,7 @@ class ReplicaManager:
     _random: Callable[[], float]
     _replicas: dict[tuple[str, int], Replica] = field(factory=dict, init=False)
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
+    _uuids: dict[str, str] = field(factory=dict, init=False)
     _loop: RepeatedCall | None = field(default=None, init=False)
     #: Called when a state or a topic has changed.
     on_change: Callable[[str, int], None] = field(default=lambda topic, partition: None, init=False)
@@ -68,6 +69,10 @@ class ReplicaManager:
         """Follow the states of partitions, and begin to lead and to follow."""
         self.states.changed = self._state_changed
         self.states.start()
+        for topic in self._topics.names():
+            entry = self._topics.get(topic)
+            if entry is not None:
+                self.topic_shown(topic, entry)
         self._loop = RepeatedCall(self.clock, LOOK_SECONDS, self._look)
         self._loop.start()
 
@@ -122,6 +127,9 @@ class ReplicaManager:
 
     def topic_shown(self, topic: str, entry: TopicEntry) -> None:
         """Take a topic as it is now."""
+        if self._uuids.get(topic, entry.uuid) != entry.uuid:  # deleted, and created again
+            self.topic_hidden(topic)
+        self._uuids[topic] = entry.uuid
         if entry.replicated:
             self.states.follow(topic, entry.partitions)
             for log in self.store.logs_of(topic):
@@ -132,6 +140,7 @@ class ReplicaManager:
 
     def topic_hidden(self, topic: str) -> None:
         """Forget a topic."""
+        self._uuids.pop(topic, None)
         self.states.forget(topic)
         for key in [key for key in self._replicas if key[0] == topic]:
             self._replicas.pop(key).stop()

@@ -13,8 +13,8 @@ changed, and a response only those with bytes or news. A response comes as soon 
 ``max_wait_ms``, or when the next request comes. A partition that was answered with bytes or an error is left out until
 a request names it again.
 
-``last epoch`` is that of the last entry before ``position``, -1 if there is none. Where the leader's log has another end
-for it, ``epoch`` and ``epoch end`` are the leader's highest epoch up to it, and that one's end; there are no bytes
+``last epoch`` is that of the last entry before ``position``, -1 if there is none. Where the leader's log has another
+end for it, ``epoch`` and ``epoch end`` are the leader's highest epoch up to it, and that one's end; there are no bytes
 then. Otherwise ``epoch`` is that of all the bytes, and ``epoch end`` is -1. The bytes may end inside an entry.
 """
 
