@@ -34,8 +34,8 @@ from logd.log.retention_rule import expire
 from logd.log.segments import SegmentList
 from logd.log.unreadable import UnreadablePlaces
 from logd.log.unsynced import Unsynced
-from logd.log.visibility import VisibleLog
-from logd.log.waiters import VisibilityWaiters
+from logd.log.visibility.visible_log import VisibleLog
+from logd.log.visibility.waiters import VisibilityWaiters
 from logd.log.writer import SegmentWriter, create_segment
 
 

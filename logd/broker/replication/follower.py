@@ -18,7 +18,7 @@ from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetchedPart
 
 @define(eq=False)
 class FollowerRole:
-    """A log that follows ``leader`` in ``epoch``. See ``logd.log.visibility.ReplicaRole``.
+    """A log that follows ``leader`` in ``epoch``. See ``logd.log.visibility.visible_log.ReplicaRole``.
 
     What takes time (truncation, the epoch file) is done by the replica; the fetcher leaves the partition out meanwhile.
     """

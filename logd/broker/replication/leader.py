@@ -56,7 +56,7 @@ class FollowerProgress:
 
 @define(eq=False)
 class LeaderRole:
-    """A log that leads in ``epoch``. See ``logd.log.visibility.ReplicaRole``."""
+    """A log that leads in ``epoch``. See ``logd.log.visibility.visible_log.ReplicaRole``."""
 
     _log = Logger()
 

@@ -20,7 +20,7 @@ from logd.broker.requests.sliced_checks import AT_ONCE_BYTES, SlicedChecks
 from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, UnknownError, WireError
 from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog
-from logd.log.waiters import Wait
+from logd.log.visibility.waiters import Wait
 from logd.net.pause_reasons import PauseReason
 from logd.protocol import loops
 from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch

@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
 
-_ENTRY = Struct(">iBBI")
+from logd.protocol.entry import WRAPPER_HEAD_BYTES, encode_wrapped
+
 _FIELDS = Struct(">ii")
+#: The codec gzip in a wrapper's attributes.
+_GZIP = 1
 #: gzip's head with an extra field: 12 bytes, of which the subfield LE has 8.
 _HEAD = bytes.fromhex("1f8b08040000000000ff") + b"\x0c\x00LE\x08\x00"
 #: An empty last block of deflate, then the checksum and the length of no bytes.
 _TAIL = b"\x03\x00" + bytes(8)
 _PAYLOAD_BYTES = len(_HEAD) + _FIELDS.size + len(_TAIL)
 #: Bytes of a mark.
-MARK_BYTES = _ENTRY.size + _PAYLOAD_BYTES
-_GZIP_WRAPPER = 1
-#: The bytes with which every mark begins.
-MARK_OPENING = Struct(">iBB").pack(MARK_BYTES - 4, 1, _GZIP_WRAPPER)
+MARK_BYTES = WRAPPER_HEAD_BYTES + _PAYLOAD_BYTES
+#: The bytes with which every mark begins: length, magic and codec.
+MARK_OPENING = encode_wrapped(_GZIP, bytes(_PAYLOAD_BYTES))[:6]
 
 
 class EpochMark(NamedTuple):
@@ -37,15 +38,14 @@ class EpochMark(NamedTuple):
 
 def encode_epoch_mark(mark: EpochMark) -> bytes:
     """Return the entry."""
-    payload = _HEAD + _FIELDS.pack(*mark) + _TAIL
-    return _ENTRY.pack(MARK_BYTES - 4, 1, _GZIP_WRAPPER, crc32(payload)) + payload
+    return encode_wrapped(_GZIP, _HEAD + _FIELDS.pack(*mark) + _TAIL)
 
 
 def read_epoch_mark(entry: bytes | memoryview) -> EpochMark | None:
     """Return the mark that an entry is, None for any other entry."""
     if len(entry) != MARK_BYTES:
         return None
-    payload = bytes(entry[_ENTRY.size :])
+    payload = bytes(entry[WRAPPER_HEAD_BYTES:])
     if not payload.startswith(_HEAD):
         return None
     mark = EpochMark(*_FIELDS.unpack_from(payload, len(_HEAD)))

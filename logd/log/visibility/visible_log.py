@@ -12,7 +12,7 @@ from attrs import define, field
 
 from logd.errors import PartitionOffline, WireError
 from logd.interfaces import IFlushListener
-from logd.log.waiters import VisibilityWaiters, Wait
+from logd.log.visibility.waiters import VisibilityWaiters, Wait
 
 
 class ReplicaRole(Protocol):
