@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from twisted.application.service import IService, MultiService, Service
-from twisted.internet.endpoints import serverFromString
 from twisted.python.usage import CompleteDirs, CompleteFiles, Completions, UsageError
 
 from logd import __version__
@@ -23,6 +22,7 @@ from logd.log.disk.names import COORDINATION, META
 from logd.protocol.implementation import described
 from logd.service_options import ServiceOptions
 from logd.supervision.notify_socket import notify_socket
+from logd.unused_tls import leave_tls_out
 
 #: The environment variable with the servers of the coordination tree, used if no setting names them.
 ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
@@ -52,6 +52,8 @@ class Options(ServiceOptions):
     command = "logd"
     settings: BrokerSettings
     environ: Mapping[str, str] = os.environ
+    #: True where this process will be a broker and nothing else, as always under twistd.
+    alone = False
 
     synopsis = "--data DIR [--config FILE.toml] [--set KEY=VALUE ...] [options]"
 
@@ -120,6 +122,8 @@ options; the last value counts. docs/configuration.md lists them all."""
                 if not _is_own_tree(hosts) or _has_joined(str(data)):
                     sources.append(Source(ZOOKEEPER_VARIABLE, {"zookeeper.hosts": hosts}))
             self.settings = broker_settings(*sources)
+            if self.alone or self.parent is not None:
+                leave_tls_out(endpoint for _, endpoint in _endpoints(self.settings))
             _check_endpoints(self.settings)
         except ConfigurationError as error:
             raise UsageError(str(error)) from error
@@ -136,39 +140,49 @@ def _has_joined(data: str) -> bool:
     return os.path.exists(os.path.join(data, META)) and not os.path.exists(os.path.join(data, COORDINATION))
 
 
-def _check_endpoints(settings: BrokerSettings) -> None:
-    """Parse the endpoint descriptions now, as an error later, in the background, would go unnoticed."""
-    from twisted.internet import reactor
-
-    for name, description in (
+def _endpoints(settings: BrokerSettings) -> list[tuple[str, str]]:
+    """Return the endpoint descriptions of a broker, each after the name of its setting."""
+    described = (
         ("listen", settings.listen),
         *(("kafka.listen", endpoint) for endpoint in settings.kafka.endpoints),
         ("legacy.listen", settings.legacy.legacy_listen),
         ("http", settings.http),
         ("zookeeper.listen", settings.zookeeper_listen),
-    ):
-        if description is not None:
-            try:
-                serverFromString(reactor, description)
-            except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
-                raise ConfigurationError(
-                    f"{name} = {description!r} is not allowed ({error}); "
-                    "allowed is a Twisted server endpoint description, such as 'tcp:6667:interface=127.0.0.1'"
-                ) from error
+    )
+    return [(name, description) for name, description in described if description is not None]
+
+
+def _check_endpoints(settings: BrokerSettings) -> None:
+    """Parse the endpoint descriptions now, as an error later, in the background, would go unnoticed."""
+    from twisted.internet import reactor
+    from twisted.internet.endpoints import serverFromString
+
+    for name, description in _endpoints(settings):
+        try:
+            serverFromString(reactor, description)
+        except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
+            raise ConfigurationError(
+                f"{name} = {description!r} is not allowed ({error}); "
+                "allowed is a Twisted server endpoint description, such as 'tcp:6667:interface=127.0.0.1'"
+            ) from error
 
 
 def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     """Return the broker's service, with its HTTP pages if configured. Starts nothing, as twistd forks later."""
     from twisted.internet import reactor
 
-    from logd.broker.service import BrokerService
-    from logd.net.allocator import keep_buffers
-    from logd.net.monotonic import use_monotonic_time
+    gc.disable()  # nothing of what is imported will ever be garbage
+    try:
+        from logd.broker.service import BrokerService
+        from logd.net.allocator import keep_buffers
+        from logd.net.monotonic import use_monotonic_time
 
+        # Objects loaded so far stay: the garbage collector need not scan them again and again.
+        gc.freeze()
+    finally:
+        gc.enable()
     use_monotonic_time(reactor)
     keep_buffers()
-    # Objects loaded so far stay: the garbage collector need not scan them again and again.
-    gc.freeze()
     settings = options.settings
     broker = BrokerService(reactor, settings, foreground=options.foreground)
     services: list[Service] = [broker]

@@ -132,6 +132,7 @@ COMPONENTS = (
             "logd.service_options",
             "logd.supervision_tap",
             "logd.tap",
+            "logd.unused_tls",
         ),
         ("logd.web",),
     ),

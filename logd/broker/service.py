@@ -9,9 +9,8 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -19,13 +18,9 @@ from twisted.logger import Logger
 from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
-from logd.broker.coordination_metrics import CoordinationMetrics
 from logd.broker.descriptors import raise_limit, share_out
-from logd.broker.latency.metrics import LatencyMetrics
 from logd.broker.listening.ports import BrokerPorts
-from logd.broker.metrics import BrokerMetrics
 from logd.broker.resources import BrokerResources
-from logd.broker.security.quota_metrics import QuotaMetrics
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.errors import LogdError
@@ -36,6 +31,9 @@ from logd.net.threads import DiskThreads
 from logd.plurals import counted
 from logd.protocol.implementation import UNUSABLE
 from logd.unprinted import leave_unprinted
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 #: Exit status of a process whose broker did not flush or close everything within ``stop.ms``.
 UNCLEAN_STATUS = 1
@@ -76,7 +74,16 @@ class BrokerService(Service):
         self.before_stop: Callable[[], Deferred[None]] | None = None
         #: True once SIGTERM was received; a reactor cannot be stopped twice.
         self._terminated = False
-        self.registry = CollectorRegistry()
+        self._registry: CollectorRegistry | None = None
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """The metrics of the broker, for who asks before its start; otherwise there are none."""
+        if self._registry is None:
+            from prometheus_client import CollectorRegistry
+
+            self._registry = CollectorRegistry()
+        return self._registry
 
     def health(self) -> dict[str, Any]:
         """Return the content of /health."""
@@ -137,12 +144,8 @@ class BrokerService(Service):
             raise
         self.broker = broker
         assembly.join()
-        self.registry.register(BrokerMetrics(broker))
-        self.registry.register(QuotaMetrics(broker.quotas))
-        self.registry.register(LatencyMetrics(broker))
-        ProcessCollector(registry=self.registry)
-        if assembly.membership is not None:
-            self.registry.register(CoordinationMetrics(assembly.membership, self._coordination.figures))
+        if self._registry is not None:
+            self._register(self._registry, assembly, broker)
         if UNUSABLE is not None:
             self.log.warn("{warning}", warning=UNUSABLE)
         self.log.info(
@@ -153,6 +156,22 @@ class BrokerService(Service):
             host=broker.advertised[0],
             port=broker.advertised[1],
         )
+
+    def _register(self, registry: CollectorRegistry, assembly: BrokerAssembly, broker: Broker) -> None:
+        """Have ``registry`` collect the metrics. Imported here, as a broker without pages needs none of it."""
+        from prometheus_client import ProcessCollector
+
+        from logd.broker.coordination_metrics import CoordinationMetrics
+        from logd.broker.latency.metrics import LatencyMetrics
+        from logd.broker.metrics import BrokerMetrics
+        from logd.broker.security.quota_metrics import QuotaMetrics
+
+        registry.register(BrokerMetrics(broker))
+        registry.register(QuotaMetrics(broker.quotas))
+        registry.register(LatencyMetrics(broker))
+        ProcessCollector(registry=registry)
+        if assembly.membership is not None:
+            registry.register(CoordinationMetrics(assembly.membership, self._coordination.figures))
 
     def stopService(self) -> Deferred[None]:  # noqa: N802
         """Stop in order within ``stop.ms``; see BrokerAssembly.stop. Fires when the broker has stopped."""

@@ -80,8 +80,10 @@ def broker(ctx: click.Context, /, config: str | None, assignments: tuple[str, ..
 
     from logd.tap import Options
 
+    options_of_broker = Options()
+    options_of_broker.alone = True
     try:
-        Options().parseOptions(list(arguments))
+        options_of_broker.parseOptions(list(arguments))
     except UsageError as error:
         raise click.UsageError(str(error), ctx) from None
     from twisted.scripts.twistd import run

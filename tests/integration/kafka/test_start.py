@@ -1,0 +1,77 @@
+"""The modules that a real broker with a listener for clients of today's Kafka has imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from kafka import KafkaAdminClient
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.testing.processes.broker import BrokerProcess, free_port
+
+#: Runs twistd, and writes the names of all modules to a file at the end.
+_TWISTD = """\
+import atexit, pathlib, sys
+from twisted.scripts.twistd import run
+atexit.register(lambda: pathlib.Path({path!r}).write_text(" ".join(sys.modules)))
+run()
+"""
+#: They cost a start tens of milliseconds and the broker MBs, and serve what nobody has asked this broker for.
+HEAVY = (
+    *("OpenSSL", "cryptography", "twisted.internet.ssl", "twisted.web", "twisted.conch", "prometheus_client", "jinja2"),
+    *("kafka.admin", "kafka.consumer", "kafka.producer", "kafka.net", "cramjam", "fastavro", "numpy", "opentelemetry"),
+    *("logd.client", "logd.schema_registry", "logd.web", "logd.mirror", "logd.bench", "logd.cli", "click"),
+)
+#: The most modules of such a broker. It has 840, of which 410 are its own.
+MOST = 880
+#: Calls ``leave_tls_out`` with an endpoint, and prints what came of it.
+_REACTOR = """\
+import sys
+from logd.unused_tls import leave_tls_out
+leave_tls_out(["tcp:0", sys.argv[1]])
+from twisted.internet import reactor
+from twisted.internet.interfaces import IReactorSSL
+print(IReactorSSL.providedBy(reactor), "OpenSSL" in sys.modules)
+import OpenSSL
+"""
+
+
+class Broker(BrokerProcess):
+    """A broker that tells its modules when it has stopped."""
+
+    @property
+    def command(self) -> list[str]:
+        """See BrokerProcess."""
+        command = super().command
+        command[command.index("-c") + 1] = _TWISTD.format(path=f"{self.data}.modules")
+        return command
+
+    def modules(self) -> frozenset[str]:
+        """Return the modules, once it has stopped."""
+        return frozenset(Path(f"{self.data}.modules").read_text().split())
+
+
+class StartTests(SynchronousTestCase):
+    """What is not needed is not imported."""
+
+    def test_a_broker_imports_little(self) -> None:
+        """None of the heavy ones, neither at the start nor for a client that asks for the cluster and its topics."""
+        port = free_port()
+        with Broker(self.mktemp(), ("--kafka-listen", f"tcp:{port}:interface=127.0.0.1")) as broker:
+            client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}")
+            self.assertEqual(client.list_topics(), [])
+            client.close()
+        modules = broker.modules()
+        self.assertIn("kafka.protocol.metadata", modules)
+        self.assertEqual([name for name in HEAVY if name in modules], [])
+        self.assertLess(len(modules), MOST)
+
+    def test_tls_is_there_where_an_endpoint_may_need_it(self) -> None:
+        """Twisted's reactor has TLS unless all endpoints are known to have none; pyOpenSSL can be imported anyway."""
+        for endpoint, expected in (("ssl:0", "True True"), ("systemd:0", "True True"), ("unix:x", "False False")):
+            done = subprocess.run(
+                [sys.executable, "-c", _REACTOR, endpoint], check=True, capture_output=True, text=True, timeout=20
+            )
+            self.assertEqual(done.stdout.strip(), expected, endpoint)
