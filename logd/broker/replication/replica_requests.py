@@ -197,7 +197,7 @@ class ReplicaRequests:
             return None
         if not wait or sent:
             sent += self._news({(each.topic, each.partition) for each in sent})
-        return ReplicaFetchResponse(tuple(sent))
+        return ReplicaFetchResponse(0, tuple(sent))
 
     def _read_part(self, followed: _FollowedPart, room: int) -> ReplicaFetchedPart | None:
         """Return bytes or an error for a partition; None if there is neither."""

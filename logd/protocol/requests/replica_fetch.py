@@ -72,8 +72,8 @@ class ReplicaFetchedPart(NamedTuple):
 class ReplicaFetchResponse(NamedTuple):
     """The answer to ReplicaFetch. ``error`` is that of the request as a whole."""
 
-    parts: tuple[ReplicaFetchedPart, ...]
-    error: int = 0
+    error: int
+    parts: tuple[ReplicaFetchedPart, ...] = ()
     text: str = ""
 
 
@@ -141,7 +141,7 @@ def read_replica_fetch_response(reader: Reader) -> ReplicaFetchResponse:
         partition, error, leader_epoch, log_start, visible_end, epoch, epoch_end, length = reader.unpack(_FETCHED)
         ends = (log_start, visible_end, epoch, epoch_end)
         parts.append(ReplicaFetchedPart(topic, partition, error, leader_epoch, *ends, reader.view(length)))
-    return ReplicaFetchResponse(tuple(parts))
+    return ReplicaFetchResponse(0, tuple(parts))
 
 
 def encode_replica_progress(request: ReplicaProgress) -> list[bytes]:
