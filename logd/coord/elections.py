@@ -93,9 +93,9 @@ def without_leader(state: PartitionState, in_sync: Collection[int]) -> Partition
     return _led_by(evolve(state, in_sync=tuple(in_sync), instances=kept), NO_LEADER)
 
 
-def handed_over(state: PartitionState, successor: int) -> PartitionState:
-    """Return the state in which ``successor``, an in-sync replica, leads."""
-    return _led_by(state, successor)
+def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> PartitionState:
+    """Return the state in which ``successor``, an in-sync replica, leads in a new epoch, at least ``least_epoch``."""
+    return evolve(state, leader=successor, leader_epoch=max(state.leader_epoch + 1, least_epoch))
 
 
 def _led_by(state: PartitionState, leader: int) -> PartitionState:

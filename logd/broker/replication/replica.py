@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica_fetcher import ReplicaFetcher
-from logd.coord.elections import without_leader
+from logd.coord.elections import handed_over, without_leader
 from logd.coord.errors import BadVersion, CoordinationError, NoNode
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
@@ -212,7 +212,9 @@ class Replica:
         assert history is not None
         epoch = known.state.leader_epoch
         if history.latest >= epoch:
-            raise LogdError(f"its log has entries of epoch {history.latest}, and it is to lead in epoch {epoch}")
+            # An earlier life led in this epoch, and followers may have entries of it that were not flushed here.
+            await self._change(known, handed_over(known.state, self._me, history.latest + 1))
+            return
         role = self._owner.lead(log, known, replicas, self._went_offline)
         self.role, log.replica = role, role
         begun = history.begun(epoch, log.end)
@@ -258,7 +260,7 @@ class Replica:
                 await self._give_up(known, others)
         elif (
             state.leader not in (NO_LEADER, self._me)
-            and self._me not in (*state.in_sync, *state.last)
+            and not state.counts_on(self._me, self._instance)
             and await self._owner.relinquish(log.topic, log.partition)
         ):
             await self._drop(0)
@@ -268,13 +270,18 @@ class Replica:
         return self._owner.store.instance
 
     async def _give_up(self, known: KnownState, others: list[int]) -> None:
-        changed = without_leader(known.state, others)
+        await self._change(known, without_leader(known.state, others))
+
+    async def _change(self, known: KnownState, changed: PartitionState) -> None:
+        """Change the partition's state in the tree, and look at the role again."""
         try:
             await self._owner.change_state(self.log.topic, self.log.partition, known.version, changed)
         except (BadVersion, NoNode):
-            pass  # another one leads already, or the topic is deleted
+            pass  # the controller has changed it, or the topic is deleted: its watch brings that
         except CoordinationError as error:
-            raise LogdError(f"the leadership cannot be given up: {error}") from error
+            raise LogdError(f"the partition's state cannot be changed: {error}") from error
+        else:
+            self._again = True
 
     def _went_offline(self) -> None:
         self.look()

@@ -112,7 +112,7 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
     st.tuples(st.just(CreateTopicV2("t", 1, 3, {})), texts.map(lambda uuid: CreateTopicResponseV2(0, uuid))),
     st.tuples(
         st.just(ReplicaFetch(1, "i", 0, 0, ())),
-        st.builds(ReplicaFetchResponse, st.just(0), st.lists(_replica_parts, max_size=3).map(tuple)),
+        st.builds(ReplicaFetchResponse, st.just(0), st.lists(_replica_parts, max_size=3).map(tuple), st.just("")),
     ),
     st.tuples(
         st.just(AlterTopic("t")),
