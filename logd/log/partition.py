@@ -50,7 +50,7 @@ class PartitionLog:
     _context: PartitionContext
     segment_list: SegmentList
     _writer: SegmentWriter
-    #: The first position of the log, and the position of the next append.
+    #: The first position of the log, where an entry begins, and the position of the next append.
     start: int
     end: int
     #: The partition's leader and its in-sync replicas.
@@ -61,6 +61,7 @@ class PartitionLog:
     visible_end: int = field(init=False)
     #: The latest checkpoint on the disk, None if there is none.
     checkpoint: Checkpoint | None = None
+    deleted_before: int = 0  #: Messages before it are deleted, also where it is inside the log's first entry.
     #: The reason why the partition cannot be served, None while it is served. Set by ``go_offline``, or at a start.
     offline: BaseException | None = None
     #: The files found to be missing or short while the partition is served, as text. Empty when there are none.
@@ -85,6 +86,11 @@ class PartitionLog:
         self.wall = self._context.wall
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
+
+    @property
+    def first(self) -> int:
+        """The first position that clients may ask for: inside the first entry if messages of it were deleted."""
+        return max(self.start, self.deleted_before)
 
     @property
     def unflushed_bytes(self) -> int:
@@ -204,8 +210,7 @@ class PartitionLog:
         """Return a snapshot of the log up to ``end`` that any thread may search. Raises PartitionOffline."""
         if self.offline is not None:
             raise self._offline_error()
-        # The end was read first: segments and index seen after it cover it.
-        files, index = self._context.files, self._writer.index
+        files, index = self._context.files, self._writer.index  # seen after the end, which they cover therefore
         return lookup.Snapshot(files, self.folder, self.start, end, self.segment_list, index, self.settings.index_bytes)
 
     def find_boundary(self, position: int) -> int:
@@ -257,8 +262,6 @@ class PartitionLog:
         """Replace the reason of an offline partition, which could not be served again."""
         self.offline = error
 
-    # For the flusher, the upkeep and the store.
-
     def names_are_new(self, folders: Sequence[str]) -> None:
         """Include these folders in the next sync, before anything more becomes visible."""
         self._unsynced.add_folders(folders)
@@ -273,14 +276,13 @@ class PartitionLog:
         """See Flushable. After an error the kernel may have dropped the bytes, so that file is never synced again."""
         for shared in sync.files:
             shared.release()
-        if self.offline is None:
-            if error is not None:
-                self.go_offline(not_flushed(self.folder, error))
-            elif sync.end > self.flushed_end:
-                self.flushed_end = sync.end
-                self.refused_full = None
-                self._move_visible_end()
-                self._context.flushed(self)
+        if self.offline is None and error is not None:
+            self.go_offline(not_flushed(self.folder, error))
+        elif self.offline is None and sync.end > self.flushed_end:
+            self.flushed_end = sync.end
+            self.refused_full = None
+            self._move_visible_end()
+            self._context.flushed(self)
         self._unsynced.over()
 
     @property
@@ -322,11 +324,10 @@ class PartitionLog:
         """Return the checkpoint to write and the starts of the segments to remove, None if nothing is to be done."""
         if self.offline is not None:
             return None
-        checkpoint = Checkpoint(self.start, self.flushed_end)
+        checkpoint = Checkpoint(self.start, self.flushed_end, self.first)
         # An empty log needs no checkpoint: thousands of empty logs would cost thousands of syncs.
-        if checkpoint == (self.checkpoint or Checkpoint(0, 0)) and not self._expired:
-            return None
-        return checkpoint, list(self._expired)
+        is_written = checkpoint == (self.checkpoint or Checkpoint(0, 0))
+        return None if is_written and not self._expired else (checkpoint, list(self._expired))
 
     def end_upkeep(self, checkpoint: Checkpoint, removed: Sequence[int]) -> None:
         """Record that the upkeep returned by ``begin_upkeep`` is done."""
@@ -340,12 +341,11 @@ class PartitionLog:
 
     def close_idle(self) -> bool:
         """See open_writers.Closable."""
-        idle = self.end == self.flushed_end and not self.is_syncing
-        if idle:
+        if self.end == self.flushed_end and not self.is_syncing:
             self._writer.close()
-        else:
-            self._context.flusher.gather_no_more(self)  # else thousands of files could stay open for a long flush.ms
-        return idle
+            return True
+        self._context.flusher.gather_no_more(self)  # else thousands of files could stay open for a long flush.ms
+        return False
 
     def close(self) -> None:
         """Release all files."""
