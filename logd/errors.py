@@ -198,6 +198,13 @@ class GroupAuthorizationFailed(WireError):
     code = 122
 
 
+class NotLeader(WireError):
+    """Another broker leads the partition, or none does: read the metadata again."""
+
+    code = 123
+    retriable = True
+
+
 #: The error classes by code.
 ERRORS_BY_CODE: dict[int, type[WireError]] = {
     cls.code: cls
@@ -230,6 +237,7 @@ ERRORS_BY_CODE: dict[int, type[WireError]] = {
         QuotaExceeded,
         TopicAuthorizationFailed,
         GroupAuthorizationFailed,
+        NotLeader,
     )
 }
 

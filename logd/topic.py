@@ -63,6 +63,8 @@ class TopicEntry:
     settings: Mapping[str, int | str] = field(factory=dict)
     kafka_settings: Mapping[str, str] = field(factory=dict)
     created_by: str = ""
+    #: True if every partition has a state in the coordination tree: it has several replicas, or had them once.
+    replicated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored value, in plain JSON types."""
@@ -78,6 +80,8 @@ class TopicEntry:
             value["kafka_settings"] = dict(self.kafka_settings)
         if self.created_by:
             value["created_by"] = self.created_by
+        if self.replicated:
+            value["replicated"] = True
         return value
 
     @classmethod
@@ -94,6 +98,7 @@ class TopicEntry:
                 settings={key: _setting(setting) for key, setting in settings.items()},
                 kafka_settings={key: str(_setting(text)) for key, text in value.get("kafka_settings", {}).items()},
                 created_by=str(_setting(value.get("created_by", ""))),
+                replicated=_switch(value.get("replicated", False)),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a topic's entry ({error!r}): {excerpt(value)}") from error
@@ -103,6 +108,12 @@ def _brokers(value: object) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise ValueError(f"{excerpt(value)} is not a list of brokers")
     return tuple(map(whole_number, value))
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{excerpt(value)} is not true or false")
+    return value
 
 
 def _setting(value: object) -> int | str:

@@ -89,12 +89,13 @@ class BrokerAssembly:
             wall=resources.wall,
         )
         stored = StoredTopics(store, TopicsFile(files, resources.data), reads, settings)
+        store.set_replicated(stored.is_replicated)
         store.open(stored.settings_for)
         try:
             stored.reconcile()
             tree = resources.tree.open(resources.data)
             broker, membership, self._security = join_others(
-                tree, stored, store, settings, reads, clock, gate, resources.pick
+                tree, stored, store, settings, reads, clock, gate, resources.pick, resources.connect
             )
             RememberedSecurity(files, resources.data, reads, broker.authorizer).open()
             keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
@@ -147,6 +148,8 @@ class BrokerAssembly:
         assert broker is not None and store is not None and membership is not None
         settings, clock = self.settings, self.resources.clock
         membership.start()
+        broker.replication.start()
+        broker.controller.start()
         assert self._security is not None
         self._security.start()
         self.resources.tree.connect()

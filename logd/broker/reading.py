@@ -21,7 +21,7 @@ REFUSALS = (TopicAuthorizationFailed, CoordinationUnavailable)
 
 
 def find_log(logs: LogStore, topics: TopicDirectory, topic: str, partition: int) -> PartitionLog:
-    """Return the log. Raises UnknownTopic, WrongPartition (not stored here) or PartitionOffline."""
+    """Return the log. Raises UnknownTopic, WrongPartition (not stored here), NotLeader or PartitionOffline."""
     log = logs.log(topic, partition)
     if log is None:
         entry = topics.get(topic)
@@ -35,6 +35,8 @@ def find_log(logs: LogStore, topics: TopicDirectory, topic: str, partition: int)
         raise WrongPartition(f"partition {partition} of topic {topic!r} is not on this broker: {where}")
     if log.offline is not None:
         raise PartitionOffline(f"{topic}-{partition} is offline: {log.offline}")
+    if log.replica is not None and (refusal := log.replica.refusal) is not None:
+        raise refusal
     return log
 
 

@@ -7,11 +7,18 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from attrs import frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from logd.coord.interfaces import ICoordination
+from logd.errors import BrokerUnavailable
 from logd.interfaces import IFileOperations, IThreads
+from logd.net.connection import BrokerConnection
 from logd.net.server import ConnectionFactory
+
+
+def _no_network(address: tuple[str, int]) -> Deferred[BrokerConnection]:
+    """Fail: the default, for brokers without others."""
+    return fail(BrokerUnavailable(f"there is no network by which {address} could be reached"))
 
 
 class TreeAccess(Protocol):
@@ -66,6 +73,8 @@ class BrokerResources:
     listen: Callable[[ConnectionFactory, str, int], Listener]
     #: Ends the threads once their work is done.
     end_threads: Callable[[], Deferred[None]]
+    #: ``connect((host, port))`` opens a connection to another broker; fails with BrokerUnavailable.
+    connect: Callable[[tuple[str, int]], Deferred[BrokerConnection]] = _no_network
     #: The numbers of files that may be open for reading and for appending.
     open_readers: int = 512
     open_writers: int = 1024

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import Service
@@ -25,6 +26,7 @@ from logd.coord.interfaces import ICoordination
 from logd.errors import LogdError
 from logd.interfaces import IFileOperations
 from logd.log.disk.local_files import LocalFiles
+from logd.net.connection import BrokerConnection
 from logd.net.threads import DiskThreads
 from logd.plurals import counted
 from logd.protocol.implementation import UNUSABLE
@@ -127,6 +129,7 @@ class BrokerService(Service):
             self._coordination,
             self._ports.listen,
             self._end_threads,
+            partial(BrokerConnection.connect, self._reactor),
             descriptors.readers,
             descriptors.writers,
         )

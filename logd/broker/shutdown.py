@@ -61,9 +61,12 @@ class Shutdown:
     async def run(self) -> StopReport:
         """Stop the broker and return the outcome, within ``stop_ms``, whatever clients, the tree and the disk do."""
         self._began = self._resources.clock.seconds()
+        self._broker.controller.stop()
+        await self._broker.replication.hand_over(self._until(LEAVE / 2))
         await self._leave(self._until(LEAVE))
         await self._answer(self._until(ANSWER))
         is_flushed = await self._flush(self._until(FLUSH))
+        self._broker.replication.stop()
         return self._told(await self._close(is_flushed, self._until(CLOSE)))
 
     async def _leave(self, until: float) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from twisted.internet.defer import Deferred, fail
+
 from logd import __version__
 from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
+from logd.broker.replication.controller import Controller
+from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.security.security_view import SecurityView
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
@@ -21,8 +25,12 @@ from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import BrokerInfo, watch_brokers
+from logd.coord.registries.partition_states import PartitionStates
+from logd.errors import BrokerUnavailable
 from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
+from logd.net.connection import BrokerConnection
+from logd.topic import TopicEntry
 
 
 def join_others(
@@ -34,15 +42,19 @@ def join_others(
     clock: Clock,
     gate: FlushPressure,
     pick: Callable[[int], int] = random.randrange,
+    connect: Callable[[tuple[str, int]], Deferred[BrokerConnection]] | None = None,
 ) -> tuple[Broker, BrokerRegistration, SecurityView]:
     """Build the broker and its registration. The broker takes requests once its topics agree with the tree.
 
     ``pick(n)`` is a random number below n; it chooses the broker of a topic's first partition.
     """
-    registry = watch_brokers(tree, clock)
+    registry = watch_brokers(tree, clock, lambda name: brokers_changed())
 
     def live() -> list[int]:
         return [info.id for info in registry.values.values()]
+
+    def instances() -> dict[int, str]:
+        return {info.id: info.instance for info in registry.values.values()}
 
     growth = StoredEndGate()
     ends = EndsRecorder(tree, store, clock, store.broker_id, growth)
@@ -54,7 +66,7 @@ def join_others(
     known = {topic: entry for topic, entry in stored.entries.items() if topic not in stored.orphans}
     topics = TopicDirectory(known)
     reconciler = TopicReconciler(tree, stored, clock, store.broker_id, ends, topics)
-    administration = TopicAdministration(tree, stored, settings, clock, placement, ends, topics, reconciler)
+    administration = TopicAdministration(tree, stored, settings, clock, placement, ends, topics, reconciler, instances)
     broker = Broker(settings, store, topics, administration, threads, clock, gate, growth, ends)
 
     broker.groups = GroupCoordinator(tree, clock, store.broker_id, settings.kafka)
@@ -67,6 +79,59 @@ def join_others(
         return BrokerInfo(
             store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka, __version__
         )
+
+    def connect_to(number: int) -> Deferred[BrokerConnection]:
+        info = registry.values.get(str(number))
+        if info is None or connect is None:
+            return fail(BrokerUnavailable(f"broker {number} is not registered now"))
+        return connect((info.host, info.port))
+
+    def least(entry: TopicEntry) -> int:
+        value = entry.settings.get("min.insync.replicas", settings.log.min_insync_replicas)
+        return value if isinstance(value, int) else settings.log.min_insync_replicas
+
+    states = PartitionStates(tree, clock)
+    broker.replication = replication = ReplicaManager(
+        store,
+        states,
+        threads,
+        clock,
+        topics,
+        ends,
+        settings.replication,
+        instances,
+        connect_to,
+        lambda: None if broker.authorizer.open else broker.authentication.own_credentials(),
+        lambda: pick(1 << 30) / (1 << 30),
+    )
+    balance = settings.replication.leader_balance_ms
+    broker.controller = controller = Controller(
+        tree,
+        clock,
+        store.broker_id,
+        lambda: store.instance,
+        topics,
+        states,
+        instances,
+        least,
+        None if balance == -1 else balance / 1000,
+    )
+    replication.on_change = controller.look_at
+    store.on_opened = replication.log_opened
+
+    def topic_changed(topic: str, entry: TopicEntry | None) -> None:
+        if entry is None:
+            replication.topic_hidden(topic)
+        else:
+            replication.topic_shown(topic, entry)
+        if entry is None or entry.replicated:
+            controller.look()
+
+    def brokers_changed() -> None:
+        replication.brokers_changed()
+        controller.look()
+
+    topics.on_change = topic_changed
 
     security = SecurityView(
         tree,

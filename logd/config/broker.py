@@ -10,6 +10,7 @@ from logd.config.kafka import KafkaSettings
 from logd.config.kinds import Address, Endpoint, Folder, Hosts, Switch, SwitchOr, Whole
 from logd.config.legacy import LegacySettings
 from logd.config.log import DAY_MS, DEFAULT_BATCH_BYTES, LONGEST_TIMER_MS, LogSettings
+from logd.config.replication import ReplicationSettings
 from logd.config.security import SecuritySettings
 from logd.config.setting import setting
 from logd.config.zookeeper import ZooKeeperSecurity
@@ -232,6 +233,9 @@ class BrokerSettings:
     legacy: LegacySettings = attrs.field(factory=LegacySettings, validator=attrs.validators.instance_of(LegacySettings))
     security: SecuritySettings = attrs.field(
         factory=SecuritySettings, validator=attrs.validators.instance_of(SecuritySettings)
+    )
+    replication: ReplicationSettings = attrs.field(
+        factory=ReplicationSettings, validator=attrs.validators.instance_of(ReplicationSettings)
     )
     log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
     #: The source of each setting that is not a default, by the setting's name, for the log.

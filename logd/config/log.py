@@ -66,6 +66,12 @@ class LogSettings:
         -1,
         "The oldest closed segments of a partition are deleted while it holds more than this.",
     )
+    min_insync_replicas: int = setting(
+        "min.insync.replicas",
+        Whole(1, 100),
+        1,
+        "With fewer replicas in sync a partition takes no messages with acks -1, and shows no new ones.",
+    )
     index_bytes: int = setting(
         "index.bytes",
         Whole(1, 1 << 30, "bytes"),

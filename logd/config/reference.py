@@ -8,6 +8,7 @@ from logd.config.broker import BrokerSettings
 from logd.config.kafka import KafkaSettings
 from logd.config.legacy import LegacySettings
 from logd.config.log import LogSettings
+from logd.config.replication import ReplicationSettings
 from logd.config.security import SecuritySettings
 from logd.config.setting import Setting, settings_of
 from logd.config.zookeeper import ZooKeeperSecurity
@@ -86,6 +87,12 @@ Users, access rules and listeners that other machines can reach. A listener on a
 only with `security.required = true`, or with `--open-to-network` on a network that you trust.
 """
 
+_REPLICATION = """
+## Replication
+
+A topic may have several replicas of each partition: `logd topics create clicks --replicas 3`.
+"""
+
 _LOGS = """
 ## Logs
 
@@ -121,7 +128,7 @@ def page() -> str:
     """Return the whole page, as Markdown."""
     kafka = f"{_KAFKA}{_table(KafkaSettings)}{_LEGACY}{_table(LegacySettings)}"
     security = f"{_SECURITY}{_table(SecuritySettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}"
-    own = f"{_table(BrokerSettings)}{security}{kafka}"
+    own = f"{_table(BrokerSettings)}{security}{kafka}{_REPLICATION}{_table(ReplicationSettings)}"
     return f"{_HEAD}\n## Broker\n{own}{_LOGS}{_table(LogSettings)}{_LIMITS}"
 
 

@@ -14,6 +14,7 @@ from logd.config.kafka import KafkaSettings
 from logd.config.legacy import LegacySettings
 from logd.config.log import LogSettings
 from logd.config.names import unknown
+from logd.config.replication import ReplicationSettings
 from logd.config.security import SecuritySettings
 from logd.config.setting import Setting, settings_of
 from logd.config.zookeeper import SECURITY_ROWS as TREE_ROWS
@@ -24,11 +25,13 @@ _LOG_ROWS = {row.name: row for row in settings_of(LogSettings)}
 _KAFKA_ROWS = {row.name: row for row in settings_of(KafkaSettings)}
 _LEGACY_ROWS = {row.name: row for row in settings_of(LegacySettings)}
 _SECURITY_ROWS = {row.name: row for row in settings_of(SecuritySettings)}
+_REPLICATION_ROWS = {row.name: row for row in settings_of(ReplicationSettings)}
 _BROKER_ROWS = {row.name: row for row in settings_of(BrokerSettings)}
 #: Every setting of a broker, by its dotted name.
 ROWS: dict[str, Setting] = {
     **_BROKER_ROWS,
     **_SECURITY_ROWS,
+    **_REPLICATION_ROWS,
     **_KAFKA_ROWS,
     **_LEGACY_ROWS,
     **TREE_ROWS,
@@ -111,6 +114,7 @@ def broker_settings(*sources: Source) -> BrokerSettings:
     legacy: Any = {row.field_name: merged[row.name] for row in _LEGACY_ROWS.values() if row.name in merged}
     tree: Any = {row.field_name: merged[row.name] for row in TREE_ROWS.values() if row.name in merged}
     security: Any = {row.field_name: merged[row.name] for row in _SECURITY_ROWS.values() if row.name in merged}
+    copies: Any = {row.field_name: merged[row.name] for row in _REPLICATION_ROWS.values() if row.name in merged}
     if merged.get("zookeeper.hosts") is not None and "zookeeper.listen" in merged:
         raise ConfigurationError(
             "zookeeper.hosts and zookeeper.listen contradict each other: a broker joins the coordination tree of the "
@@ -122,6 +126,7 @@ def broker_settings(*sources: Source) -> BrokerSettings:
         kafka=KafkaSettings(**kafka),
         legacy=LegacySettings(**legacy),
         security=SecuritySettings(**security),
+        replication=ReplicationSettings(**copies),
         log=LogSettings(**log),
         origins=origins,
     )

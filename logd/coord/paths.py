@@ -8,6 +8,9 @@
     /brokers/deleted/<uuid>                          a deleted topic: the brokers that still store parts of it
     /brokers/stored/<topic uuid>/<broker id>         how far each partition is known to be stored on that broker
     /controller                                      ephemeral: the broker that assigns leaders
+    /controller_epoch                                the number of controllers so far, in decimal
+    /brokers/elections/<topic>                       partitions that any live replica may lead, as a person has decided
+    /brokers/draining/<id>                           a broker that is to lead nothing
     /consumers/<group>/ids/<consumer>                ephemeral: topics subscribed, with the number of streams for each
     /consumers/<group>/owners/<topic>/<partition>    ephemeral: id of the consumer stream that owns the partition
     /consumers/<group>/offsets/<topic>/<partition>   position of the next message to consume, as decimal text
@@ -33,6 +36,9 @@ BROKER_TOPICS = "/brokers/topics"
 DELETED_TOPICS = "/brokers/deleted"
 STORED = "/brokers/stored"
 CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+ELECTIONS = "/brokers/elections"
+DRAINING = "/brokers/draining"
 CONSUMERS = "/consumers"
 PRODUCER_IDS = "/producers/ids"
 ACCESS_RULES = "/security/rules"

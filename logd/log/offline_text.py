@@ -51,6 +51,11 @@ def is_truncated(folder: str, position: int) -> LogdError:
     return LogdError(f"{folder} is being truncated to {position}: try again soon")
 
 
+def is_restarted(folder: str, position: int) -> LogdError:
+    """Return the error for a replica that drops what it has, and begins again in a moment."""
+    return LogdError(f"{folder} begins again at {position}, where its leader's log has begun: try again soon")
+
+
 def not_truncated(folder: str, position: int, error: BaseException) -> LogdError:
     """Return the error for a truncation that failed half-way: the log ends at the position or behind it."""
     return _because(

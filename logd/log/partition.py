@@ -19,7 +19,6 @@ from attrs import define, field
 
 from logd.config import LogSettings
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
-from logd.interfaces import IFlushListener
 from logd.leadership import PartitionLeadership
 from logd.log.disk.errors import PASSING, append_refusal
 from logd.log.disk.names import join, segment_name
@@ -35,12 +34,13 @@ from logd.log.retention_rule import expire
 from logd.log.segments import SegmentList
 from logd.log.unreadable import UnreadablePlaces
 from logd.log.unsynced import Unsynced
-from logd.log.waiters import VisibilityWaiters, Wait
+from logd.log.visibility.visible_log import VisibleLog
+from logd.log.visibility.waiters import VisibilityWaiters
 from logd.log.writer import SegmentWriter, create_segment
 
 
 @define(eq=False)
-class PartitionLog:
+class PartitionLog(VisibleLog):
     """The log of one partition. Owner thread only; methods that are said to block may be called on any thread."""
 
     topic: str
@@ -55,13 +55,10 @@ class PartitionLog:
     end: int
     #: The partition's leader and its in-sync replicas.
     leadership: PartitionLeadership
-    #: The position up to which the log is on this broker's disk.
-    flushed_end: int = field(init=False)
-    #: The position up to which readers may see the log, never greater than ``flushed_end``.
-    visible_end: int = field(init=False)
     #: The latest checkpoint on the disk, None if there is none.
     checkpoint: Checkpoint | None = None
-    deleted_before: int = 0  #: Messages before it are deleted, also where it is inside the log's first entry.
+    #: Messages before this position are deleted, also where it is inside the log's first entry.
+    deleted_before: int = 0
     #: The reason why the partition cannot be served, None while it is served. Set by ``go_offline``, or at a start.
     offline: BaseException | None = None
     #: The files found to be missing or short while the partition is served, as text. Empty when there are none.
@@ -70,7 +67,6 @@ class PartitionLog:
     refused_full: float | None = None
     flush_state: FlushState = field(factory=FlushState, init=False)
     _unsynced: Unsynced = field(factory=Unsynced)
-    _waiters: VisibilityWaiters = field(init=False)
     _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
     #: Starts of the expired segments whose files are still to be removed.
     _expired: list[int] = field(factory=list)
@@ -80,6 +76,8 @@ class PartitionLog:
     def __attrs_post_init__(self) -> None:
         self.flushed_end = self.end
         self.visible_end = self.start
+        if not self.leadership.is_alone:
+            self.visible_limit = self.start  # until replication knows what other replicas have
         self._move_visible_end()
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
         self._waiters = VisibilityWaiters(self._listener_raised)
@@ -123,7 +121,7 @@ class PartitionLog:
         reappear, as a duplicate of the message sets that the producer sends again.
         """
         if self.offline is not None:
-            raise self._offline_error()
+            raise self._offline()
         now = self.wall()
         writer = self._writer
         first = self.end
@@ -135,6 +133,8 @@ class PartitionLog:
             raise self._append_error(error) from error
         self.end = first + count
         self._context.flusher.appended(self, count, messages)
+        if self.replica is not None:
+            self.replica.appended()
         return first
 
     def read(self, position: int, max_bytes: int) -> FileRange | None:
@@ -143,9 +143,15 @@ class PartitionLog:
         None from the visible end up to the log's end. The caller closes the range. Opens the segment's file if
         necessary, but reads nothing. Raises OffsetOutOfRange, PartitionOffline, UnknownError (may be temporary).
         """
+        return self._read(position, max_bytes, self.visible_end)
+
+    def read_appended(self, position: int, max_bytes: int, limit: int) -> FileRange | None:
+        """Return bytes like ``read``, up to ``limit`` and the log's end, visible or not: for followers."""
+        return self._read(position, max_bytes, min(limit, self.end))
+
+    def _read(self, position: int, max_bytes: int, visible_end: int) -> FileRange | None:
         if self.offline is not None:
-            raise self._offline_error()
-        visible_end = self.visible_end
+            raise self._offline()
         if not self.start <= position < visible_end:
             if visible_end <= position <= self.end:
                 return None
@@ -209,8 +215,9 @@ class PartitionLog:
     def snapshot(self, end: int) -> lookup.Snapshot:
         """Return a snapshot of the log up to ``end`` that any thread may search. Raises PartitionOffline."""
         if self.offline is not None:
-            raise self._offline_error()
-        files, index = self._context.files, self._writer.index  # seen after the end, which they cover therefore
+            raise self._offline()
+        # The end was read first: segments and index seen after it cover it.
+        files, index = self._context.files, self._writer.index
         return lookup.Snapshot(files, self.folder, self.start, end, self.segment_list, index, self.settings.index_bytes)
 
     def find_boundary(self, position: int) -> int:
@@ -228,26 +235,13 @@ class PartitionLog:
     def offsets_before(self, time_ms: int, max_count: int) -> list[int]:
         """Answer the Offsets request of 0.7; see legacy_offsets.offsets_before."""
         if self.offline is not None:
-            raise self._offline_error()
+            raise self._offline()
         segments = [(max(each.start, self.start), each.modified * 1000) for each in self.segment_list.segments]
         return offsets_before(segments, self.visible_end, self.wall() * 1000, time_ms, max_count)
 
     def segments(self) -> list[tuple[int, int, int]]:
         """Return (start, bytes including unflushed ones, modification time in ms) of each segment."""
         return self.segment_list.describe(self.end)
-
-    def wait_visible(self, position: int, listener: IFlushListener) -> Wait | None:
-        """Call ``listener`` once when the visible end reaches ``position``, and return a wait that can be cancelled.
-
-        If the position is already visible or the partition is offline, call it at once and return None.
-        """
-        if self.offline is not None:
-            listener.failed(self._offline_error())
-        elif position <= self.visible_end:
-            listener.visible(self.visible_end)
-        else:
-            return self._waiters.add(position, listener)
-        return None
 
     def go_offline(self, error: BaseException, *, reported: bool = True) -> None:
         """Stop serving, fail all waits, keep the first reason and log it if ``reported``: the only way offline."""
@@ -256,11 +250,15 @@ class PartitionLog:
             if reported:
                 self._context.report("{folder} goes offline: {error}", folder=self.folder, error=error)
             self._context.flusher.forget(self)
-            self._waiters.fail(self._offline_error())
+            self._waiters.fail(self._offline())
+            if self.replica is not None:
+                self.replica.went_offline()
 
     def stay_offline(self, error: BaseException) -> None:
         """Replace the reason of an offline partition, which could not be served again."""
         self.offline = error
+
+    # For the flusher, the upkeep and the store.
 
     def names_are_new(self, folders: Sequence[str]) -> None:
         """Include these folders in the next sync, before anything more becomes visible."""
@@ -276,13 +274,16 @@ class PartitionLog:
         """See Flushable. After an error the kernel may have dropped the bytes, so that file is never synced again."""
         for shared in sync.files:
             shared.release()
-        if self.offline is None and error is not None:
-            self.go_offline(not_flushed(self.folder, error))
-        elif self.offline is None and sync.end > self.flushed_end:
-            self.flushed_end = sync.end
-            self.refused_full = None
-            self._move_visible_end()
-            self._context.flushed(self)
+        if self.offline is None:
+            if error is not None:
+                self.go_offline(not_flushed(self.folder, error))
+            elif sync.end > self.flushed_end:
+                self.flushed_end = sync.end
+                self.refused_full = None
+                self._move_visible_end()
+                self._context.flushed(self)
+                if self.replica is not None:
+                    self.replica.flushed()
         self._unsynced.over()
 
     @property
@@ -293,11 +294,6 @@ class PartitionLog:
     def when_settled(self, done: Callable[[], None]) -> None:
         """Call ``done`` once the sync under way has ended, whatever its outcome."""
         self._unsynced.when_over(done)
-
-    def announce(self) -> None:
-        """See Flushable."""
-        if self.offline is None:
-            self._waiters.reached(self.visible_end)
 
     def expire(self) -> int:
         """Remove expired segments from the log and return how many; upkeep removes their files later."""
@@ -326,8 +322,9 @@ class PartitionLog:
             return None
         checkpoint = Checkpoint(self.start, self.flushed_end, self.first)
         # An empty log needs no checkpoint: thousands of empty logs would cost thousands of syncs.
-        is_written = checkpoint == (self.checkpoint or Checkpoint(0, 0))
-        return None if is_written and not self._expired else (checkpoint, list(self._expired))
+        if checkpoint == (self.checkpoint or Checkpoint(0, 0)) and not self._expired:
+            return None
+        return checkpoint, list(self._expired)
 
     def end_upkeep(self, checkpoint: Checkpoint, removed: Sequence[int]) -> None:
         """Record that the upkeep returned by ``begin_upkeep`` is done."""
@@ -341,22 +338,18 @@ class PartitionLog:
 
     def close_idle(self) -> bool:
         """See open_writers.Closable."""
-        if self.end == self.flushed_end and not self.is_syncing:
+        idle = self.end == self.flushed_end and not self.is_syncing
+        if idle:
             self._writer.close()
-            return True
-        self._context.flusher.gather_no_more(self)  # else thousands of files could stay open for a long flush.ms
-        return False
+        else:
+            self._context.flusher.gather_no_more(self)  # else thousands of files could stay open for a long flush.ms
+        return idle
 
     def close(self) -> None:
         """Release all files."""
         self._writer.close()
         self._context.open_writers.closed(self)
         self._unsynced.close()
-
-    def _move_visible_end(self) -> None:
-        """Move the visible end to the flushed end while this is the only in-sync replica."""
-        if self.leadership.is_alone:
-            self.visible_end = self.flushed_end
 
     def _roll(self, now: float) -> SegmentWriter:
         old = self._writer
@@ -381,7 +374,7 @@ class PartitionLog:
         refusal = None if writer.torn else append_refusal(self.folder, error)
         if refusal is None:
             self.go_offline(not_appended(self.folder, error, writer.torn))
-            return self._offline_error()
+            return self._offline()
         if isinstance(refusal, StorageFull):
             self.refused_full = self._context.clock.seconds()
             if error.errno == errno.EFBIG and self.end > writer.segment.start:
@@ -396,5 +389,8 @@ class PartitionLog:
     def _listener_raised(self, text: str) -> None:
         self._context.report("a listener of {folder} failed: {traceback}", folder=self.folder, traceback=text)
 
-    def _offline_error(self) -> PartitionOffline:
+    def _offline_error(self) -> PartitionOffline | None:
+        return None if self.offline is None else self._offline()
+
+    def _offline(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")

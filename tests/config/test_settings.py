@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.config import BrokerSettings, LogSettings, ZooKeeperSecurity
 from logd.config.kafka import KafkaSettings
 from logd.config.legacy import LegacySettings
+from logd.config.replication import ReplicationSettings
 from logd.config.security import SecuritySettings
 from logd.config.setting import settings_of
 from logd.errors import ConfigurationError
@@ -31,8 +32,16 @@ class SettingsTests(SynchronousTestCase):
     def test_a_field_is_named_after_its_setting(self) -> None:
         """No name is the beginning of another's table, which TOML could not express."""
         names: list[str] = []
-        for cls in (LogSettings, BrokerSettings, KafkaSettings, LegacySettings, SecuritySettings, ZooKeeperSecurity):
-            others = ("log", "kafka", "legacy", "security", "zookeeper_security", "origins")
+        for cls in (
+            LogSettings,
+            BrokerSettings,
+            KafkaSettings,
+            LegacySettings,
+            ReplicationSettings,
+            SecuritySettings,
+            ZooKeeperSecurity,
+        ):
+            others = ("log", "kafka", "legacy", "replication", "security", "zookeeper_security", "origins")
             fields = [field.name for field in attrs.fields(cls) if field.name not in others]
             self.assertEqual([row.field_name for row in settings_of(cls)], fields)
             names.extend(row.name for row in settings_of(cls))

@@ -29,6 +29,7 @@ class TwoEndsTests(SynchronousTestCase):
         self.rig = Rig(LogSettings(segment_bytes=30, retention_ms=1000))
         self.log = self.rig.filled(ENTRY, ENTRY)
         self.log.leadership = TWO
+        self.log.show_up_to(40)
         self.append()
 
     def append(self) -> PartitionLog:

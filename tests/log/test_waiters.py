@@ -1,4 +1,4 @@
-"""Tests of logd.log.waiters: listeners that wait until a position is visible."""
+"""Tests of logd.log.visibility.waiters: listeners that wait until a position is visible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from logd.interfaces import IFlushListener
-from logd.log.waiters import VisibilityWaiters, Wait
+from logd.log.visibility.waiters import VisibilityWaiters, Wait
 from tests.log.rig import Listener
 
 

@@ -90,6 +90,8 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             raise part.refusal
         log = producing.log_for(part.topic, part.partition)
         log.leadership.check_produce(_LEADER_EPOCH, self._acks)
+        if log.replica is not None:
+            log.replica.check_produce(self._acks)
         message_set, head = part.message_set, part.head
         message_bytes, batch_bytes, legacy = log.settings.entry_limits
         if len(message_set) > batch_bytes:

@@ -24,7 +24,7 @@ from logd.errors import (
     WireError,
     WrongPartition,
 )
-from logd.leadership import NO_LEADER, PartitionLeadership
+from logd.leadership import NO_LEADER
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.legacy_requests import EARLIEST_TIME, LATEST_TIME, Offsets
 from logd.protocol.requests.legacy_responses import OffsetsResponse
@@ -63,6 +63,8 @@ class DescribeRequests:
         try:
             self._rights.check_topic(Operation.DESCRIBE, request.topic)
             log = find_log(broker.store, broker.topics, request.topic, request.partition)
+            if log.replica is not None:
+                log.replica.check_latest()
         except UnknownTopic:
             known = request.max_count > 0 and request.time in (LATEST_TIME, EARLIEST_TIME)
             return OffsetsResponse(0, (0,) if known else ())
@@ -161,8 +163,8 @@ class DescribeRequests:
             return TopicMetadata(name, error, "", ())
         unusable = self._broker.topics.problem(name) is not None
         partitions = []
-        for number, brokers in sorted(entry.partitions.items()):
-            led = PartitionLeadership.of_first_live(brokers, live)
+        for number in sorted(entry.partitions):
+            led = self._broker.replication.leadership(name, number, entry, live)
             log = self._broker.store.log(name, number) if led.leader == self._broker.store.broker_id else None
             offline = unusable or (log is not None and log.offline is not None)
             code = NoLeader.code if led.leader == NO_LEADER else PartitionOffline.code if offline else 0
@@ -175,6 +177,8 @@ class DescribeRequests:
         try:
             self._rights.check_topic(Operation.DESCRIBE, request.topic)
             log = find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
+            if log.replica is not None:
+                log.replica.check_latest()
         except WireError as error:
             return DescribeLogResponse(error.code, text=str(error))
         entry = self._broker.topics.get(request.topic)

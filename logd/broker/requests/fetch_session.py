@@ -25,7 +25,7 @@ from logd.errors import UnknownError, WireError
 from logd.interfaces import Clock, IFlushListener, IThreads, Timer
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
-from logd.log.waiters import Wait
+from logd.log.visibility.waiters import Wait
 from logd.protocol.requests.fetch_session import SessionPart
 from logd.protocol.requests.fields import size_of
 from logd.security.access_rules import Operation

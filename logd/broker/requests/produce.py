@@ -93,10 +93,12 @@ class ProduceRequests:
             else:
                 self._rights.check_topic(Operation.WRITE, topic)
                 found = self.routing.logs.log(topic, partition)
-                if found is None or found.offline is not None:
+                if found is None or found.offline is not None or found.replica is not None:
                     if self.must_create(topic, partition):
                         return self.begin(SilentProduceRequest(self, (request,)))
                     found = self.log_for(topic, partition)
+                    if found.replica is not None:
+                        return self.begin(SilentProduceRequest(self, (request,)))
                 log, limits = found, found.settings.entry_limits
                 if partition >= 0:  # for -1 the broker chooses a partition for each request
                     self._last = topic, partition, log, limits
@@ -122,6 +124,7 @@ class ProduceRequests:
         if (
             log is None
             or log.offline is not None
+            or log.replica is not None
             or self.growth.held
             or len(message_set) > AT_ONCE_BYTES
             or not self.appender.fits(log, len(message_set))

@@ -20,7 +20,7 @@ from logd.broker.requests.sliced_checks import AT_ONCE_BYTES, SlicedChecks
 from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, UnknownError, WireError
 from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog
-from logd.log.waiters import Wait
+from logd.log.visibility.waiters import Wait
 from logd.net.pause_reasons import PauseReason
 from logd.protocol import loops
 from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
@@ -162,7 +162,7 @@ class SilentProduceRequest(ProduceRequest):
         except WireError as error:
             producing.refuse_silently(topic, partition, error)
         else:
-            producing.appender.add(log, _stored(message_set, checked), checked.messages, checked.newest)
+            producing.appender.add(log, _stored(message_set, checked, log), checked.messages, checked.newest)
         return True
 
 
@@ -242,6 +242,8 @@ class AcknowledgedProduceRequest(ProduceRequest):
             raise InvalidRequest(f"acks {acks} is not allowed: use -1, 0, 1 or a number of copies")
         log = producing.log_for(part.topic, part.partition)
         log.leadership.check_produce(part.leader_epoch, acks)
+        if log.replica is not None:
+            log.replica.check_produce(acks)
         checked = self._checked(index, part.message_set, log)
         if checked.has_batches and producing.waits_for_format():
             return False
@@ -252,7 +254,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         def not_appended(error: BaseException) -> None:
             self._refuse_part(index, part, error)
 
-        message_set = _stored(part.message_set, checked)
+        message_set = _stored(part.message_set, checked, log)
         producing.appender.add_told(log, message_set, checked.messages, checked.newest, appended, not_appended)
         return True
 
@@ -261,7 +263,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         self._unappended -= 1
         if not self._unappended:
             self.state = _APPENDED
-        if self._acks == -1 and log.visible_end < result.next_position:
+        if self._acks not in (0, 1) and log.visible_end < result.next_position:
             self._wait_for_flush(index, result, log)
         else:
             self.settle(index, result)
@@ -335,8 +337,10 @@ class _FlushListener:
             self.wait.cancel()
 
 
-def _stored(message_set: bytes, checked: loops.Checked) -> bytes:
+def _stored(message_set: bytes, checked: loops.Checked, log: PartitionLog) -> bytes:
     """Return a checked set as it is stored: with the leader epoch of this broker in each batch."""
+    if log.replica is not None and checked.has_batches:
+        return set_with_leader_epoch(message_set, log.leadership.epoch)
     return set_with_leader_epoch(message_set, NO_LEADER_EPOCH) if checked.has_epochs else message_set
 
 

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.requests.authenticate import AuthenticateRequests
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import AdministrationRequests
@@ -31,6 +32,7 @@ from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiF
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.repair import Repair
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
 from logd.protocol.requests.requests import Unsupported
 
 _log = Logger()
@@ -59,6 +61,7 @@ class BrokerSession:
         self._fetching = FetchRequests(broker, self.rights)
         self._fetch_sessions = FetchSessionRequests(broker, self.rights)
         self._describing = DescribeRequests(broker, self.rights)
+        self._replicas = ReplicaRequests(broker.replication, broker.clock)
         administration = AdministrationRequests(broker, self.rights)
         self.has_produced = False
         #: The handler of each kind of request, except produce requests.
@@ -76,6 +79,7 @@ class BrokerSession:
             AlterTopic: administration.alter_topic,
             DeleteTopic: administration.delete_topic,
             Repair: RepairRequests(broker, self.rights).repair,
+            ReplicaFetch: self._fetch_as_replica,
             Unsupported: self._describing.unsupported,
         }
 
@@ -118,6 +122,9 @@ class BrokerSession:
                     self._authenticating.authenticate(request, token, self.has_produced)
                     taken += 1
                     break  # what follows is taken once it is known who asks
+                elif kind is ReplicaProgress:
+                    if self.rights.broker_refusal() is None:
+                        self._replicas.progress(request)
                 elif meter is not None and kind in _FETCHES and meter.holds_fetch():
                     break
                 else:
@@ -140,6 +147,7 @@ class BrokerSession:
         self._producing.lost()
         self._fetching.lost()
         self._fetch_sessions.lost()
+        self._replicas.lost()
         self._describing.lost()
         self._on_lost(self)
 
@@ -148,11 +156,19 @@ class BrokerSession:
         self._producing.stopping = True
         self._fetching.finish()
         self._fetch_sessions.finish()
+        self._replicas.finish()
 
     def rights_changed(self) -> None:
         """Look again at what waits, as access rules have changed."""
         self._fetching.finish()
         self._fetch_sessions.rights_changed()
+
+    def _fetch_as_replica(self, request: ReplicaFetch) -> Any:
+        """Answer another broker that copies logs from here; nobody else may."""
+        refusal = self.rights.broker_refusal()
+        if refusal is not None:
+            return ReplicaFetchResponse((), refusal.code, str(refusal))
+        return self._replicas.fetch(request)
 
     def _authenticated(self) -> None:
         self._broker.quotas.authenticated(self)

@@ -17,7 +17,7 @@ from logd.errors import UnknownError, WireError
 from logd.interfaces import Clock, IFlushListener, Timer
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
-from logd.log.waiters import Wait
+from logd.log.visibility.waiters import Wait
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 
 _log = Logger()

@@ -6,8 +6,9 @@ from attrs import define
 
 from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.requester import Requester
-from logd.errors import WireError
+from logd.errors import ClusterAuthorizationFailed, WireError
 from logd.security.access_rules import Operation, ResourceType
+from logd.security.principals import BROKER
 
 _TOPIC, _GROUP, _CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 
@@ -47,6 +48,13 @@ class Rights:
         refusal = self.authorizer.refusal(self.requester, operation, _CLUSTER)
         if refusal is not None:
             raise refusal
+
+    def broker_refusal(self) -> WireError | None:
+        """Return why the requester may not do what only brokers do, None if it may: it is one, or all are allowed."""
+        requester = self.requester
+        if self.authorizer.open or (requester.authenticated and requester.principal == BROKER):
+            return None
+        return ClusterAuthorizationFailed(f"{requester.principal} is no broker of this cluster")
 
     def may_write_something(self) -> bool:
         """Return whether the requester may produce to any topic at all."""

@@ -31,15 +31,19 @@ def other_brokers(topic: str, partitions: list[int], entry: TopicEntry, broker: 
 
 def several_brokers(topic: str, entry: TopicEntry) -> str | None:
     """Return the reason to refuse a topic with partitions on several brokers or on none; None if it can be used."""
-    wrong = {number: list(brokers) for number, brokers in sorted(entry.partitions.items()) if len(brokers) != 1}
+    wrong = {
+        number: list(brokers)
+        for number, brokers in sorted(entry.partitions.items())
+        if len(brokers) != 1 and not (entry.replicated and brokers)
+    }
     if not wrong:
         return None
     listed = "; ".join(f"{number}: {brokers}" for number, brokers in list(wrong.items())[:_NAMED])
     more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
     return (
-        f"topic {topic!r} cannot be used: each partition has to be on one broker, as this release has no replication, "
-        f"but the topic's entry in the coordination tree lists ({listed}{more}). Nothing of the topic is served or "
-        "touched. Write one broker for each partition into that entry: the one that has its messages"
+        f"topic {topic!r} cannot be used: it is not replicated, so each partition has to be on one broker, but the "
+        f"topic's entry in the coordination tree lists ({listed}{more}). Nothing of the topic is served or touched. "
+        "Write one broker for each partition into that entry: the one that has its messages"
     )
 
 

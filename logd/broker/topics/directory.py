@@ -18,6 +18,8 @@ class TopicDirectory:
     _problems: dict[str, str] = field(factory=dict, init=False)
     #: See ``cluster``.
     uuid_of_cluster: Callable[[], str] = field(default=str, init=False)
+    #: Called after a topic was shown, with its entry, and after one was hidden, with None.
+    on_change: Callable[[str, TopicEntry | None], None] = field(default=lambda topic, entry: None, init=False)
 
     def cluster(self) -> str:
         """Return the uuid of the cluster whose topics they are; empty while it is not known."""
@@ -47,10 +49,12 @@ class TopicDirectory:
     def show(self, topic: str, entry: TopicEntry) -> None:
         """Show a topic to clients from now on."""
         self._entries[topic] = entry
+        self.on_change(topic, entry)
 
     def hide(self, topic: str) -> None:
         """Hide a topic from clients from now on."""
-        self._entries.pop(topic, None)
+        if self._entries.pop(topic, None) is not None:
+            self.on_change(topic, None)
 
     def set_problem(self, topic: str, problem: str | None) -> None:
         """Set the reason why a topic cannot be used; None if it can."""

@@ -216,7 +216,7 @@ class EndsRecorder:
             for number in ends:
                 log = self._store.log(node.topic, number)
                 if log is not None and log.offline is None:
-                    ends[number] = max(ends[number], log.flushed_end)
+                    ends[number] = max(ends[number], log.stored_end)
                 elif number not in more and before.instance_of(number) != instance:
                     others[number] = before.instance_of(number)
             # Until its log is served, a crash may make a partition begin again once more.
@@ -267,7 +267,7 @@ class EndsRecorder:
             limits = self._limits[topic] = {}
         limit = limits.get(log.partition)
         if limit is None:  # the tree is not reached yet
-            limit = limits[log.partition] = growth_limit_unknown(log.flushed_end)
+            limit = limits[log.partition] = growth_limit_unknown(log.stored_end)
         if log.end > limit:
             self._gate.hold(log)
         self._schedule.grew(log)
@@ -311,6 +311,18 @@ class EndsRecorder:
         await self._write_all([self._nodes[topic] for topic in self._schedule.grown if topic in self._nodes])
 
     # After a loss
+
+    async def relinquish(self, topic: str, number: int) -> bool:
+        """Vouch no more for a lost log that another replica has; return False if the log is not lost.
+
+        The log is to begin again as an empty replica then. Raises CoordinationError.
+        """
+        node = self._nodes.get(topic)
+        if node is None or self.lost(topic, number) is None:
+            return False
+        await self._write(node, {number: 0})
+        self._found(topic, number)
+        return True
 
     def beginning(self, lost: LostLog) -> int:
         """Return the position at which a lost log would begin again. Blocks."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from attrs import define, field
+
+from logd.errors import InvalidTopic
+from logd.plurals import counted
 
 
 @define(eq=False)
@@ -16,9 +19,35 @@ class Placement:
     #: Returns the ids of the live brokers.
     _live: Callable[[], Iterable[int]]
     _at: int = field(kw_only=True)
+    #: Returns the rack of each live broker that names one.
+    _racks: Callable[[], Mapping[int, str]] = field(kw_only=True, default=dict)
 
-    def of(self, partitions: int) -> dict[int, tuple[int, ...]]:
-        """Return the broker of each partition of the next topic, as a tuple of one id."""
+    def of(self, partitions: int, replicas: int = 1) -> dict[int, tuple[int, ...]]:
+        """Return the brokers of each partition of the next topic, the preferred leader first.
+
+        Raises InvalidTopic if there are fewer live brokers than ``replicas``.
+        """
         brokers = sorted({*self._live(), self._me})
+        if replicas > len(brokers):
+            raise InvalidTopic(f"{replicas} replicas are not possible: {counted(len(brokers), 'broker')} are live")
         self._at += 1
-        return {number: (brokers[(self._at + number) % len(brokers)],) for number in range(partitions)}
+        return {number: self._replicas(brokers, number, replicas) for number in range(partitions)}
+
+    def _replicas(self, brokers: list[int], number: int, replicas: int) -> tuple[int, ...]:
+        """Return the brokers of a partition: its followers begin at another distance for each round of leaders.
+
+        So the partitions of a broker that dies are spread over all others. Racks are taken in turn.
+        """
+        count = len(brokers)
+        first = (self._at + number) % count
+        shift = (number // count) % max(count - 1, 1)
+        order = [brokers[first]]
+        order += [brokers[(first + 1 + (shift + step) % (count - 1)) % count] for step in range(count - 1)]
+        racks = self._racks()
+        chosen = [order.pop(0)]
+        while len(chosen) < replicas:
+            used = {racks.get(broker) for broker in chosen if racks.get(broker)}
+            fresh = (broker for broker in order if not racks.get(broker) or racks[broker] not in used)
+            chosen.append(next(fresh, order[0]))
+            order.remove(chosen[-1])
+        return tuple(chosen)

@@ -13,7 +13,7 @@ from logd.broker.flush_pressure import Gated
 from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
-from logd.log.waiters import Wait
+from logd.log.visibility.waiters import Wait
 from logd.net.pause_reasons import PauseReason
 
 _log = Logger()

@@ -85,6 +85,11 @@ class StoredTopics:
         entry = self.entries.get(topic)
         return None if entry is None else self._log_settings(topic, entry)
 
+    def is_replicated(self, topic: str) -> bool:
+        """Return whether a topic's partitions have states, by its record here."""
+        entry = self.entries.get(topic)
+        return entry is not None and entry.replicated
+
     def reconcile(self) -> None:
         """Give each log without a record a record. Call it once the store is open.
 

@@ -15,8 +15,10 @@ from logd.broker.topics.placement import Placement
 from logd.broker.topics.reconciler import TopicReconciler
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.config import BrokerSettings, LogSettings
+from logd.coord.elections import initial_state
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
+from logd.coord.partition_state import PartitionState
 from logd.coord.records import SessionState
 from logd.coord.registries.topics import ChangeUncertain, change_topic, create_topic, delete_topic, read_topic
 from logd.errors import (
@@ -24,6 +26,7 @@ from logd.errors import (
     ConfigurationError,
     CoordinationUnavailable,
     InvalidTopic,
+    NoLeader,
     TopicExists,
     UnknownTopic,
     WireError,
@@ -31,6 +34,9 @@ from logd.errors import (
 from logd.interfaces import Clock
 from logd.plurals import counted
 from logd.topic import TopicEntry, check_topic_name
+
+#: The most partitions of a replicated topic that one transaction makes; ZooKeeper refuses requests above 1 MiB.
+MOST_STATES = 1_500
 
 #: No settings to change.
 NO_CHANGES: Mapping[str, str] = MappingProxyType({})
@@ -51,6 +57,8 @@ class TopicAdministration:
     _ends: EndsRecorder
     _directory: TopicDirectory
     _reconciler: TopicReconciler
+    #: Returns the instance of each live broker.
+    _instances: Callable[[], Mapping[int, str]]
     #: The number of partitions of topics that are being created.
     _claimed: dict[str, int] = field(factory=dict, init=False)
 
@@ -63,15 +71,19 @@ class TopicAdministration:
         kafka_settings: Mapping[str, str] = NO_CHANGES,
         brokers: Mapping[int, tuple[int, ...]] | None = None,
         created_by: str = "",
+        replicas: int = 0,
     ) -> Deferred[TopicEntry]:
         """Create a topic. Fires once this broker's logs exist.
 
+        ``replicas``: the number of brokers that store each partition, 0 for the setting default.replicas.
         ``brokers`` has the broker of each partition; None: they are spread over the live brokers. ``created_by`` is the
         user for whose quota the topic counts. Fails with
         TopicExists, InvalidTopic, CoordinationUnavailable, BrokerStopping, and with StorageFull or UnknownError if this
         broker's disk fails. Of two concurrent creations one succeeds.
         """
-        return Deferred.fromCoroutine(self._create(topic, partitions, settings, kafka_settings, brokers, created_by))
+        return Deferred.fromCoroutine(
+            self._create(topic, partitions, settings, kafka_settings, brokers, created_by, replicas)
+        )
 
     def check_create(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> None:
         """Raise what ``create`` would fail with, as far as that is known without the tree and the disk."""
@@ -176,6 +188,7 @@ class TopicAdministration:
         kafka_settings: Mapping[str, str],
         brokers: Mapping[int, tuple[int, ...]] | None,
         created_by: str,
+        replicas: int,
     ) -> TopicEntry:
         check_topic_name(topic)
         since = self._clock.seconds()
@@ -186,8 +199,12 @@ class TopicAdministration:
             self._check_ready(f"topic {topic!r} cannot be created", since)
             self._claimed[topic] = partitions
             try:
-                placed = self._placement.of(partitions) if brokers is None else brokers
-                new = TopicEntry(str(uuid.uuid4()), placed, dict(settings), dict(kafka_settings), created_by)
+                copies = replicas or self._settings.replication.default_replicas
+                placed = self._placement.of(partitions, copies) if brokers is None else brokers
+                replicated = any(len(each) > 1 for each in placed.values())
+                new = TopicEntry(
+                    str(uuid.uuid4()), placed, dict(settings), dict(kafka_settings), created_by, replicated
+                )
                 return await self._make(topic, new)
             finally:
                 del self._claimed[topic]
@@ -196,7 +213,7 @@ class TopicAdministration:
         try:
             if topic in self._stored.entries:
                 await self._reconciler.settle_shown(topic)  # a former topic of this name has left something
-            await create_topic(self._tree, topic, entry)
+            await create_topic(self._tree, topic, entry, self._states(topic, entry) if entry.replicated else None)
         except TopicExists:
             await self._look_up(topic)
             raise
@@ -204,6 +221,21 @@ class TopicAdministration:
             raise CoordinationUnavailable(f"topic {topic!r} cannot be created: {error}") from error
         await self._make_ours(topic, entry)
         return entry
+
+    def _states(self, topic: str, entry: TopicEntry) -> dict[int, PartitionState]:
+        """Return the states of a new replicated topic's partitions. Raises InvalidTopic if they cannot be made."""
+        if len(entry.partitions) > MOST_STATES:
+            raise InvalidTopic(
+                f"topic {topic!r} cannot be created with {len(entry.partitions)} replicated partitions at once; "
+                f"allowed are {MOST_STATES}: create it with fewer, and let it grow"
+            )
+        live, states = self._instances(), {}
+        for number, replicas in entry.partitions.items():
+            state = initial_state(replicas, live)
+            if state is None:
+                raise NoLeader(f"none of the brokers {list(replicas)} is live, which are to store {topic}-{number}")
+            states[number] = state
+        return states
 
     async def _make_ours(self, topic: str, entry: TopicEntry) -> None:
         self._ends.begin_new(topic, entry)

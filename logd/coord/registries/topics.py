@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from logd.coord.errors import (
     SessionExpired,
 )
 from logd.coord.interfaces import ICoordination
+from logd.coord.partition_state import PartitionState
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.stored_ends import removal_of_ends
@@ -75,15 +76,25 @@ def decode_entry(name: str, data: bytes) -> TopicEntry:
     return TopicEntry.from_json(load_json(data))
 
 
-async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry) -> None:
+async def create_topic(
+    coordination: ICoordination, name: str, entry: TopicEntry, states: Mapping[int, PartitionState] | None = None
+) -> None:
     """Create the topic's node; of several concurrent callers one succeeds. Raises TopicExists, CoordinationError.
+
+    ``states`` are those of the partitions of a replicated topic, created with it.
 
     A lost answer is no failure: the uuid identifies our own node. After OperationTimeout the node may exist.
     """
     path, data = paths.topic(name), encode_entry(entry)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            await coordination.create(path, data, makepath=True)
+            if states is None:
+                await coordination.create(path, data, makepath=True)
+            else:
+                await coordination.multi([Create(path, data), *creation_of_states(name, states)])
+        except NoNode:
+            with suppress(NodeExists):
+                await coordination.create(paths.BROKER_TOPICS, makepath=True)
         except NodeExists:
             try:
                 found = await _read_or_none(coordination, name)
@@ -102,6 +113,15 @@ async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry
         else:
             return
     raise TopicExists(f"topic {name!r} is created and deleted faster than it can be read")
+
+
+def creation_of_states(topic: str, states: Mapping[int, PartitionState]) -> list[Operation]:
+    """Return the operations that create the states of a topic's partitions, behind that of the topic's node."""
+    operations: list[Operation] = [Create(f"{paths.topic(topic)}/partitions")]
+    for number, state in states.items():
+        path = paths.partition_state(topic, number)
+        operations += [Create(path.rpartition("/")[0]), Create(path, state.encode())]
+    return operations
 
 
 async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:

@@ -25,6 +25,8 @@ CHECKPOINT = "checkpoint"
 MARK = "mark"
 #: What idempotent producers have sent last.
 PRODUCERS = "producers"
+#: The leader epochs of a replicated partition.
+EPOCHS = "epochs"
 META = "meta"
 #: A second copy of meta: the identity of a directory cannot be restored from anything else.
 META_COPY = "meta.copy"

@@ -37,8 +37,10 @@ def beginning_after(end: int) -> int:
     return position
 
 
-def begin_folder_again(files: IFileOperations, folder: str, position: int, now: float) -> None:
+def begin_folder_again(files: IFileOperations, folder: str, position: int, now: float, *, keep: bool = True) -> None:
     """Replace a partition's log by an empty one that begins at ``position``, durably; set the old one aside.
+
+    Without ``keep`` the old one is removed.
 
     ``now`` is in seconds since the epoch. The folder must not be in use. Blocks. Raises OSError; then the old log or
     none is there, and the call can be repeated.
@@ -52,8 +54,11 @@ def begin_folder_again(files: IFileOperations, folder: str, position: int, now: 
     writer.close()
     write_checkpoint(files, beginning, Checkpoint(position, position))  # syncs the names, too
     if files.exists(folder):
-        files.rename(folder, _free_name(files, f"{folder}.{position}"))
+        former = _free_name(files, f"{folder}.{position}")
+        files.rename(folder, former)
         files.sync_directory(parent)
+        if not keep:
+            remove_folder(files, former)
     files.rename(beginning, folder)
     files.sync_directory(parent)
 

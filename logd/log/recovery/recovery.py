@@ -22,6 +22,7 @@ from logd.log.disk.errors import NO_ROOM
 from logd.log.disk.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
+    EPOCHS,
     MARK,
     PRODUCERS,
     TEMPORARY_SUFFIX,
@@ -43,7 +44,7 @@ from logd.log.writer import SegmentWriter, create_segment
 Report = Callable[..., None]
 
 #: The files of a partition's folder beside its segments and their indexes.
-_KNOWN = (CHECKPOINT, MARK, PRODUCERS)
+_KNOWN = (CHECKPOINT, EPOCHS, MARK, PRODUCERS)
 
 
 @define(eq=False)

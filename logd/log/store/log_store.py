@@ -21,6 +21,7 @@ from logd.log.disk.names import (
 from logd.log.disk.open_files import OpenFiles
 from logd.log.flusher import Flusher
 from logd.log.group_sync_choice import open_groups
+from logd.log.offline_text import is_restarted
 from logd.log.open_writers import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext
@@ -80,6 +81,8 @@ class LogStore:
         self.path = path
         #: Called with a log when its flushed end has moved.
         self.on_flushed: Callable[[PartitionLog], None] = lambda log: None
+        #: Called with each log that is opened, made, or served again, before anything is appended to it.
+        self.on_opened: Callable[[PartitionLog], None] = lambda log: None
         self._threads = threads
         self._settings = settings
         self._new_groups = partial(open_groups, files, path, clock, flush_workers) if flush_together else lambda: None
@@ -113,6 +116,13 @@ class LogStore:
         self._logs: dict[str, dict[int, PartitionLog]] = {}
         #: The end up to which a log was flushed according to another source, by topic and partition; see ``hold``.
         self._known_ends: dict[tuple[str, int], int] = {}
+
+    def set_replicated(self, is_replicated: Callable[[str], bool]) -> None:
+        """Set the function that tells whether a topic's partitions have, or may get, several replicas.
+
+        Nothing of such a log is visible before replication knows what the others have.
+        """
+        self._opener.is_replicated = is_replicated
 
     @property
     def files(self) -> IFileOperations:
@@ -150,7 +160,7 @@ class LogStore:
             self._directory.lock()
             self.batch_format.opened()
             self.flusher.groups = self._new_groups()  # before anything is appended
-            self._opener.leadership = PartitionLeadership.alone(self.broker_id)
+            self._opener.alone = PartitionLeadership.alone(self.broker_id)
             for topic, partition, folder in self._directory.partitions():
                 self._open_found(topic, partition, folder, settings_for(topic), known_end(topic, partition))
             # The name of a new meta must be durable before anything is created beside it. And a broker that was killed
@@ -253,6 +263,21 @@ class LogStore:
         """
         known_end = max(stored_end, self._known_ends.get((log.topic, log.partition), 0))
         self._truncator.truncate(log, position, known_end, done)
+
+    def restart(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
+        """Replace a log, offline or not, by an empty one that begins at ``position``; the former files are removed.
+
+        For followers only, whose leader has everything that counts. ``done`` gets the error, or None once the empty log
+        is served. After a crash or an error the log is the former one, none, or the new one.
+        """
+        self._known_ends.pop((log.topic, log.partition), None)
+        log.go_offline(is_restarted(log.folder, position), reported=False)
+
+        def prepare() -> bool:
+            begin_folder_again(self.files, log.folder, position, self._context.wall(), keep=False)
+            return True
+
+        self.reopen(log, prepare, done)
 
     def delete_before(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
         """Delete the messages before ``position``: the log begins with the entry that contains it from now on.
@@ -366,6 +391,7 @@ class LogStore:
     def _store(self, log: PartitionLog) -> PartitionLog:
         self._logs.setdefault(log.topic, {})[log.partition] = log
         self.upkeep.changed(log)
+        self.on_opened(log)
         return log
 
     def _is_stored(self, log: PartitionLog) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+from collections.abc import Callable
+
+from attrs import define, evolve, field
 
 from logd.config import LogSettings
 from logd.errors import LogdError
-from logd.leadership import PartitionLeadership
+from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.offline_text import cannot_start
 from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext
@@ -21,8 +23,14 @@ class FolderOpener:
     """Makes logs of partitions' folders."""
 
     _context: PartitionContext
-    #: The leadership of every partition stored here, as long as none has another replica. Set before the first use.
-    leadership: PartitionLeadership = field(init=False)
+    #: The leadership of every partition that only this broker stores. Set before the first use.
+    alone: PartitionLeadership = field(init=False)
+    #: Returns whether a topic's partitions have, or may get, several replicas.
+    is_replicated: Callable[[str], bool] = field(init=False, default=lambda topic: False)
+
+    def leadership(self, topic: str) -> PartitionLeadership:
+        """Return the leadership of a new log: not known yet if there are other replicas."""
+        return evolve(self.alone, leader=NO_LEADER, in_sync=()) if self.is_replicated(topic) else self.alone
 
     def recover(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
         """See recover_partition. Blocks; raises OSError and BytesLost."""
@@ -69,7 +77,7 @@ class FolderOpener:
             found.writer,
             found.start,
             found.writer.end,
-            leadership or self.leadership,
+            leadership or self.leadership(topic),
             checkpoint=found.checkpoint,
             deleted_before=found.first,
         )
@@ -80,9 +88,12 @@ class FolderOpener:
 
     def serve_again(self, former: PartitionLog, found: Recovered) -> PartitionLog:
         """Return the log that replaces ``former``, with its leadership; its visible end does not go back."""
-        settings, leadership = former.settings, former.leadership
-        log = self.serve(former.topic, former.partition, former.folder, settings, found, leadership)
-        log.visible_end = max(log.visible_end, min(former.visible_end, log.flushed_end))
+        log = self.serve(former.topic, former.partition, former.folder, former.settings, found, former.leadership)
+        if former.visible_limit is not None:  # it was shown as a replica of several
+            log.visible_limit = min(former.visible_end, log.flushed_end)
+            log.visible_end = max(log.start, log.visible_limit)
+        else:
+            log.visible_end = max(log.visible_end, min(former.visible_end, log.flushed_end))
         return log
 
     def new(
@@ -90,7 +101,9 @@ class FolderOpener:
     ) -> PartitionLog:
         """Return the log of a new folder with one empty segment."""
         segments = SegmentList.of([writer.segment])
-        return PartitionLog(topic, partition, folder, settings, self._context, segments, writer, 0, 0, self.leadership)
+        return PartitionLog(
+            topic, partition, folder, settings, self._context, segments, writer, 0, 0, self.leadership(topic)
+        )
 
     def offline(
         self, topic: str, partition: int, folder: str, settings: LogSettings, reason: LogdError
@@ -100,5 +113,15 @@ class FolderOpener:
         writer = no_segment(self._context.files, folder)
         segments = SegmentList.of([writer.segment])
         return PartitionLog(
-            topic, partition, folder, settings, self._context, segments, writer, 0, 0, self.leadership, offline=reason
+            topic,
+            partition,
+            folder,
+            settings,
+            self._context,
+            segments,
+            writer,
+            0,
+            0,
+            self.leadership(topic),
+            offline=reason,
         )

@@ -21,6 +21,7 @@ from logd.protocol.requests import (
     metadata,
     produce_ack,
     repair,
+    replica_fetch,
 )
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse
@@ -41,6 +42,7 @@ from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchRes
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataResponseV1, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.repair import Repair, RepairResponse
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
 
 
 class Api(NamedTuple):
@@ -96,7 +98,7 @@ LEGACY_APIS = (
     ),
 )
 
-#: Our own requests; the numbers from 32 on are reserved for requests between brokers.
+#: Our own requests; those from 32 on are between brokers.
 NATIVE_APIS = (
     Api(
         16,
@@ -209,6 +211,16 @@ NATIVE_APIS = (
         authenticate.encode_authenticate_response,
         authenticate.read_authenticate_response,
     ),
+    Api(
+        32,
+        ReplicaFetch,
+        ReplicaFetchResponse,
+        replica_fetch.encode_replica_fetch,
+        replica_fetch.read_replica_fetch,
+        replica_fetch.encode_replica_fetch_response,
+        replica_fetch.read_replica_fetch_response,
+    ),
+    Api(33, ReplicaProgress, None, replica_fetch.encode_replica_progress, replica_fetch.read_replica_progress),
 )
 
 LEGACY_BY_NUMBER: dict[int, Api] = {api.number: api for api in LEGACY_APIS}

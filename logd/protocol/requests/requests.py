@@ -60,7 +60,9 @@ def expects_response(request: Request) -> bool:
     api = LEGACY_BY_REQUEST.get(type(request))
     if api is not None:
         return api.response is not None
-    return not (isinstance(request, ProduceAck) and request.acks == 0)
+    if isinstance(request, ProduceAck):
+        return request.acks != 0
+    return NATIVE_BY_REQUEST[type(request)].response is not None if type(request) in NATIVE_BY_REQUEST else True
 
 
 def encode_request(request: Request, correlation_id: int | None = None) -> list[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
@@ -92,6 +93,7 @@ class MemoryBroker:
             access,
             lambda factory, setting, place: self._listen(factory, setting, place, clock),
             lambda: succeed(None),
+            lambda address: self._connect(address, clock),
             open_readers=self.open_readers,
             pick=self.random.randrange,
         )
@@ -117,6 +119,9 @@ class MemoryBroker:
     def _listen(self, factory: ConnectionFactory, setting: str, place: int, clock: ProcessClock) -> Listener:
         port = self.port if setting == "listen" else KAFKA_PORT + place
         return Listener((self.host, port), self.network.listen(self.host, port, factory, clock).stopListening)
+
+    def _connect(self, address: tuple[str, int], clock: ProcessClock) -> Deferred[Any]:
+        return self.network.connector(self.host, clock)(address)
 
     async def _stop(self) -> StopReport:
         assembly, clock = self._assembly, self.clock

@@ -25,6 +25,7 @@ from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProdu
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import Repair
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaProgress
 from logd.security.access_rules import AccessRule, Effect, Operation, ResourceType
 from logd.security.principals import ANONYMOUS
 from tests.broker.rig import BrokerTestCase, Peer
@@ -74,7 +75,11 @@ NEEDS = (
     Need(Repair("t", 0), Operation.ALTER),
 )
 #: The requests that anybody may send, each with the reason.
-FREE: dict[type, str] = {Authenticate: "by it a client gets its rights"}
+FREE: dict[type, str] = {
+    Authenticate: "by it a client gets its rights",
+    ReplicaFetch: "only brokers may send it, whatever the rules say: see the tests of replication",
+    ReplicaProgress: "as ReplicaFetch",
+}
 
 
 def change_rule(test: BrokerTestCase, change: Callable[..., Any], rule: AccessRule) -> None:

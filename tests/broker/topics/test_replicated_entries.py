@@ -42,7 +42,7 @@ class SeveralBrokersTests(BrokerTestCase):
         uuid = self.broker.topics.get("t").uuid  # type: ignore[union-attr]
         self.write("t", TopicEntry(uuid, {0: (0, 7)}))
         self.assertEqual(self.produce(self.connect(), "t", HELLO).error, OFFLINE_ERROR)
-        self.assertIn("replication", str(self.log_of("t").offline))
+        self.assertIn("it is not replicated", str(self.log_of("t").offline))
         self.write("t", TopicEntry(uuid, {0: (0,)}))
         self.assertEqual(self.produce(self.connect(), "t", HELLO).first_id, len(HELLO))
         self.assertEqual(self.broker.health()["conflicts"], {})

@@ -177,7 +177,7 @@ class FollowerLife:
             expected = self.boundaries[bisect_right(self.boundaries, offset) - 1]
             found = lookup.find_boundary(snapshot, offset)
             check(found == expected, "a wrong boundary", offset, found, expected)
-        log.leadership, log.visible_end = FOLLOWER, log.start
+        log.leadership, log.visible_end, log.visible_limit = FOLLOWER, log.start, log.start
         self.durable = log.start
         self._observe()
 

@@ -108,7 +108,7 @@ class BadRequestTests(SynchronousTestCase):
     def test_an_unknown_type_is_a_violation(self) -> None:
         """So is a frame without a type; the error names the number."""
         self.assert_violation("0005", "type 5 is not known")
-        self.assert_violation("0020", "type 32 is not known")
+        self.assert_violation("0028", "type 40 is not known")
         self.assert_violation("ffff", "type -1 is not known")
         self.assert_violation("00", "2 bytes of fields wanted")
 

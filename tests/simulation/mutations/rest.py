@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from logd.log.store import meta
-from logd.log.waiters import VisibilityWaiters
+from logd.log.visibility.waiters import VisibilityWaiters
 
 
 @contextmanager

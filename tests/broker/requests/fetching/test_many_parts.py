@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
-from logd.log.waiters import Wait
+from logd.log.visibility.waiters import Wait
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart

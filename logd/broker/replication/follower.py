@@ -1,0 +1,158 @@
+"""The role of a log whose partition another broker leads: it copies the leader's log byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from logd.errors import LogdError, NotLeader, OffsetOutOfRange, WireError
+from logd.leadership import NO_LEADER
+from logd.log.epochs.history import EpochHistory
+from logd.log.partition import PartitionLog
+from logd.protocol import loops
+from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetchedPart, ReplicaPart
+
+
+@define(eq=False)
+class FollowerRole:
+    """A log that follows ``leader`` in ``epoch``. See ``logd.log.visibility.visible_log.ReplicaRole``.
+
+    What takes time (truncation, the epoch file) is done by the replica; the fetcher leaves the partition out meanwhile.
+    """
+
+    _log = Logger()
+
+    log: PartitionLog
+    me: int
+    leader: int
+    epoch: int
+    history: EpochHistory
+    #: Truncates the log to a position, or begins an epoch before bytes of it are appended: see Replica.
+    _truncate: Callable[[int], None]
+    _begin_epoch: Callable[[int, int], None]
+    _restart: Callable[[int], None]
+    #: Has the flushed end told to the leader.
+    _tell: Callable[[FollowerRole], None]
+    #: Deletes the records before a position, where the leader's log begins.
+    _delete_before: Callable[[int], None]
+    #: The reason why the partition does not follow at the moment, as logged.
+    trouble: str = field(default="", init=False)
+    #: What ``appended`` bytes the next fetch may bring: grows where an entry does not fit.
+    wanted_bytes: int = field(default=0, init=False)
+    _ended: bool = field(default=False, init=False)
+
+    # ReplicaRole
+
+    @property
+    def refusal(self) -> WireError | None:
+        """See ReplicaRole."""
+        where = f"broker {self.leader} leads it" if self.leader != NO_LEADER else "no broker leads it now"
+        return NotLeader(f"broker {self.me} does not lead {self.log.topic}-{self.log.partition}: {where}")
+
+    def check_produce(self, acks: int) -> None:
+        """See ReplicaRole. Nothing is produced to a follower."""
+
+    def check_latest(self) -> None:
+        """See ReplicaRole. Nothing is asked of a follower."""
+
+    def appended(self) -> None:
+        """See ReplicaRole."""
+
+    def flushed(self) -> None:
+        """See ReplicaRole."""
+        if not self._ended:
+            self._tell(self)
+
+    def went_offline(self) -> None:
+        """See ReplicaRole. The leader takes this replica out of the in-sync set once it has fallen behind."""
+
+    def end(self) -> None:
+        """Stop following."""
+        self._ended = True
+        self.log.visible_limit = self.log.visible_end
+
+    # The fetcher
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The topic and the partition."""
+        return self.log.topic, self.log.partition
+
+    def part(self) -> ReplicaPart:
+        """Return what a fetch says of this partition."""
+        log = self.log
+        last_epoch = self.history.before(log.end)
+        return ReplicaPart(log.topic, log.partition, self.epoch, log.end, last_epoch, log.flushed_end)
+
+    def progress(self) -> FlushedPart:
+        """Return what the leader is told once bytes are flushed."""
+        return FlushedPart(self.log.topic, self.log.partition, self.epoch, self.log.flushed_end)
+
+    def take(self, part: ReplicaFetchedPart) -> bool:
+        """Take an answer of the leader; return whether the partition is to be fetched on with its new position.
+
+        False: the replica is at work on it, and has it fetched again afterwards.
+        """
+        if self._ended or part.leader_epoch != self.epoch:
+            return False
+        log = self.log
+        if part.error == OffsetOutOfRange.code:
+            if part.log_start <= log.end:
+                return self._refuse(f"the leader's log begins at {part.log_start}, and has no {log.end}")
+            self._restart(part.log_start)
+            return False
+        if part.error:
+            return False
+        if part.epoch_end >= 0:
+            own = self.history.end_of(part.epoch, log.end)
+            self._truncate(min(part.epoch_end, own.end))
+            return False
+        if log.offline is not None:
+            return False
+        size = len(part.message_set)
+        if size and part.epoch != self.history.before(log.end) and part.epoch >= 0:
+            if part.epoch < self.history.latest:
+                return self._refuse(f"the leader sends bytes of epoch {part.epoch} behind those of a later one")
+            if self.history.latest != part.epoch or self.history.starts[-1].start != log.end:
+                self._begin_epoch(part.epoch, log.end)  # the bytes come again
+                return False
+        if size and not self._append(part.message_set):
+            return False
+        self.trouble = ""
+        log.show_up_to(max(log.visible_end, min(part.visible_end, log.end)))
+        if log.start < part.log_start <= log.visible_end:
+            self._delete_before(part.log_start)
+        return True
+
+    def _append(self, data: Any) -> bool:
+        """Append the whole entries of an answer; return False if nothing could be appended for a bad reason."""
+        log = self.log
+        found = loops.scan_set(data)
+        if found.problem:
+            return self._refuse(f"the leader sends a bad entry at {log.end + found.consumed}: {found.problem}")
+        if not found.consumed:
+            self.wanted_bytes = max(2 * len(data), self.wanted_bytes)  # an entry that does not fit
+            return True
+        self.wanted_bytes = 0
+        whole = bytes(data[: found.consumed]) if found.consumed < len(data) else bytes(data)
+        try:
+            log.append([whole], found.entries, found.newest)
+        except LogdError as error:
+            return self._refuse(str(error))
+        return True
+
+    def _refuse(self, reason: str) -> bool:
+        """Note and log why the partition does not follow now; the replica tries again later."""
+        if self.trouble != reason:
+            self.trouble = reason
+            self._log.error(
+                "{topic}-{partition} cannot follow broker {leader}: {reason}",
+                topic=self.log.topic,
+                partition=self.log.partition,
+                leader=self.leader,
+                reason=reason,
+            )
+        return False

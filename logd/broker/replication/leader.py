@@ -1,0 +1,318 @@
+"""The role of a log whose broker leads the partition: takes messages, counts followers, keeps the in-sync set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from logd.coord.elections import with_in_sync
+from logd.coord.errors import BadVersion, CoordinationError
+from logd.coord.partition_state import PartitionState
+from logd.coord.registries.partition_states import KnownState
+from logd.deferreds.background import Background
+from logd.errors import LogdError, NotEnoughReplicas, NotLeader, WireError
+from logd.interfaces import Clock
+from logd.leadership import PartitionLeadership
+from logd.log.epochs.history import EpochHistory
+from logd.log.epochs.mark import EpochMark, encode_epoch_mark
+from logd.log.partition import PartitionLog
+
+#: Changes the partition's state in the tree: ``(version, state)``. See PartitionStates.change.
+ChangeState = Callable[[int, PartitionState], Coroutine[Any, Any, KnownState]]
+
+
+class FollowerListener(Protocol):
+    """The session of one follower on this broker, as far as it concerns one partition."""
+
+    def grown(self) -> None:
+        """Take note of an append, or of the end of the leadership."""
+        ...
+
+    def shown(self) -> None:
+        """Take note that the visible end has moved."""
+        ...
+
+
+@define(eq=False)
+class FollowerProgress:
+    """What the leader knows of one follower."""
+
+    #: The instance of its data directory, as the follower has named it.
+    instance: str
+    #: The follower has fetched up to here, and has flushed up to ``flushed``.
+    position: int = 0
+    flushed: int = 0
+    #: The last time (clock's seconds) at which it had flushed all that there was then.
+    caught_up: float = 0.0
+    #: The log's end at ``sampled``: reached by ``flushed``, it makes that time the one of ``caught_up``.
+    sample_end: int = 0
+    sampled: float = 0.0
+    #: None while it has no connection.
+    session: FollowerListener | None = None
+
+
+@define(eq=False)
+class LeaderRole:
+    """A log that leads in ``epoch``. See ``logd.log.visibility.visible_log.ReplicaRole``."""
+
+    _log = Logger()
+
+    log: PartitionLog
+    me: int
+    epoch: int
+    #: Where the epoch begins, None until its mark is appended.
+    epoch_start: int | None = field(default=None, init=False)
+    history: EpochHistory = field(init=False, factory=EpochHistory)
+    _known: KnownState
+    _replicas: tuple[int, ...]
+    _clock: Clock
+    #: Writes a changed state; raises BadVersion and other CoordinationErrors.
+    _change: ChangeState
+    #: Returns the instance of each live broker.
+    _live: Callable[[], Mapping[int, str]]
+    #: Seconds after which a follower that has not caught up is not in sync any more.
+    _lag: float
+    #: Called when the log cannot be served any more.
+    _on_offline: Callable[[], None]
+    followers: dict[int, FollowerProgress] = field(factory=dict, init=False)
+    #: The in-sync set that is being written, None if none is.
+    _proposed: tuple[int, ...] | None = field(default=None, init=False)
+    _ended: bool = field(default=False, init=False)
+    _began: float = field(init=False)
+    _changes: Background = field(factory=lambda: Background("changing an in-sync set"), init=False)
+    #: Set while leadership is handed over: nothing is taken any more.
+    handing_over: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._began = self._clock.seconds()
+        self._take_leadership()
+
+    # ReplicaRole
+
+    @property
+    def refusal(self) -> WireError | None:
+        """See ReplicaRole."""
+        if self.epoch_start is None or self.handing_over:
+            what = "is handing over" if self.handing_over else "is about to lead"
+            return NotLeader(f"broker {self.me} {what} {self.log.topic}-{self.log.partition}: try again soon")
+        return None
+
+    @property
+    def knows_visible_end(self) -> bool:
+        """False until the visible end has reached the start of this epoch: readers may have seen more before."""
+        return self.epoch_start is not None and self.log.visible_end >= self.epoch_start
+
+    def appended(self) -> None:
+        """See ReplicaRole."""
+        for follower in self.followers.values():
+            if follower.session is not None:
+                follower.session.grown()
+
+    def flushed(self) -> None:
+        """See ReplicaRole."""
+        self._move_visible_end()
+
+    def went_offline(self) -> None:
+        """See ReplicaRole."""
+        self._on_offline()
+
+    def check_latest(self) -> None:
+        """See ReplicaRole."""
+        if not self.knows_visible_end:
+            raise NotLeader(
+                f"broker {self.me} has begun to lead {self.log.topic}-{self.log.partition}, and does not know its "
+                "visible end yet: try again soon"
+            )
+
+    def check_produce(self, acks: int) -> None:
+        """Raise NotEnoughReplicas if ``acks`` asks for copies, and the in-sync set is below min.insync.replicas."""
+        least = self.log.settings.min_insync_replicas
+        if acks not in (0, 1) and len(self.in_sync) < least:
+            raise NotEnoughReplicas(
+                f"{self.log.topic}-{self.log.partition} has {len(self.in_sync)} replicas in sync, and "
+                f"min.insync.replicas = {least}"
+            )
+
+    # The state in the tree
+
+    @property
+    def in_sync(self) -> tuple[int, ...]:
+        """The in-sync replicas, this broker included."""
+        return self._known.state.in_sync
+
+    @property
+    def state(self) -> KnownState:
+        """The state of the partition as last seen."""
+        return self._known
+
+    def take(self, known: KnownState, replicas: tuple[int, ...]) -> None:
+        """Take a changed state of the same epoch."""
+        if known.version >= self._known.version:
+            self._known, self._replicas = known, replicas
+            self._take_leadership()
+            self._move_visible_end()
+            self.look()
+
+    def _take_leadership(self) -> None:
+        self.log.leadership = PartitionLeadership(self.me, self.epoch, self._replicas, self.in_sync)
+
+    # The beginning and the end
+
+    def begin(self, history: EpochHistory) -> None:
+        """Append the mark of the epoch, which ``history`` and the epoch file have at the log's end, and serve.
+
+        Raises LogdError if the mark cannot be appended; the call can be repeated.
+        """
+        start = self.log.end
+        self.history = history
+        self.log.append([encode_epoch_mark(EpochMark(self.epoch, self.me))], 1, -1)
+        self.epoch_start = start
+        self._move_visible_end()
+
+    def end(self) -> None:
+        """Stop leading: waits for the visible end fail, and followers are told."""
+        self._ended = True
+        self._changes.stop()
+        self.log.visible_limit = self.log.visible_end
+        self.log.fail_waiters(NotLeader(f"broker {self.me} does not lead {self.log.topic}-{self.log.partition} now"))
+        self.appended()
+
+    # Followers
+
+    def follow(self, broker: int, instance: str, session: FollowerListener) -> FollowerProgress:
+        """Note that ``broker`` follows from now on, on a connection of its own; return what is known of it."""
+        follower = self.followers.get(broker)
+        if follower is None or follower.instance != instance:
+            follower = self.followers[broker] = FollowerProgress(instance)
+        follower.session = session
+        return follower
+
+    def gone(self, broker: int, session: FollowerListener) -> None:
+        """Note that the connection of a follower is lost."""
+        follower = self.followers.get(broker)
+        if follower is not None and follower.session is session:
+            follower.session = None
+
+    def fetched(self, follower: FollowerProgress, position: int, flushed: int) -> None:
+        """Note the position from which a follower fetches, and what it has flushed."""
+        follower.position = position
+        self.progressed(follower, flushed)
+
+    def progressed(self, follower: FollowerProgress, flushed: int) -> None:
+        """Note what a follower has flushed."""
+        now = self._clock.seconds()
+        follower.flushed = flushed
+        if flushed >= self.log.end:
+            follower.caught_up = now
+        elif flushed >= follower.sample_end:
+            follower.caught_up = max(follower.caught_up, follower.sampled)
+            follower.sample_end, follower.sampled = self.log.end, now
+        self._move_visible_end()
+        if self._may_join(follower):
+            self.look()
+
+    def _move_visible_end(self) -> None:
+        """Show what all in-sync replicas have flushed, while they are as many as min.insync.replicas demands."""
+        if self._ended or len(self.in_sync) < self.log.settings.min_insync_replicas:
+            return
+        members = {*self.in_sync, *(self._proposed or ())} - {self.me}
+        ends = [self._flushed_by(member) for member in members]
+        before = self.log.visible_end
+        self.log.show_up_to(min(ends, default=self.log.flushed_end))
+        if self.log.visible_end > before:
+            for follower in self.followers.values():
+                if follower.session is not None:
+                    follower.session.shown()
+
+    def _flushed_by(self, broker: int) -> int:
+        """Return the flushed end that a follower has reported in this epoch; that it is the same one counts too."""
+        follower = self.followers.get(broker)
+        if follower is None or follower.instance != self._known.state.instances.get(broker, follower.instance):
+            return 0
+        return follower.flushed
+
+    # The in-sync set
+
+    def look(self) -> None:
+        """Change the in-sync set if a member has fallen behind, or a follower has caught up."""
+        if self._ended or self._proposed is not None or self.epoch_start is None or self.handing_over:
+            return
+        state = self._known.state
+        staying = [member for member in state.in_sync if member == self.me or not self._is_behind(member)]
+        joining: list[int] = []
+        if self.knows_visible_end or len(state.in_sync) < self.log.settings.min_insync_replicas:
+            joining = [
+                broker
+                for broker, follower in self.followers.items()
+                if broker not in state.in_sync and self._may_join(follower, broker)
+            ]
+        wanted = tuple(sorted([*staying, *joining]))
+        if wanted != tuple(sorted(state.in_sync)):
+            self._propose(wanted)
+
+    def _is_behind(self, broker: int) -> bool:
+        now = self._clock.seconds()
+        follower = self.followers.get(broker)
+        if follower is None:
+            return now - self._began > self._lag
+        if follower.session is not None and follower.flushed >= self.log.end:
+            follower.caught_up = now
+        return now - max(follower.caught_up, self._began) > self._lag
+
+    def _may_join(self, follower: FollowerProgress, broker: int | None = None) -> bool:
+        if self.epoch_start is None or follower.session is None:
+            return False
+        if broker is not None and (broker not in self._replicas or self._live().get(broker) != follower.instance):
+            return False
+        return follower.flushed >= max(self.log.visible_end, self.epoch_start)
+
+    def _propose(self, wanted: tuple[int, ...]) -> None:
+        state = self._known.state
+        instances = {broker: follower.instance for broker, follower in self.followers.items()}
+        for broker in (*state.in_sync, *state.last):
+            if broker in state.instances and broker not in wanted:
+                instances[broker] = state.instances[broker]
+        instances[self.me] = state.instances[self.me]
+        changed = with_in_sync(state, wanted, instances, self.log.settings.min_insync_replicas)
+        self._proposed = wanted
+        self._changes.start(self._write(self._known.version, changed))
+
+    async def _write(self, version: int, changed: PartitionState) -> None:
+        try:
+            known = await self._change(version, changed)
+        except BadVersion:
+            pass  # the watch brings the state that is there
+        except (CoordinationError, LogdError) as error:
+            self._log.debug("the in-sync set cannot be changed now: {error}", error=str(error))
+        else:
+            if not self._ended and known.version >= self._known.version:
+                self._known = known
+                self._take_leadership()
+        finally:
+            self._proposed = None
+        self._move_visible_end()
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """True while not all replicas are in sync."""
+        return len(self.in_sync) < len(self._replicas)
+
+    def successor(self, live: Mapping[int, str]) -> int | None:
+        """Return the first replica that has everything, and could lead at once; None if there is none."""
+        for broker in self._others(live):
+            follower = self.followers.get(broker)
+            if follower is not None and follower.session is not None and follower.flushed >= self.log.end:
+                return broker
+        return None
+
+    def has_others(self, live: Mapping[int, str]) -> bool:
+        """Return whether there are other in-sync replicas that are live."""
+        return bool(self._others(live))
+
+    def _others(self, live: Mapping[int, str]) -> list[int]:
+        state = self._known.state
+        members = [broker for broker in self._replicas if broker in state.in_sync and broker != self.me]
+        return [broker for broker in members if live.get(broker) == state.instances.get(broker)]

@@ -1,0 +1,384 @@
+"""One replica on this broker: gives its log the role that the partition's state says, one change at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.leader import LeaderRole
+from logd.broker.replication.replica_fetcher import ReplicaFetcher
+from logd.coord.elections import without_leader
+from logd.coord.errors import BadVersion, CoordinationError, NoNode
+from logd.coord.partition_state import PartitionState
+from logd.coord.registries.partition_states import KnownState
+from logd.deferreds.background import Background
+from logd.deferreds.callbacks import called_back
+from logd.deferreds.sleeping import sleep
+from logd.errors import LogdError, NotLeader, WireError
+from logd.interfaces import IThreads
+from logd.leadership import NO_LEADER, PartitionLeadership
+from logd.log.epochs.epoch_file import read_epochs, write_epochs
+from logd.log.epochs.history import EpochHistory
+from logd.log.epochs.search import find_epochs
+from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
+from logd.log.store.truncation import TruncationRefused
+
+#: Seconds before a change of the role that failed is tried again.
+RETRY_SECONDS = 1.0
+
+
+class ReplicaOwner(Protocol):
+    """What a replica asks of the ReplicaManager."""
+
+    @property
+    def store(self) -> LogStore: ...
+
+    @property
+    def threads(self) -> IThreads: ...
+
+    @property
+    def clock(self) -> Any: ...
+
+    def known(self, topic: str, partition: int) -> tuple[KnownState | None, tuple[int, ...]]:
+        """Return the state of a partition and its replicas."""
+        ...
+
+    def fetcher(self, leader: int) -> ReplicaFetcher:
+        """Return the fetcher of what a broker leads."""
+        ...
+
+    def lead(self, log: PartitionLog, known: KnownState, replicas: tuple[int, ...], offline: Any) -> LeaderRole:
+        """Return a new role for a log that leads."""
+        ...
+
+    async def relinquish(self, topic: str, partition: int) -> bool:
+        """Return whether the log here is lost; the tree does not vouch for it any more then."""
+        ...
+
+    def change_state(
+        self, topic: str, partition: int, version: int, state: PartitionState
+    ) -> Coroutine[Any, Any, KnownState]:
+        """See PartitionStates.change."""
+        ...
+
+
+class IdleRole:
+    """The role of a log while no leader is known."""
+
+    def __init__(self, log: PartitionLog, me: int) -> None:
+        self._refusal = NotLeader(
+            f"it is not known to broker {me} which broker leads {log.topic}-{log.partition}: try again soon"
+        )
+
+    @property
+    def refusal(self) -> WireError | None:
+        """See ReplicaRole."""
+        return self._refusal
+
+    def check_produce(self, acks: int) -> None:
+        """See ReplicaRole."""
+
+    def check_latest(self) -> None:
+        """See ReplicaRole."""
+
+    def appended(self) -> None:
+        """See ReplicaRole."""
+
+    def flushed(self) -> None:
+        """See ReplicaRole."""
+
+    def went_offline(self) -> None:
+        """See ReplicaRole."""
+
+
+@define(eq=False)
+class Replica:
+    """A log of a replicated partition on this broker, and its role."""
+
+    _log = Logger()
+
+    log: PartitionLog
+    _owner: ReplicaOwner
+    role: LeaderRole | FollowerRole | None = field(default=None, init=False)
+    #: The epochs of the log, None until they are read.
+    history: EpochHistory | None = field(default=None, init=False)
+    _work: Background = field(factory=lambda: Background("changing the role of a replica"), init=False)
+    _busy: bool = field(default=False, init=False)
+    #: Things to do before the role is looked at again.
+    _steps: list[Callable[[], Coroutine[Any, Any, None]]] = field(factory=list, init=False)
+    _again: bool = field(default=False, init=False)
+    _stopped: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.log.replica = IdleRole(self.log, self._me)
+
+    @property
+    def _me(self) -> int:
+        return self._owner.store.broker_id
+
+    def bind(self, log: PartitionLog) -> None:
+        """Take the log that replaces the former one: it was truncated, or is served again."""
+        self.log = log
+        role = self.role
+        if isinstance(role, FollowerRole):
+            role.log = log
+            log.replica = role
+        else:
+            self._end_role()
+            log.replica = IdleRole(log, self._me)
+        if not self._busy:
+            self.history = None  # as at a start
+            self.look()
+
+    def look(self) -> None:
+        """Compare the role with the partition's state, and change it if they differ."""
+        self._again = True
+        if not self._busy and not self._stopped:
+            self._busy = True
+            self._work.start(self._run())
+
+    def stop(self) -> None:
+        """End the role; the log is closed or deleted."""
+        self._stopped = True
+        self._work.stop()
+        self._end_role()
+
+    async def _run(self) -> None:
+        try:
+            while (self._again or self._steps) and not self._stopped:
+                try:
+                    if self._steps:
+                        await self._steps.pop(0)()
+                    else:
+                        self._again = False
+                        await self._settle()
+                except (LogdError, OSError) as error:
+                    self._log.warn(
+                        "{topic}-{partition} cannot take its role in replication yet: {error}",
+                        topic=self.log.topic,
+                        partition=self.log.partition,
+                        error=str(error),
+                    )
+                    await sleep(self._owner.clock, RETRY_SECONDS)
+                    self._again = True
+        finally:
+            self._busy = False
+
+    async def _settle(self) -> None:
+        log = self.log
+        known, replicas = self._owner.known(log.topic, log.partition)
+        if known is None or self._me not in replicas:
+            self._end_role()
+            return
+        state = known.state
+        if log.offline is not None:
+            await self._leave_offline(known)
+            return
+        if self.history is None:
+            self.history = await self._read_history()
+        role = self.role
+        if state.leads(self._me, self._owner.store.instance):
+            if isinstance(role, LeaderRole) and role.epoch == state.leader_epoch:
+                role.take(known, replicas)
+            else:
+                await self._lead(known, replicas)
+        elif state.leader in (NO_LEADER, self._me):
+            self._end_role()
+        elif isinstance(role, FollowerRole) and (role.epoch, role.leader) == (state.leader_epoch, state.leader):
+            pass
+        else:
+            self._follow(state, replicas)
+
+    # Roles
+
+    def _end_role(self) -> None:
+        role, self.role = self.role, None
+        if isinstance(role, FollowerRole):
+            self._owner.fetcher(role.leader).remove(role)
+        if role is not None:
+            role.end()
+            self.log.replica = IdleRole(self.log, self._me)
+
+    async def _lead(self, known: KnownState, replicas: tuple[int, ...]) -> None:
+        self._end_role()
+        log, history = self.log, self.history
+        assert history is not None
+        epoch = known.state.leader_epoch
+        if history.latest >= epoch:
+            raise LogdError(f"its log has entries of epoch {history.latest}, and it is to lead in epoch {epoch}")
+        role = self._owner.lead(log, known, replicas, self._went_offline)
+        self.role, log.replica = role, role
+        begun = history.begun(epoch, log.end)
+        await self._write_history(begun)
+        if self.role is role and self.log is log:
+            role.begin(begun)
+            self._log.info(
+                "{topic}-{partition} leads in epoch {epoch} from {start} on",
+                topic=log.topic,
+                partition=log.partition,
+                epoch=epoch,
+                start=role.epoch_start,
+            )
+
+    def _follow(self, state: PartitionState, replicas: tuple[int, ...]) -> None:
+        self._end_role()
+        log = self.log
+        assert self.history is not None
+        log.leadership = PartitionLeadership(state.leader, state.leader_epoch, replicas, state.in_sync)
+        fetcher = self._owner.fetcher(state.leader)
+        role = FollowerRole(
+            log,
+            self._me,
+            state.leader,
+            state.leader_epoch,
+            self.history,
+            lambda position: self._do(partial(self._truncate, position)),
+            lambda epoch, start: self._do(partial(self._begin_epoch, epoch, start)),
+            lambda position: self._do(partial(self._restart, position)),
+            fetcher.tell,
+            self._delete_before,
+        )
+        self.role, log.replica = role, role
+        fetcher.add(role)
+
+    async def _leave_offline(self, known: KnownState) -> None:
+        """Give up leading a log that cannot be served, so that another replica with all messages leads."""
+        self._end_role()
+        log, state = self.log, known.state
+        if state.leads(self._me, self._instance):
+            others = [each for each in state.in_sync if each != self._me]
+            if others:
+                await self._give_up(known, others)
+        elif (
+            state.leader not in (NO_LEADER, self._me)
+            and self._me not in (*state.in_sync, *state.last)
+            and await self._owner.relinquish(log.topic, log.partition)
+        ):
+            await self._drop(0)
+
+    @property
+    def _instance(self) -> str:
+        return self._owner.store.instance
+
+    async def _give_up(self, known: KnownState, others: list[int]) -> None:
+        changed = without_leader(known.state, others)
+        try:
+            await self._owner.change_state(self.log.topic, self.log.partition, known.version, changed)
+        except (BadVersion, NoNode):
+            pass  # another one leads already, or the topic is deleted
+        except CoordinationError as error:
+            raise LogdError(f"the leadership cannot be given up: {error}") from error
+
+    def _went_offline(self) -> None:
+        self.look()
+
+    # Work of a follower, one step at a time
+
+    def _do(self, step: Callable[[FollowerRole], Coroutine[Any, Any, None]]) -> None:
+        role = self.role
+        assert isinstance(role, FollowerRole)
+
+        async def work() -> None:
+            if self.role is not role:
+                return
+            try:
+                await step(role)
+            finally:
+                if self.role is role and not self._stopped:
+                    role.history = self.history or EpochHistory()
+                    self._owner.clock.callLater(0, self._fetch_on, role)
+
+        self._steps.append(work)
+        if not self._busy and not self._stopped:
+            self._busy = True
+            self._work.start(self._run())
+
+    def _fetch_on(self, role: FollowerRole) -> None:
+        if self.role is role and not self._stopped:
+            self._owner.fetcher(role.leader).add(role)
+
+    async def _truncate(self, position: int, role: FollowerRole) -> None:
+        log = self.log
+        self._log.info(
+            "{topic}-{partition} is truncated from {end} to {position}, where it and its leader diverge",
+            topic=log.topic,
+            partition=log.partition,
+            end=log.end,
+            position=position,
+        )
+        if position < log.start:
+            await self._restart(position, role)
+            return
+        assert self.history is not None
+        try:
+            await called_back(partial(self._owner.store.truncate, log, position, 0))
+        except TruncationRefused as error:
+            role.trouble = str(error)
+            await sleep(self._owner.clock, RETRY_SECONDS)
+            raise
+        await self._write_history(self.history.cut(position))
+
+    async def _begin_epoch(self, epoch: int, start: int, role: FollowerRole) -> None:
+        assert self.history is not None
+        if self.log.end == start:
+            await self._write_history(self.history.begun(epoch, start))
+
+    async def _restart(self, position: int, role: FollowerRole) -> None:
+        log = self.log
+        self._log.info(
+            "{topic}-{partition} begins again at {position}, where its leader's log begins; it ended at {end}",
+            topic=log.topic,
+            partition=log.partition,
+            position=position,
+            end=log.end,
+        )
+        await self._drop(position)
+
+    async def _drop(self, position: int) -> None:
+        await called_back(partial(self._owner.store.restart, self.log, position))
+        self.history = EpochHistory()
+        self._again = True
+
+    def _delete_before(self, position: int) -> None:
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                self._log.debug("the beginning of a replica is not deleted yet: {error}", error=str(error))
+
+        self._owner.store.delete_before(self.log, position, done)
+
+    # The epoch file
+
+    async def _read_history(self) -> EpochHistory:
+        log, files = self.log, self._owner.store.files
+        try:
+            found: EpochHistory = await self._on_thread(lambda: read_epochs(files, log.folder, log.end))
+            return found
+        except ValueError:
+            self._log.error("the epoch file in {folder} is damaged; it is made again from the log", folder=log.folder)
+        history: EpochHistory = await self._on_thread(lambda: find_epochs(files, log.snapshot(log.end)))
+        await self._write_history(history)
+        return history
+
+    async def _write_history(self, history: EpochHistory) -> None:
+        files, folder = self._owner.store.files, self.log.folder
+        await self._on_thread(lambda: write_epochs(files, folder, history))
+        self.history = history
+
+    def _on_thread(self, work: Callable[[], Any]) -> Deferred[Any]:
+        result: Deferred[Any] = Deferred()
+
+        def done(found: Any, error: BaseException | None) -> None:
+            if error is not None:
+                result.errback(error)
+            else:
+                result.callback(found)
+
+        self._owner.threads.run(work, done)
+        return result

@@ -1,0 +1,246 @@
+"""Fetches what one leader has for all partitions that follow it, over one connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.backoff import Backoff
+from logd.broker.replication.follower import FollowerRole
+from logd.clientcore.authentication import authenticating
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.timeouts import with_timeout
+from logd.errors import BrokerUnavailable, LogdError, NotLeader, StaleLeaderEpoch, error_for_code
+from logd.interfaces import Clock, Timer
+from logd.net.connection import BrokerConnection
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
+from logd.protocol.requests.responses import ErrorResponse
+from logd.security.credentials import Credentials
+
+#: Milliseconds for which a leader without news waits before it answers.
+WAIT_MS = 500
+#: Seconds for an answer beyond that, and for each step of authentication.
+ANSWER_SECONDS = 10.0
+#: Seconds before a partition that could not follow is tried again; and if its leader is about to lead.
+RETRY_SECONDS = 1.0
+SOON_SECONDS = 0.05
+#: The least and the most seconds between attempts to connect.
+RETRY_DELAYS = (0.05, 1.0)
+#: The most partitions that one request names.
+MOST_PARTS = 5_000
+
+Place = tuple[str, int]
+
+
+@define(eq=False)
+class ReplicaFetcher:
+    """The partitions that follow one broker. It ends by ``stop``."""
+
+    _log = Logger()
+
+    leader: int
+    _me: int
+    _instance: Callable[[], str]
+    _clock: Clock
+    _max_bytes: int
+    #: Connects to the leader; fails with LogdError.
+    _connect: Callable[[int], Deferred[BrokerConnection]]
+    #: Returns the broker's own user, None if the cluster has no users.
+    _credentials: Callable[[], Credentials | None]
+    _random: Callable[[], float]
+    _roles: dict[Place, FollowerRole] = field(factory=dict, init=False)
+    #: Partitions that the next request names, and those that it says are not followed any more.
+    _news: dict[Place, FollowerRole] = field(factory=dict, init=False)
+    _forgotten: set[Place] = field(factory=set, init=False)
+    #: Partitions with a flushed end that the leader does not know.
+    _flushed: dict[Place, FollowerRole] = field(factory=dict, init=False)
+    _telling: Timer | None = field(default=None, init=False)
+    _connection: BrokerConnection | None = field(default=None, init=False)
+    #: Requests without an answer: at most two, of which the first is answered at once.
+    _under_way: int = field(default=0, init=False)
+    _background: Background = field(factory=lambda: Background("following a leader"), init=False)
+    _retries: set[Timer] = field(factory=set, init=False)
+    _trouble: str = field(default="", init=False)
+    _stopped: bool = field(default=False, init=False)
+
+    def start(self) -> None:
+        """Connect, and fetch from then on."""
+        self._background.start(self._run())
+
+    def stop(self) -> None:
+        """Stop fetching."""
+        self._stopped = True
+        self._background.stop()
+        for timer in (*self._retries, *([self._telling] if self._telling is not None else [])):
+            if timer.active():
+                timer.cancel()
+        self._retries.clear()
+        self._telling = None
+        self._lose()
+
+    def __len__(self) -> int:
+        """Return the number of partitions that follow this leader."""
+        return len(self._roles)
+
+    def add(self, role: FollowerRole) -> None:
+        """Fetch a partition from its log's end on; also after it was truncated."""
+        self._roles[role.place] = role
+        self._news[role.place] = role
+        self._forgotten.discard(role.place)
+        self._send_soon()
+
+    def remove(self, role: FollowerRole) -> None:
+        """Fetch a partition no more."""
+        if self._roles.get(role.place) is role:
+            del self._roles[role.place]
+            self._news.pop(role.place, None)
+            self._flushed.pop(role.place, None)
+            self._forgotten.add(role.place)
+            self._send_soon()
+
+    def tell(self, role: FollowerRole) -> None:
+        """Tell the leader what is flushed, with all that is flushed in the same turn of the reactor."""
+        if self._roles.get(role.place) is role:
+            self._flushed[role.place] = role
+            if self._telling is None and not self._stopped:
+                self._telling = self._clock.callLater(0, self._tell_now)
+
+    def _tell_now(self) -> None:
+        self._telling = None
+        roles, self._flushed = self._flushed, {}
+        connection = self._connection
+        if connection is None or self._stopped:
+            return
+        parts = tuple([role.progress() for place, role in roles.items() if place not in self._news])
+        try:
+            if parts:
+                connection.send_only(ReplicaProgress(parts))
+        except LogdError:
+            pass  # the connection is lost: the next one begins with the positions
+
+    # The connection
+
+    async def _run(self) -> None:
+        backoff = Backoff(*RETRY_DELAYS, self._random)
+        while not self._stopped:
+            try:
+                connection = await self._connect(self.leader)
+                await self._authenticate(connection)
+            except LogdError as error:
+                self._say(str(error))
+                await sleep(self._clock, backoff.next())
+                continue
+            if self._stopped:
+                connection.abort()
+                return
+            self._trouble = ""
+            backoff.reset()
+            self._connection, self._under_way = connection, 0
+            self._news, self._forgotten = dict(self._roles), set()
+            lost = connection.when_lost()
+            self._send_soon()
+            reason = await lost
+            self._lose()
+            self._say(f"the connection was lost: {reason}")
+            await sleep(self._clock, backoff.next())
+
+    async def _authenticate(self, connection: BrokerConnection) -> None:
+        credentials = self._credentials()
+        if credentials is None:
+            return
+        exchange = authenticating(credentials)
+        try:
+            request: Any = next(exchange)
+            while True:
+                response = await with_timeout(self._clock, ANSWER_SECONDS, connection.request(request))
+                request = exchange.send(response)
+        except StopIteration:
+            return
+        except BaseException as error:
+            connection.abort()
+            if isinstance(error, LogdError):
+                raise
+            raise BrokerUnavailable(f"broker {self.leader} does not let broker {self._me} in: {error}") from error
+
+    def _lose(self) -> None:
+        connection, self._connection = self._connection, None
+        self._under_way = 0
+        if connection is not None:
+            connection.abort()
+
+    def _say(self, text: str) -> None:
+        if self._trouble != text and not self._stopped:
+            self._trouble = text
+            self._log.info("broker {leader} cannot be followed now: {error}", leader=self.leader, error=text)
+
+    # Requests and answers
+
+    def _send_soon(self) -> None:
+        """Send a request unless two are under way: the leader answers the first as soon as the second comes."""
+        if self._connection is None or self._under_way >= 2 or self._stopped:
+            return
+        if not self._under_way or self._news or self._forgotten:
+            self._send(self._connection)
+
+    def _send(self, connection: BrokerConnection) -> None:
+        places = list(self._news)[:MOST_PARTS]
+        roles = [self._news.pop(place) for place in places]
+        forgotten, self._forgotten = tuple(sorted(self._forgotten)), set()
+        most = max((role.wanted_bytes for role in roles), default=0)
+        request = ReplicaFetch(
+            self._me,
+            self._instance(),
+            WAIT_MS,
+            max(self._max_bytes, most),
+            tuple([role.part() for role in roles]),
+            forgotten,
+        )
+        self._under_way += 1
+        try:
+            answer = with_timeout(self._clock, WAIT_MS / 1000 + ANSWER_SECONDS, connection.request(request))
+        except LogdError:
+            connection.abort()
+            return
+        answer.addCallbacks(self._answered, lambda failure: connection.abort(), callbackArgs=(connection,))
+        answer.addErrback(self._failed, connection)
+
+    def _failed(self, failure: Any, connection: BrokerConnection) -> None:
+        self._log.failure("a bug in following broker {leader}", failure, leader=self.leader)
+        connection.abort()
+
+    def _answered(self, response: ReplicaFetchResponse | ErrorResponse, connection: BrokerConnection) -> None:
+        if connection is not self._connection:
+            return
+        self._under_way -= 1
+        if response.error:
+            self._say(str(error_for_code(response.error, response.text)))
+            connection.abort()
+            return
+        assert isinstance(response, ReplicaFetchResponse)
+        for part in response.parts:
+            place = (part.topic, part.partition)
+            role = self._roles.get(place)
+            if role is None or place in self._news:  # what is to be named again has another position by now
+                continue
+            if role.take(part):
+                if len(part.message_set):
+                    self._news[place] = role
+            elif part.error in (NotLeader.code, StaleLeaderEpoch.code):
+                self._try_later(role, SOON_SECONDS)
+            elif role.trouble or part.error:
+                self._try_later(role, RETRY_SECONDS)
+        self._send_soon()
+
+    def _try_later(self, role: FollowerRole, seconds: float) -> None:
+        def again() -> None:
+            self._retries.discard(timer)
+            if self._roles.get(role.place) is role:
+                self.add(role)
+
+        timer = self._clock.callLater(seconds, again)
+        self._retries.add(timer)

@@ -1,0 +1,266 @@
+"""The replicas on this broker: one Replica for each log of a replicated topic, one fetcher for each leader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.broker.replication.leader import LeaderRole
+from logd.broker.replication.replica import Replica
+from logd.broker.replication.replica_fetcher import ReplicaFetcher
+from logd.broker.topics.directory import TopicDirectory
+from logd.broker.topics.ends_recorder import EndsRecorder
+from logd.config.replication import ReplicationSettings
+from logd.coord.elections import handed_over
+from logd.coord.errors import CoordinationError
+from logd.coord.partition_state import PartitionState
+from logd.coord.registries.partition_states import KnownState, PartitionStates
+from logd.deferreds.gathering import for_each
+from logd.deferreds.repeating import RepeatedCall
+from logd.deferreds.sleeping import sleep
+from logd.interfaces import Clock, IThreads
+from logd.leadership import NO_LEADER, PartitionLeadership
+from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
+from logd.net.connection import BrokerConnection
+from logd.security.credentials import Credentials
+from logd.topic import TopicEntry
+
+#: Seconds between two looks for followers that have fallen behind, and for successors during an orderly stop.
+LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.02
+#: Leaderships that are handed over at a time.
+HANDED_AT_ONCE = 50
+
+
+@define(eq=False)
+class ReplicaManager:
+    """The replicas of one broker. Owner thread only."""
+
+    _log = Logger()
+
+    store: LogStore
+    states: PartitionStates
+    threads: IThreads
+    clock: Clock
+    _topics: TopicDirectory
+    _ends: EndsRecorder
+    _settings: ReplicationSettings
+    #: Returns the instance of each live broker, as last seen.
+    _live: Callable[[], Mapping[int, str]]
+    #: Connects to a broker.
+    _connect: Callable[[int], Deferred[BrokerConnection]]
+    _credentials: Callable[[], Credentials | None]
+    _random: Callable[[], float]
+    _replicas: dict[tuple[str, int], Replica] = field(factory=dict, init=False)
+    _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
+    _uuids: dict[str, str] = field(factory=dict, init=False)
+    _loop: RepeatedCall | None = field(default=None, init=False)
+    #: Called when a state or a topic has changed.
+    on_change: Callable[[str, int], None] = field(default=lambda topic, partition: None, init=False)
+    stopping: bool = field(default=False, init=False)
+
+    def start(self) -> None:
+        """Follow the states of partitions, and begin to lead and to follow."""
+        self.states.changed = self._state_changed
+        self.states.start()
+        for topic in self._topics.names():
+            entry = self._topics.get(topic)
+            if entry is not None:
+                self.topic_shown(topic, entry)
+        self._loop = RepeatedCall(self.clock, LOOK_SECONDS, self._look)
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Lead and follow no more."""
+        self.stopping = True
+        if self._loop is not None:
+            self._loop.stop()
+        self.states.stop()
+        for replica in self._replicas.values():
+            replica.stop()
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+
+    # What is asked
+
+    def replica(self, topic: str, partition: int) -> Replica | None:
+        """Return the replica of a partition here, None if there is none."""
+        return self._replicas.get((topic, partition))
+
+    def leader(self, topic: str, partition: int) -> LeaderRole | None:
+        """Return the role of a log here that leads; None for any other."""
+        replica = self._replicas.get((topic, partition))
+        role = None if replica is None else replica.role
+        return role if isinstance(role, LeaderRole) else None
+
+    def leadership(
+        self, topic: str, partition: int, entry: TopicEntry, live: Mapping[int, object]
+    ) -> PartitionLeadership:
+        """Return who leads a partition, as last seen; ``live`` are the brokers that are registered."""
+        replicas = entry.partitions.get(partition, ())
+        if not entry.replicated:
+            return PartitionLeadership.of_first_live(replicas, live)
+        known = self.states.get(topic, partition)
+        if known is None:
+            return PartitionLeadership(NO_LEADER, 0, replicas, ())
+        state = known.state
+        leader = state.leader if state.leader in live else NO_LEADER
+        return PartitionLeadership(leader, state.leader_epoch, replicas, state.in_sync)
+
+    def figures(self) -> dict[str, int]:
+        """Return numbers for metrics: replicas here, those led here, under-replicated, below min.insync.replicas."""
+        leading = [role for replica in self._replicas.values() if isinstance(role := replica.role, LeaderRole)]
+        return {
+            "replicas": len(self._replicas),
+            "leaders": len(leading),
+            "under_replicated": sum(role.is_under_replicated for role in leading),
+            "below_least": sum(len(role.in_sync) < role.log.settings.min_insync_replicas for role in leading),
+        }
+
+    # Changes of topics, logs, states and brokers
+
+    def topic_shown(self, topic: str, entry: TopicEntry) -> None:
+        """Take a topic as it is now."""
+        if self._uuids.get(topic, entry.uuid) != entry.uuid:  # deleted, and created again
+            self.topic_hidden(topic)
+        self._uuids[topic] = entry.uuid
+        if entry.replicated:
+            self.states.follow(topic, entry.partitions)
+            for log in self.store.logs_of(topic):
+                self.log_opened(log)
+            self._look_at_topic(topic)
+        elif self.states.is_followed(topic):
+            self.topic_hidden(topic)
+
+    def topic_hidden(self, topic: str) -> None:
+        """Forget a topic."""
+        self._uuids.pop(topic, None)
+        self.states.forget(topic)
+        for key in [key for key in self._replicas if key[0] == topic]:
+            self._replicas.pop(key).stop()
+
+    def log_opened(self, log: PartitionLog) -> None:
+        """Take a log that is opened, made, or served again."""
+        entry = self._topics.get(log.topic)
+        if self.stopping or not (log.visible_limit is not None or (entry is not None and entry.replicated)):
+            return
+        if log.visible_limit is None:  # until now this was the only replica
+            log.visible_limit = log.visible_end
+        key = (log.topic, log.partition)
+        replica = self._replicas.get(key)
+        if replica is None:
+            self._replicas[key] = replica = Replica(log, self)
+            replica.look()
+        elif replica.log is not log:
+            replica.bind(log)
+
+    def brokers_changed(self) -> None:
+        """Look again at what depends on live brokers."""
+        for replica in self._replicas.values():
+            if isinstance(replica.role, LeaderRole):
+                replica.role.look()
+
+    def _state_changed(self, topic: str, partition: int) -> None:
+        replica = self._replicas.get((topic, partition))
+        if replica is not None and not self.stopping:
+            replica.look()
+        self.on_change(topic, partition)
+
+    def _look_at_topic(self, topic: str) -> None:
+        for key, replica in self._replicas.items():
+            if key[0] == topic:
+                replica.look()
+
+    def _look(self) -> None:
+        """Look for followers that have fallen behind, and end fetchers that nothing follows."""
+        for replica in self._replicas.values():
+            if isinstance(replica.role, LeaderRole):
+                replica.role.look()
+        for leader in [leader for leader, fetcher in self._fetchers.items() if not len(fetcher)]:
+            self._fetchers.pop(leader).stop()
+
+    # ReplicaOwner
+
+    def known(self, topic: str, partition: int) -> tuple[KnownState | None, tuple[int, ...]]:
+        """See ReplicaOwner."""
+        entry = self._topics.get(topic)
+        if entry is None or not entry.replicated:
+            return None, ()
+        return self.states.get(topic, partition), entry.partitions.get(partition, ())
+
+    def fetcher(self, leader: int) -> ReplicaFetcher:
+        """See ReplicaOwner."""
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            fetcher = self._fetchers[leader] = ReplicaFetcher(
+                leader,
+                self.store.broker_id,
+                lambda: self.store.instance,
+                self.clock,
+                self._settings.replica_fetch_bytes,
+                self._connect,
+                self._credentials,
+                self._random,
+            )
+            if not self.stopping:
+                fetcher.start()
+        return fetcher
+
+    def lead(
+        self, log: PartitionLog, known: KnownState, replicas: tuple[int, ...], offline: Callable[[], None]
+    ) -> LeaderRole:
+        """See ReplicaOwner."""
+        return LeaderRole(
+            log,
+            self.store.broker_id,
+            known.state.leader_epoch,
+            known,
+            replicas,
+            self.clock,
+            partial(self.states.change, log.topic, log.partition),
+            self._live,
+            self._settings.replica_lag_ms / 1000,
+            offline,
+        )
+
+    async def relinquish(self, topic: str, partition: int) -> bool:
+        """See ReplicaOwner."""
+        return bool(await self._ends.relinquish(topic, partition))
+
+    def change_state(
+        self, topic: str, partition: int, version: int, state: PartitionState
+    ) -> Coroutine[Any, Any, KnownState]:
+        """See ReplicaOwner."""
+        return self.states.change(topic, partition, version, state)
+
+    # An orderly stop
+
+    async def hand_over(self, until: float) -> None:
+        """Hand the leaderships of this broker over to other in-sync replicas, until a time of the clock.
+
+        From now on the logs here take no messages: the successor has to have all of them.
+        """
+        leading = [role for replica in self._replicas.values() if isinstance(role := replica.role, LeaderRole)]
+        for role in leading:
+            role.handing_over = True
+
+        async def hand(role: LeaderRole) -> None:
+            while (successor := role.successor(self._live())) is None:
+                if self.clock.seconds() >= until or not role.has_others(self._live()):
+                    return
+                await sleep(self.clock, POLL_SECONDS)
+            known = role.state
+            try:
+                await self.states.change(
+                    role.log.topic, role.log.partition, known.version, handed_over(known.state, successor)
+                )
+            except CoordinationError as error:
+                self._log.debug("a leadership is not handed over: {error}", error=str(error))
+
+        await for_each(leading, hand, HANDED_AT_ONCE)

@@ -1,0 +1,257 @@
+"""The requests of a follower on one connection: what it follows, what it is sent, what it has flushed."""
+
+from __future__ import annotations
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from logd.broker.replication.leader import FollowerProgress, LeaderRole
+from logd.broker.replication.replica_manager import ReplicaManager
+from logd.errors import LogdError, NotLeader, OffsetOutOfRange, StaleLeaderEpoch, WireError
+from logd.interfaces import Clock, Timer
+from logd.protocol.requests.replica_fetch import (
+    ReplicaFetch,
+    ReplicaFetchedPart,
+    ReplicaFetchResponse,
+    ReplicaPart,
+    ReplicaProgress,
+)
+
+#: The longest wait of a request, in milliseconds.
+LONGEST_WAIT_MS = 60_000
+#: The most bytes of one answer.
+MOST_BYTES = 128 << 20
+
+Place = tuple[str, int]
+
+
+@define(eq=False)
+class _FollowedPart:
+    """A partition that a connection follows. See ``logd.broker.replication.leader.FollowerListener``."""
+
+    _session: ReplicaRequests
+    part: ReplicaPart
+    role: LeaderRole | None = None
+    progress: FollowerProgress | None = None
+    #: True from the request that names it until bytes or an error were sent.
+    is_wanted: bool = True
+    #: The ends that the follower was told last.
+    told_start: int = -1
+    told_visible: int = -1
+
+    def grown(self) -> None:
+        """See FollowerListener."""
+        self._session.ready(self)
+
+    def shown(self) -> None:
+        """See FollowerListener."""
+        self._session.shown(self)
+
+
+@define(eq=False)
+class ReplicaRequests:
+    """The ReplicaFetch and ReplicaProgress requests of one connection."""
+
+    _manager: ReplicaManager
+    _clock: Clock
+    _parts: dict[Place, _FollowedPart] = field(factory=dict, init=False)
+    #: Partitions that may have something to send.
+    _ready: dict[_FollowedPart, None] = field(factory=dict, init=False)
+    #: Partitions whose ends the follower may not know.
+    _shown: dict[_FollowedPart, None] = field(factory=dict, init=False)
+    _broker: int = field(default=-1, init=False)
+    _request: ReplicaFetch | None = field(default=None, init=False)
+    _answer: Deferred[ReplicaFetchResponse] | None = field(default=None, init=False)
+    _timer: Timer | None = field(default=None, init=False)
+    _soon: Timer | None = field(default=None, init=False)
+    _lost: bool = field(default=False, init=False)
+
+    def fetch(self, request: ReplicaFetch) -> ReplicaFetchResponse | Deferred[ReplicaFetchResponse]:
+        """Send what is new of the partitions that this connection follows, or wait for it."""
+        if self._answer is not None:
+            self._send()
+        if self._broker not in (-1, request.broker):
+            self._forget_all()
+        self._broker = request.broker
+        for place in request.forgotten:
+            self._forget(place)
+        for part in request.parts:
+            self._follow(request, part)
+        self._request = request
+        response = self._read(wait=request.max_wait_ms > 0)
+        if response is not None:
+            return response
+        self._answer = Deferred()
+        self._timer = self._clock.callLater(min(request.max_wait_ms, LONGEST_WAIT_MS) / 1000, self._send)
+        return self._answer
+
+    def progress(self, request: ReplicaProgress) -> None:
+        """Take note of what the follower has flushed."""
+        for part in request.parts:
+            followed = self._parts.get((part.topic, part.partition))
+            if followed is None or followed.role is None or followed.progress is None:
+                continue
+            if followed.role.epoch == part.leader_epoch and self._is_current(followed):
+                followed.role.progressed(followed.progress, min(part.flushed_end, followed.role.log.end))
+
+    def ready(self, part: _FollowedPart) -> None:
+        """Note that there may be something to send."""
+        if part.is_wanted and not self._lost:
+            self._ready[part] = None
+            if self._answer is not None and self._soon is None:
+                self._soon = self._clock.callLater(0, self._send_ready)
+
+    def shown(self, part: _FollowedPart) -> None:
+        """Note that the next answer is to tell a visible end."""
+        if not self._lost:
+            self._shown[part] = None
+
+    def finish(self) -> None:
+        """Answer now, as the broker is stopping."""
+        if self._answer is not None:
+            self._send()
+
+    def lost(self) -> None:
+        """Forget everything: the connection is lost."""
+        self._lost = True
+        self._forget_all()
+        self._answer = None
+        for timer in (self._timer, self._soon):
+            if timer is not None and timer.active():
+                timer.cancel()
+
+    # Internals
+
+    def _follow(self, request: ReplicaFetch, part: ReplicaPart) -> None:
+        place = (part.topic, part.partition)
+        role = self._manager.leader(*place)
+        followed = self._parts.get(place)
+        if followed is not None and followed.role is not role:
+            self._forget(place)
+            followed = None
+        if followed is None:
+            followed = self._parts[place] = _FollowedPart(self, part)
+        followed.part, followed.is_wanted = part, True
+        self._ready[followed] = self._shown[followed] = None
+        if role is None or role.epoch != part.leader_epoch or role.epoch_start is None:
+            return
+        if followed.progress is None or followed.progress.session is not followed:
+            followed.role = role
+            followed.progress = role.follow(request.broker, request.instance, followed)
+        if _divergence(role, part) is None and part.position >= role.log.start:
+            role.fetched(followed.progress, part.position, min(part.flushed_end, part.position))
+
+    def _forget(self, place: Place) -> None:
+        followed = self._parts.pop(place, None)
+        if followed is not None:
+            self._ready.pop(followed, None)
+            self._shown.pop(followed, None)
+            if followed.role is not None:
+                followed.role.gone(self._broker, followed)
+
+    def _forget_all(self) -> None:
+        for place in tuple(self._parts):
+            self._forget(place)
+
+    def _is_current(self, followed: _FollowedPart) -> bool:
+        return self._manager.leader(followed.part.topic, followed.part.partition) is followed.role
+
+    def _send_ready(self) -> None:
+        self._soon = None
+        if self._answer is not None:
+            response = self._read(wait=True)
+            if response is not None:
+                self._answer_with(response)
+
+    def _send(self) -> None:
+        """Answer with what there is."""
+        response = self._read(wait=False)
+        assert response is not None
+        self._answer_with(response)
+
+    def _answer_with(self, response: ReplicaFetchResponse) -> None:
+        answer, self._answer = self._answer, None
+        for timer in (self._timer, self._soon):
+            if timer is not None and timer.active():
+                timer.cancel()
+        self._timer = self._soon = None
+        if answer is not None:
+            answer.callback(response)
+
+    def _read(self, *, wait: bool) -> ReplicaFetchResponse | None:
+        """Return what there is to send; None if that is nothing, and the request may ``wait``."""
+        assert self._request is not None
+        room = min(max(self._request.max_bytes, 0), MOST_BYTES)
+        sent: list[ReplicaFetchedPart] = []
+        left: dict[_FollowedPart, None] = {}
+        for followed in self._ready:
+            if room <= 0:
+                left[followed] = None
+                continue
+            part = self._read_part(followed, room)
+            if part is not None:
+                sent.append(part)
+                room -= part.message_set.count if part.message_set else 0
+        self._ready = left
+        if not sent and wait:
+            return None
+        if not wait or sent:
+            sent += self._news({(each.topic, each.partition) for each in sent})
+        return ReplicaFetchResponse(tuple(sent))
+
+    def _read_part(self, followed: _FollowedPart, room: int) -> ReplicaFetchedPart | None:
+        """Return bytes or an error for a partition; None if there is neither."""
+        part, role = followed.part, followed.role
+        where = (part.topic, part.partition)
+        current = self._manager.leader(*where)
+        if current is None or current.epoch_start is None or current is not role or role.epoch != part.leader_epoch:
+            followed.is_wanted = False
+            stale = current is not None and current.epoch_start is not None
+            return ReplicaFetchedPart(*where, StaleLeaderEpoch.code if stale else NotLeader.code, part.leader_epoch)
+        log = role.log
+        diverging = _divergence(role, part)
+        if diverging is not None:
+            followed.is_wanted = False
+            return ReplicaFetchedPart(*where, 0, role.epoch, log.start, log.visible_end, *diverging)
+        if part.position < log.start:
+            followed.is_wanted = False
+            return ReplicaFetchedPart(*where, OffsetOutOfRange.code, role.epoch, log.start, log.visible_end)
+        if part.position >= log.end:
+            return None
+        try:
+            following = role.history.next_start(part.position)
+            found = log.read_appended(part.position, room, log.end if following is None else following)
+        except LogdError as error:
+            followed.is_wanted = False
+            code = error.code if isinstance(error, WireError) else -1
+            return ReplicaFetchedPart(*where, code, role.epoch, log.start, log.visible_end)
+        if found is None:
+            return None
+        followed.is_wanted = False
+        followed.told_start, followed.told_visible = log.start, log.visible_end
+        epoch = role.history.at(part.position)
+        return ReplicaFetchedPart(*where, 0, role.epoch, log.start, log.visible_end, epoch, -1, found)
+
+    def _news(self, sent: set[Place]) -> list[ReplicaFetchedPart]:
+        """Return the ends that the follower was not told yet."""
+        news = []
+        shown, self._shown = self._shown, {}
+        for followed in shown:
+            role, place = followed.role, (followed.part.topic, followed.part.partition)
+            if place in sent or role is None or not followed.is_wanted or not self._is_current(followed):
+                continue
+            log = role.log
+            if (followed.told_start, followed.told_visible) != (log.start, log.visible_end):
+                followed.told_start, followed.told_visible = log.start, log.visible_end
+                news.append(ReplicaFetchedPart(*place, 0, role.epoch, log.start, log.visible_end))
+        return news
+
+
+def _divergence(role: LeaderRole, part: ReplicaPart) -> tuple[int, int] | None:
+    """Return the leader's epoch and its end where a follower's log differs from the leader's; None if it does not."""
+    found = role.history.end_of(part.last_epoch, role.log.end)
+    if found.epoch == part.last_epoch and part.position <= found.end:
+        return None
+    if part.position <= role.log.start:  # the follower has nothing that the leader's log still has
+        return None
+    return found.epoch, found.end

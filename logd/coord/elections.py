@@ -1,0 +1,106 @@
+"""The rules by which leaders are chosen and in-sync sets change: functions of records, without I/O.
+
+``least`` is min.insync.replicas, ``live`` has the instance of each live broker's data directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from attrs import evolve
+
+from logd.coord.partition_state import PartitionState
+from logd.leadership import NO_LEADER
+
+
+def initial_state(replicas: Sequence[int], live: Mapping[int, str], controller_epoch: int = 0) -> PartitionState | None:
+    """Return the state of a new partition: all live replicas are in sync. None if none of them is live."""
+    in_sync = tuple(broker for broker in replicas if broker in live)
+    if not in_sync:
+        return None
+    return PartitionState(in_sync[0], 0, in_sync, (), {broker: live[broker] for broker in in_sync}, controller_epoch)
+
+
+def with_in_sync(
+    state: PartitionState, wanted: Collection[int], instances: Mapping[int, str], least: int
+) -> PartitionState:
+    """Return the state with another in-sync set. ``instances`` has at least those of its new members.
+
+    A replica that leaves a set that is then below ``least`` is remembered: nothing becomes visible that it lacks.
+    """
+    in_sync = tuple(sorted(wanted))
+    last: tuple[int, ...] = ()
+    if len(in_sync) < least:
+        last = tuple(sorted({*state.in_sync, *state.last} - {*in_sync}))
+    known = {**state.instances, **{broker: instances[broker] for broker in in_sync if broker in instances}}
+    kept = {broker: known[broker] for broker in (*in_sync, *last)}
+    return evolve(state, in_sync=in_sync, last=last, instances=kept)
+
+
+def elect(
+    state: PartitionState, replicas: Sequence[int], live: Mapping[int, str], least: int, draining: Collection[int] = ()
+) -> PartitionState | None:
+    """Return the state after brokers have come or gone, None if it need not change.
+
+    The leader stays while it is live. Else the first in-sync replica that is live leads, in the order of ``replicas``;
+    else the first of those that were in sync last. Else nobody leads until one of them is back.
+    """
+
+    def is_live(broker: int) -> bool:
+        return live.get(broker) == state.instances.get(broker)
+
+    staying = tuple(broker for broker in state.in_sync if is_live(broker) and broker in replicas)
+    if state.leader in staying:
+        return None if staying == state.in_sync else with_in_sync(state, staying, {}, least)
+    candidates = sorted(staying, key=lambda broker: (broker in draining, _place(replicas, broker)))
+    if candidates:
+        return _led_by(with_in_sync(state, staying, {}, least), candidates[0])
+    remembered = [broker for broker in replicas if broker in state.last and is_live(broker)]
+    if remembered:
+        leader = remembered[0]
+        last = tuple(sorted({*state.in_sync, *state.last} - {leader}))
+        return _led_by(evolve(state, in_sync=(leader,), last=last), leader)
+    return None if state.leader == NO_LEADER else _led_by(state, NO_LEADER)
+
+
+def prefer(
+    state: PartitionState, replicas: Sequence[int], live: Mapping[int, str], draining: Collection[int] = ()
+) -> PartitionState | None:
+    """Return the state in which the preferred leader leads; None if it leads already, or cannot lead.
+
+    That is the first replica, or the first one that is not draining.
+    """
+    wanted = next((broker for broker in replicas if broker not in draining), None)
+    if wanted is None or state.leader in (wanted, NO_LEADER) or wanted not in state.in_sync:
+        return None
+    return _led_by(state, wanted) if live.get(wanted) == state.instances.get(wanted) else None
+
+
+def elect_unclean(state: PartitionState, replicas: Sequence[int], live: Mapping[int, str]) -> PartitionState | None:
+    """Return the state in which any live replica leads, though it may lack messages; None if one leads, or none lives.
+
+    Only a person may ask for this.
+    """
+    leader = next((broker for broker in replicas if broker in live), None)
+    if state.leader != NO_LEADER or leader is None:
+        return None
+    return _led_by(evolve(state, in_sync=(leader,), last=(), instances={leader: live[leader]}), leader)
+
+
+def without_leader(state: PartitionState, in_sync: Collection[int]) -> PartitionState:
+    """Return the state in which nobody leads yet, and ``in_sync`` are those that may: the leader gives up."""
+    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *state.last)}
+    return _led_by(evolve(state, in_sync=tuple(in_sync), instances=kept), NO_LEADER)
+
+
+def handed_over(state: PartitionState, successor: int) -> PartitionState:
+    """Return the state in which ``successor``, an in-sync replica, leads."""
+    return _led_by(state, successor)
+
+
+def _led_by(state: PartitionState, leader: int) -> PartitionState:
+    return evolve(state, leader=leader, leader_epoch=state.leader_epoch + 1)
+
+
+def _place(replicas: Sequence[int], broker: int) -> int:
+    return replicas.index(broker) if broker in replicas else len(replicas)

@@ -1,0 +1,254 @@
+"""The states of partitions as last seen in the coordination tree, kept current by watches."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.coord import paths
+from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, OperationTimeout
+from logd.coord.interfaces import ICoordination
+from logd.coord.partition_state import PartitionState
+from logd.coord.records import EventType, SessionState, Stat, WatchEvent
+from logd.deferreds.waiting import OneTimeEvent
+from logd.interfaces import Clock
+
+#: The most nodes that are read at a time.
+READ_AT_ONCE = 200
+#: Seconds before a failed read is repeated.
+RETRY_SECONDS = 1.0
+
+Place = tuple[str, int]
+
+
+class KnownState(NamedTuple):
+    """The state of a partition, and the version of its node."""
+
+    state: PartitionState
+    version: int
+
+
+class PartitionStates:
+    """The states of the partitions that are followed. For the reactor's thread alone.
+
+    A partition costs a watch and a few small objects, so 10,000 of them can be followed. ``changed(topic, partition)``
+    is called when a state is seen for the first time, has changed, or is gone. States stay while the tree is away.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        coordination: ICoordination,
+        clock: Clock,
+        changed: Callable[[str, int], None] = lambda topic, number: None,
+    ) -> None:
+        self.changed = changed
+        self._coordination = coordination
+        self._clock = clock
+        self._known: dict[Place, KnownState] = {}
+        #: The partitions that are followed, by topic.
+        self._topics: dict[str, set[int]] = {}
+        #: Each partition that is followed, with the watch on its node; None while it is to be read.
+        self._watches: dict[Place, Deferred[WatchEvent] | None] = {}
+        self._queue: deque[Place] = deque()
+        self._reading: set[Place] = set()
+        #: Partitions that were not read yet, and what waits for them.
+        self._first: set[Place] = set()
+        self._complete: dict[str, OneTimeEvent] = {}
+        self._unreadable: dict[Place, str] = {}
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        """Start reading; the session may come later."""
+        self._unsubscribe = self._coordination.subscribe(self._session_changed)
+        self._work()
+
+    def stop(self) -> None:
+        """Stop reading; the states stay."""
+        unsubscribe, self._unsubscribe = self._unsubscribe, None
+        if unsubscribe is not None:
+            unsubscribe()
+        self._queue.clear()
+        for place, watch in self._watches.items():
+            self._watches[place] = None
+            if watch is not None:
+                watch.cancel()
+
+    def follow(self, topic: str, partitions: Collection[int]) -> None:
+        """Follow these partitions of a topic, and no others of it."""
+        before, wanted = self._topics.get(topic, set()), set(partitions)
+        for number in before - wanted:
+            self._drop((topic, number))
+        self._topics[topic] = wanted
+        for number in sorted(wanted - before):
+            place = (topic, number)
+            self._watches[place] = None
+            self._first.add(place)
+            self._queue.append(place)
+        self._check_complete(topic)
+        self._work()
+
+    def forget(self, topic: str) -> None:
+        """Follow no partition of a topic, which was deleted."""
+        for number in self._topics.pop(topic, set()):
+            self._drop((topic, number))
+        self._check_complete(topic)
+
+    def get(self, topic: str, partition: int) -> KnownState | None:
+        """Return a partition's state, None if none is known."""
+        return self._known.get((topic, partition))
+
+    def is_followed(self, topic: str) -> bool:
+        """Return whether the partitions of a topic are followed."""
+        return topic in self._topics
+
+    def when_complete(self, topic: str) -> Deferred[None]:
+        """Return a Deferred that fires once all followed partitions of a topic were read. Cancellable; never fails."""
+        event = self._complete.get(topic)
+        if event is None:
+            event = self._complete[topic] = OneTimeEvent()
+        self._check_complete(topic)
+        return event.wait()
+
+    async def change(self, topic: str, partition: int, version: int, state: PartitionState) -> KnownState:
+        """Replace a state at ``version``; return the new one, which ``get`` returns from now on.
+
+        A lost answer is looked for in the tree. Raises CoordinationError: BadVersion if the state was changed
+        meanwhile, ConnectionLoss or OperationTimeout if it may or may not be changed.
+        """
+        path, data = paths.partition_state(topic, partition), state.encode()
+        try:
+            stat = await self._coordination.set(path, data, version)
+        except (ConnectionLoss, OperationTimeout):
+            found, stat = await self._coordination.get(path)
+            if found != data or stat.version != version + 1:
+                raise
+        known = KnownState(state, stat.version)
+        self.took(topic, partition, known)
+        return known
+
+    def took(self, topic: str, partition: int, known: KnownState) -> None:
+        """Take a state that this process has written, before its watch fires. ``changed`` is not called."""
+        place = (topic, partition)
+        before = self._known.get(place)
+        if place in self._watches and (before is None or before.version < known.version):
+            self._known[place] = known
+
+    # Internals
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._queue.clear()
+            self._queue.extend(place for place in self._watches if place not in self._reading)
+            for place in self._watches:
+                self._watches[place] = None
+            self._work()
+
+    def _work(self) -> None:
+        while (
+            self._queue
+            and len(self._reading) < READ_AT_ONCE
+            and self._unsubscribe is not None
+            and self._coordination.state is SessionState.CONNECTED
+        ):
+            place = self._queue.popleft()
+            if place in self._watches and place not in self._reading:
+                self._read(place)
+
+    def _read(self, place: Place) -> None:
+        self._reading.add(place)
+        answer, watch = self._coordination.get_and_watch(paths.partition_state(*place))
+
+        def found(result: tuple[bytes, Stat]) -> None:
+            self._reading.discard(place)
+            if place in self._watches and self._unsubscribe is not None:
+                self._watches[place] = watch
+                watch.addCallbacks(lambda event: self._fired(place, watch, event), lambda failure: None)
+                self._take(place, *result)
+            else:
+                watch.addErrback(lambda failure: None)
+                watch.cancel()
+            self._work()
+
+        def failed(failure: Failure) -> None:
+            self._reading.discard(place)
+            if place in self._watches and self._unsubscribe is not None:
+                if failure.check(NoNode):
+                    self._gone(place)
+                    self._later(place)
+                elif failure.check(CoordinationError):
+                    self._later(place)
+                else:
+                    self._log.failure("the state of {place} cannot be read", failure, place=place)
+            self._work()
+
+        answer.addCallbacks(found, failed)
+
+    def _later(self, place: Place) -> None:
+        def again() -> None:
+            if place in self._watches and self._watches[place] is None:
+                self._queue.append(place)
+                self._work()
+
+        self._clock.callLater(RETRY_SECONDS, again)
+
+    def _fired(self, place: Place, watch: Deferred[WatchEvent], event: WatchEvent) -> None:
+        if self._watches.get(place) is not watch:
+            return
+        self._watches[place] = None
+        if event.type is not EventType.SESSION:  # else all is read again with the next session
+            self._queue.append(place)
+            self._work()
+
+    def _take(self, place: Place, data: bytes, stat: Stat) -> None:
+        try:
+            known = KnownState(PartitionState.decode(data), stat.version)
+        except ValueError as error:
+            if self._unreadable.get(place) != str(error):
+                self._unreadable[place] = str(error)
+                self._log.error("{path} cannot be read: {error}", path=paths.partition_state(*place), error=str(error))
+            self._seen(place)
+            return
+        self._unreadable.pop(place, None)
+        before = self._known.get(place)
+        if before is None or before.version <= known.version:
+            self._known[place] = known
+        self._seen(place)
+        self._notify(place)
+
+    def _gone(self, place: Place) -> None:
+        """Take note that there is no such node: the topic is being deleted, or was made by hand."""
+        self._seen(place)
+        if self._known.pop(place, None) is not None:
+            self._notify(place)
+
+    def _drop(self, place: Place) -> None:
+        watch = self._watches.pop(place, None)
+        self._known.pop(place, None)
+        self._first.discard(place)
+        self._unreadable.pop(place, None)
+        if watch is not None:
+            watch.cancel()
+
+    def _notify(self, place: Place) -> None:
+        try:
+            self.changed(*place)
+        except Exception:
+            self._log.failure("cannot act on the state of {topic}-{partition}", topic=place[0], partition=place[1])
+
+    def _seen(self, place: Place) -> None:
+        if place in self._first:
+            self._first.discard(place)
+            self._check_complete(place[0])
+
+    def _check_complete(self, topic: str) -> None:
+        event = self._complete.get(topic)
+        if event is not None and not any((topic, number) in self._first for number in self._topics.get(topic, ())):
+            del self._complete[topic]
+            event.happen()

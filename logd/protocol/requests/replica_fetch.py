@@ -1,0 +1,158 @@
+"""ReplicaFetch and ReplicaProgress, request types 32 and 33: a follower copies the logs of one leader.
+
+    ReplicaFetch     int32 broker | str instance | int32 max_wait_ms | int32 max_bytes
+                     | list of (str topic | int32 partition | int32 leader epoch | int64 position | int32 last epoch
+                                | int64 flushed end)
+                     | list of (str topic | int32 partition)                                        no longer followed
+    its response     list of (str topic | int32 partition | int16 error | int32 leader epoch | int64 log start
+                              | int64 visible end | int32 epoch | int64 epoch end | int32 set_bytes | set)
+    ReplicaProgress  list of (str topic | int32 partition | int32 leader epoch | int64 flushed end)     no response
+
+The leader remembers the partitions of a connection, so a request names only those that are new or whose position has
+changed, and a response only those with bytes or news. A response comes as soon as there is something to tell, after
+``max_wait_ms``, or when the next request comes. A partition that was answered with bytes or an error is left out until
+a request names it again.
+
+``last epoch`` is that of the last entry before ``position``, -1 if there is none. Where the leader's log has another
+end for it, ``epoch`` and ``epoch end`` are the leader's highest epoch up to it, and that one's end; there are no bytes
+then. Otherwise ``epoch`` is that of all the bytes, and ``epoch end`` is -1. The bytes may end inside an entry.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, NamedTuple
+
+from logd.protocol.requests.fields import INT32, Piece, Reader, encode_text, size_of
+
+_LIMITS = Struct(">ii")
+_PART = Struct(">iiqiq")
+_FETCHED = Struct(">ihiqqiqi")
+_PROGRESS = Struct(">iiq")
+
+
+class ReplicaPart(NamedTuple):
+    """A partition that is followed from ``position`` on; ``flushed_end`` is on the follower's disk."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    position: int
+    last_epoch: int
+    flushed_end: int
+
+
+class ReplicaFetch(NamedTuple):
+    """Follow ``parts`` from now on, ``forgotten`` no longer; send up to ``max_bytes`` of what is new."""
+
+    broker: int
+    instance: str
+    max_wait_ms: int
+    max_bytes: int
+    parts: tuple[ReplicaPart, ...]
+    forgotten: tuple[tuple[str, int], ...] = ()
+    correlation_id: int = 0
+
+
+class ReplicaFetchedPart(NamedTuple):
+    """What is new of one partition; positions and epochs are -1 where they are not known."""
+
+    topic: str
+    partition: int
+    error: int
+    leader_epoch: int = -1
+    log_start: int = -1
+    visible_end: int = -1
+    epoch: int = -1
+    epoch_end: int = -1
+    #: Bytes, or a view of the response; in a broker, the range of a file (IFileRange).
+    message_set: Any = b""
+
+
+class ReplicaFetchResponse(NamedTuple):
+    """The answer to ReplicaFetch. ``error`` is that of the request as a whole."""
+
+    parts: tuple[ReplicaFetchedPart, ...]
+    error: int = 0
+    text: str = ""
+
+
+class FlushedPart(NamedTuple):
+    """How far a follower has a partition on its disk."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    flushed_end: int
+
+
+class ReplicaProgress(NamedTuple):
+    """What a follower has flushed of partitions that it follows on this connection."""
+
+    parts: tuple[FlushedPart, ...]
+    correlation_id: int = 0
+
+
+def encode_replica_fetch(request: ReplicaFetch) -> list[bytes]:
+    """Return the body of the request."""
+    pieces = [
+        INT32.pack(request.broker),
+        encode_text(request.instance),
+        _LIMITS.pack(request.max_wait_ms, request.max_bytes),
+        INT32.pack(len(request.parts)),
+    ]
+    for topic, *numbers in request.parts:
+        pieces += (encode_text(topic), _PART.pack(*numbers))
+    pieces.append(INT32.pack(len(request.forgotten)))
+    for topic, partition in request.forgotten:
+        pieces += (encode_text(topic), INT32.pack(partition))
+    return [b"".join(pieces)]
+
+
+def read_replica_fetch(reader: Reader, correlation_id: int) -> ReplicaFetch:
+    """Read the body of the request."""
+    broker, instance = reader.int32(), reader.text()
+    max_wait_ms, max_bytes = reader.unpack(_LIMITS)
+    parts = [ReplicaPart(reader.text(), *reader.unpack(_PART)) for _ in range(reader.count(2 + _PART.size))]
+    forgotten = [(reader.text(), reader.int32()) for _ in range(reader.count(2 + INT32.size))]
+    return ReplicaFetch(broker, instance, max_wait_ms, max_bytes, tuple(parts), tuple(forgotten), correlation_id)
+
+
+def encode_replica_fetch_response(response: ReplicaFetchResponse) -> list[Piece]:
+    """Return the body of a response without an error; each set is a piece of its own and not copied."""
+    heads = [INT32.pack(len(response.parts))]
+    pieces: list[Piece] = []
+    for topic, *numbers, message_set in response.parts:
+        size = size_of(message_set)
+        heads += (encode_text(topic), _FETCHED.pack(*numbers, size))
+        if size:
+            pieces += (b"".join(heads), message_set)
+            heads.clear()
+    if heads:
+        pieces.append(b"".join(heads))
+    return pieces
+
+
+def read_replica_fetch_response(reader: Reader) -> ReplicaFetchResponse:
+    """Read the body of a response without an error."""
+    parts = []
+    for _ in range(reader.count(2 + _FETCHED.size)):
+        topic = reader.text()
+        partition, error, leader_epoch, log_start, visible_end, epoch, epoch_end, length = reader.unpack(_FETCHED)
+        ends = (log_start, visible_end, epoch, epoch_end)
+        parts.append(ReplicaFetchedPart(topic, partition, error, leader_epoch, *ends, reader.view(length)))
+    return ReplicaFetchResponse(tuple(parts))
+
+
+def encode_replica_progress(request: ReplicaProgress) -> list[bytes]:
+    """Return the body of the request."""
+    pieces = [INT32.pack(len(request.parts))]
+    for topic, *numbers in request.parts:
+        pieces += (encode_text(topic), _PROGRESS.pack(*numbers))
+    return [b"".join(pieces)]
+
+
+def read_replica_progress(reader: Reader, correlation_id: int) -> ReplicaProgress:
+    """Read the body of the request."""
+    parts = [FlushedPart(reader.text(), *reader.unpack(_PROGRESS)) for _ in range(reader.count(2 + _PROGRESS.size))]
+    return ReplicaProgress(tuple(parts), correlation_id)
