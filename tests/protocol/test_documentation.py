@@ -174,11 +174,11 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
     "CreateTopic response, version 2": (CreateTopicV2("test", 1, 3, {}), CreateTopicResponseV2(0, UUID)),
     "ReplicaFetch response": (
         ReplicaFetch(2, UUID, 0, 0, ()),
-        ReplicaFetchResponse(0, (ReplicaFetchedPart("test", 0, 0, 5, 0, 28, 5, -1, ENTRY),)),
+        ReplicaFetchResponse(0, (ReplicaFetchedPart("test", 0, 0, 5, 28, 0, 28, 5, -1, ENTRY),)),
     ),
     "ReplicaFetch response, diverging": (
         ReplicaFetch(2, UUID, 0, 0, ()),
-        ReplicaFetchResponse(0, (ReplicaFetchedPart("test", 0, 0, 5, 0, 28, 3, 20),)),
+        ReplicaFetchResponse(0, (ReplicaFetchedPart("test", 0, 0, 5, 28, 0, 28, 3, 20),)),
     ),
     "Authenticate response, not done": (
         Authenticate("SCRAM-SHA-256", b""),

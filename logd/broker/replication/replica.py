@@ -24,7 +24,7 @@ from logd.errors import LogdError, NotLeader, WireError
 from logd.interfaces import IThreads
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.epoch_file import read_epochs, write_epochs
-from logd.log.epochs.history import EpochHistory
+from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import find_epochs
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
@@ -109,6 +109,8 @@ class Replica:
     role: LeaderRole | FollowerRole | None = field(default=None, init=False)
     #: The epochs of the log, None until they are read.
     history: EpochHistory | None = field(default=None, init=False)
+    #: The latest epoch that the epoch file ever named: perhaps one of which the log has no entry.
+    _highest_epoch: int = field(default=NO_EPOCH, init=False)
     _work: Background = field(factory=lambda: Background("changing the role of a replica"), init=False)
     _busy: bool = field(default=False, init=False)
     #: Things to do before the role is looked at again.
@@ -211,9 +213,9 @@ class Replica:
         log, history = self.log, self.history
         assert history is not None
         epoch = known.state.leader_epoch
-        if history.latest >= epoch:
+        if self._highest_epoch >= epoch:
             # An earlier life led in this epoch, and followers may have entries of it that were not flushed here.
-            await self._change(known, handed_over(known.state, self._me, history.latest + 1))
+            await self._change(known, handed_over(known.state, self._me, self._highest_epoch + 1))
             return
         role = self._owner.lead(log, known, replicas, self._went_offline)
         self.role, log.replica = role, role
@@ -365,8 +367,9 @@ class Replica:
     async def _read_history(self) -> EpochHistory:
         log, files = self.log, self._owner.store.files
         try:
-            found: EpochHistory = await self._on_thread(lambda: read_epochs(files, log.folder, log.end))
-            return found
+            found: EpochHistory = await self._on_thread(lambda: read_epochs(files, log.folder))
+            self._highest_epoch = max(self._highest_epoch, found.latest)
+            return found.cut(log.end)
         except ValueError:
             self._log.error("the epoch file in {folder} is damaged; it is made again from the log", folder=log.folder)
         history: EpochHistory = await self._on_thread(lambda: find_epochs(files, log.snapshot(log.end)))
@@ -375,6 +378,7 @@ class Replica:
 
     async def _write_history(self, history: EpochHistory) -> None:
         files, folder = self._owner.store.files, self.log.folder
+        self._highest_epoch = max(self._highest_epoch, history.latest)
         await self._on_thread(lambda: write_epochs(files, folder, history))
         self.history = history
 

@@ -82,7 +82,9 @@ _brokers = st.builds(BrokerAddress, int32s, texts, int32s)
 _kinds = st.integers(-128, 127)
 _segments = st.builds(SegmentInfo, int64s, int64s, int64s)
 _parts = st.builds(FetchedPart, texts, int32s, int16s, int64s, int64s, int64s, sets)
-_replica_parts = st.builds(ReplicaFetchedPart, texts, int32s, int16s, int32s, int64s, int64s, int32s, int64s, sets)
+_replica_parts = st.builds(
+    ReplicaFetchedPart, texts, int32s, int16s, int32s, int64s, int64s, int64s, int32s, int64s, sets
+)
 _broker_lists = st.lists(_brokers, max_size=3).map(tuple)
 _topic_lists = st.lists(_topics, max_size=2).map(tuple)
 _codes = int16s.filter(lambda code: code != 0)

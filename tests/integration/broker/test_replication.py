@@ -1,1 +1,0 @@
-"""Replication with real brokers and a real network: a partition survives its broker."""
