@@ -21,6 +21,8 @@ from logd.log.epochs.history import EpochHistory
 from logd.log.epochs.mark import EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
 
+#: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
+GONE_SECONDS = 1.0
 #: Seconds before a change of the in-sync set that may have failed is tried again.
 RETRY_SECONDS = 0.5
 
@@ -269,7 +271,9 @@ class LeaderRole:
         now = self._clock.seconds()
         follower = self.followers.get(broker)
         if follower is None:
-            return now - self._began > self._lag
+            return now - self._began > (self._lag if broker in self._live() else GONE_SECONDS)
+        if follower.session is None and broker not in self._live():
+            return now - self._began > GONE_SECONDS  # its session with the tree has ended, so it is not just slow
         if follower.session is not None and follower.flushed >= self.log.end:
             follower.caught_up = now
         return now - max(follower.caught_up, self._began) > self._lag

@@ -48,7 +48,8 @@ class ReplicaTestCase(ClusterTestCase):
 
     async def produce(self) -> None:
         """Send to all partitions, and note what is acknowledged."""
-        producer = self.producer(acks=-1, delivery_timeout=100.0)
+        # A paused broker answers nothing: how long a producer waits for it is the producer's own setting.
+        producer = self.producer(acks=-1, delivery_timeout=100.0, request_timeout=4.0)
         serial = 0
 
         async def send(partition: int, payload: bytes) -> None:
