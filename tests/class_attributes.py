@@ -52,7 +52,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.mirror.mirror.Mirror": (20, "the parts of a mirror, wired together, and its partitions, which begin and end"),
     "logd.log.damage.walk.SegmentWalk": (17, "an iterator's place in a segment, and what it has counted"),
     "logd.log.flusher.Flusher": (17, "the queues of one schedule, and who is told of it"),
-    "logd.log.partition.PartitionLog": (24, "the ends of a log move together; files, waiters and flushes are parts"),
+    "logd.log.partition.PartitionLog": (25, "the ends of a log move together; files, waiters and flushes are parts"),
     "logd.net.server.Connection": (22, "one connection; backlog, output, pauses and limits are parts"),
     "logd.testing.memory.broker.MemoryBroker": (16, "the parts of a machine with a broker, for tests to reach"),
     "logd.log.store.log_store.LogStore": (17, "the parts of a data directory, and the logs in it"),

@@ -86,7 +86,7 @@ class BrokerMetrics(Collector):
         offline = GaugeMetricFamily("logd_partition_offline", "1 for a partition that cannot be served.", labels=labels)
         for log in broker.store.logs():
             place = [log.topic, str(log.partition)]
-            start.add_metric(place, log.start)
+            start.add_metric(place, log.first)
             end.add_metric(place, log.end)
             visible.add_metric(place, log.visible_end)
             offline.add_metric(place, int(log.offline is not None))

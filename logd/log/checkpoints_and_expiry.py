@@ -139,8 +139,8 @@ class Upkeep:
         self._next()
 
     def make_start_durable(self, log: PartitionLog, done: Done) -> None:
-        """Call ``done(None)`` once the log's present start stands in its checkpoint, or ``done(error)``."""
-        self._waiting.setdefault(log, []).append((log.start, done))
+        """Call ``done(None)`` once the log's present first position stands in its checkpoint, or ``done(error)``."""
+        self._waiting.setdefault(log, []).append((log.first, done))
         self.look_after([log])
 
     def forget(self, logs: Collection[PartitionLog], done: Callable[[], None]) -> None:
@@ -193,7 +193,7 @@ class Upkeep:
 
     def _answer(self, log: PartitionLog, error: BaseException | None) -> None:
         """Answer those who wait for the log's start, as far as that can be known now."""
-        durable = -1 if log.offline is not None else 0 if log.checkpoint is None else log.checkpoint.start
+        durable = -1 if log.offline is not None else 0 if log.checkpoint is None else log.checkpoint.first
         for start, done in self._waiting.pop(log, []):
             if start <= durable:
                 done(None)

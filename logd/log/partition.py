@@ -50,13 +50,15 @@ class PartitionLog(VisibleLog):
     _context: PartitionContext
     segment_list: SegmentList
     _writer: SegmentWriter
-    #: The first position of the log, and the position of the next append.
+    #: The first position of the log, where an entry begins, and the position of the next append.
     start: int
     end: int
     #: The partition's leader and its in-sync replicas.
     leadership: PartitionLeadership
     #: The latest checkpoint on the disk, None if there is none.
     checkpoint: Checkpoint | None = None
+    #: Messages before this position are deleted, also where it is inside the log's first entry.
+    deleted_before: int = 0
     #: The reason why the partition cannot be served, None while it is served. Set by ``go_offline``, or at a start.
     offline: BaseException | None = None
     #: The files found to be missing or short while the partition is served, as text. Empty when there are none.
@@ -82,6 +84,11 @@ class PartitionLog(VisibleLog):
         self.wall = self._context.wall
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
+
+    @property
+    def first(self) -> int:
+        """The first position that clients may ask for: inside the first entry if messages of it were deleted."""
+        return max(self.start, self.deleted_before)
 
     @property
     def unflushed_bytes(self) -> int:
@@ -313,7 +320,7 @@ class PartitionLog(VisibleLog):
         """Return the checkpoint to write and the starts of the segments to remove, None if nothing is to be done."""
         if self.offline is not None:
             return None
-        checkpoint = Checkpoint(self.start, self.flushed_end)
+        checkpoint = Checkpoint(self.start, self.flushed_end, self.first)
         # An empty log needs no checkpoint: thousands of empty logs would cost thousands of syncs.
         if checkpoint == (self.checkpoint or Checkpoint(0, 0)) and not self._expired:
             return None

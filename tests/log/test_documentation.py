@@ -25,7 +25,7 @@ class FilesTests(SynchronousTestCase):
 
     def test_checkpoint_and_mark_are_as_documented(self) -> None:
         """The page quotes both, byte for byte."""
-        for content in (Checkpoint(0, 4711).encode(), encode_mark(4711)):
+        for content in (Checkpoint(0, 4711).encode(), Checkpoint(0, 4711, 42).encode(), encode_mark(4711)):
             self.assertIn('"' + content.decode().replace("\n", "\\n") + '"', self.text)
 
     def test_an_index_is_as_documented(self) -> None:

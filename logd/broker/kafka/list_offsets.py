@@ -57,9 +57,9 @@ class KafkaListingOffsets:
             self._rights.check_topic(Operation.DESCRIBE, topic)
             log = find_log(self._broker.store, self._broker.topics, topic, part.partition_index)
             if version < _ONE_OFFSET_FROM:
-                several = log.offsets_before(part.timestamp, part.max_num_offsets)
+                several = [max(each, log.first) for each in log.offsets_before(part.timestamp, part.max_num_offsets)]
             elif part.timestamp == _EARLIEST:
-                offset = log.start
+                offset = log.first
             elif part.timestamp == _LATEST:
                 offset = log.visible_end
             elif part.timestamp < 0:
@@ -84,6 +84,7 @@ class KafkaListingOffsets:
             if self._broker.stopping:
                 raise BrokerStopping("the broker is stopping")
             search.position = before = max(search.position, log.start)  # retention may have passed it
+            search.first = log.first
             found = log.read(before, count)
             if found is None:
                 break

@@ -190,7 +190,7 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
         for index, part in enumerate(self._results):
             assert part is not None  # the request is answered once all are settled
             log = self._producing.routing.logs.log(part.topic, part.partition)
-            start = -1 if log is None else log.start
+            start = -1 if log is None else log.first
             if part.error:
                 code, text = self._noted.errors.get(index, (kafka_code(RequestTimedOut("")), "not flushed in time"))
                 self._producing.routing.counters.kafka.failed("Produce", code)

@@ -182,7 +182,7 @@ class DescribeRequests:
         except WireError as error:
             return DescribeLogResponse(error.code, text=str(error))
         entry = self._broker.topics.get(request.topic)
-        ends = (log.start, log.end, log.visible_end)
+        ends = (log.first, log.end, log.visible_end)
         segments = tuple([_readable(SegmentInfo(*segment), log.start) for segment in log.segments()])
 
         clamped = [min(max(position, ends[0]), ends[2]) for position in request.positions]

@@ -1,6 +1,7 @@
 """A partition's checkpoint: the start of its log, and the position up to which all of it is flushed and sound.
 
     logd-checkpoint 1 <start> <flushed> <crc, 8 hex digits>\\n        text; the crc is that of all that precedes it
+    logd-checkpoint 2 <start> <first> <flushed> <crc>\\n              when messages inside the first entry were deleted
 
 The checkpoint contains the start so that retention can remove files in any order: recovery does not count the segments
 before it as lost. An empty file means that retention had to free space for a checkpoint: the log begins with its oldest
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from logd.interfaces import IFileOperations
 from logd.log.disk.atomic import read_file, replace_file
@@ -26,24 +27,32 @@ class EmptyCheckpoint(ValueError):
 
 @frozen
 class Checkpoint:
-    """Two positions: the ``start`` of the log and its ``flushed`` end."""
+    """Positions of a log: its ``start``, its ``flushed`` end, and the ``first`` one that may be read.
+
+    ``first`` is inside the entry at ``start`` where messages of that entry were deleted. A release that does not know
+    the second form takes it for a damaged checkpoint, and begins with the first segment.
+    """
 
     start: int
     flushed: int
+    first: int = Factory(lambda self: self.start, takes_self=True)
 
     def encode(self) -> bytes:
         """Return the file's content."""
-        text = f"logd-checkpoint 1 {self.start} {self.flushed} ".encode()
+        inside = "" if self.first == self.start else f"{self.first} "
+        text = f"logd-checkpoint {2 if inside else 1} {self.start} {inside}{self.flushed} ".encode()
         return text + f"{crc32(text):08x}\n".encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
         """Return the checkpoint in a file's content; raise ValueError if ``encode`` would not return that content."""
         words = data.split()
-        if len(words) != 5 or not (words[2].isdigit() and words[3].isdigit()):
+        numbers = words[2:-1]
+        if len(numbers) not in (2, 3) or not all(map(bytes.isdigit, numbers)):
             raise ValueError("not a checkpoint")
-        found = cls(int(words[2]), int(words[3]))
-        if found.encode() != data or found.start > found.flushed:
+        start, *inside, flushed = map(int, numbers)
+        found = cls(start, flushed, *inside)
+        if found.encode() != data or not start <= found.first <= flushed:
             raise ValueError("not a checkpoint")
         return found
 

@@ -51,8 +51,9 @@ _KNOWN = (CHECKPOINT, EPOCHS, MARK, PRODUCERS)
 class Recovered:
     """A recovered partition, sound and durable up to ``writer.end``."""
 
-    #: Position of the first byte.
+    #: Position of the first byte, and the first position that may be read.
     start: int
+    first: int
     segments: SegmentList
     writer: SegmentWriter
     #: The checkpoint on the disk.
@@ -139,7 +140,10 @@ class _Recovery:
 
     def _recovered(self, writer: SegmentWriter) -> Recovered:
         """Make the recovered files durable, and return them."""
-        checkpoint = Checkpoint(self.start, writer.end)
+        first = self.start
+        if self.checkpoint is not None and self.checkpoint.start == self.start:
+            first = self.checkpoint.first
+        checkpoint = Checkpoint(self.start, writer.end, first)
         if self.unclean:
             # A broker that was killed may have left names that are not synced.
             self.files.sync_directory(self.folder)
@@ -149,7 +153,7 @@ class _Recovery:
         segments = [
             Segment(start, self.files.modified(self._path(start))) for start in self.starts if start < self.starts[-1]
         ]
-        return Recovered(self.start, SegmentList.of([*segments, writer.segment]), writer, self.checkpoint)
+        return Recovered(self.start, first, SegmentList.of([*segments, writer.segment]), writer, self.checkpoint)
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         try:

@@ -280,8 +280,9 @@ class LogStore:
         self.reopen(log, prepare, done)
 
     def delete_before(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
-        """Delete the messages before the entry that contains ``position``: the log begins there from now on.
+        """Delete the messages before ``position``: the log begins with the entry that contains it from now on.
 
+        That entry stays whole. Of the messages in it, readers leave out those before ``PartitionLog.first``.
         ``done`` gets None once that is durable, or the error: OffsetOutOfRange past the visible end, PartitionOffline,
         or that of the disk. After the last one the log has its new start until the next start of the broker.
         """

@@ -79,6 +79,7 @@ class FolderOpener:
             found.writer.end,
             leadership or self.leadership(topic),
             checkpoint=found.checkpoint,
+            deleted_before=found.first,
         )
         # A broker that was killed may have created an empty last segment without a sync: its name must be durable
         # before anything in it becomes visible.

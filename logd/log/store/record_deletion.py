@@ -34,6 +34,7 @@ def delete_before(
             return
         if log.offline is None:  # else upkeep says so
             begin_at(log, boundary)
+            log.deleted_before = max(log.deleted_before, position)
         upkeep.make_start_durable(log, done)
 
     if position <= log.start or log.is_boundary_known(position):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define
+from attrs import define, evolve
 
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline
 from logd.interfaces import IFileOperations, IThreads
@@ -46,12 +46,12 @@ class TruncationRefused(LogdError):
     """A truncation was refused, and nothing was changed."""
 
 
-def truncate_folder(files: IFileOperations, folder: str, start: int, flushed: int, position: int) -> None:
-    """Truncate a partition that begins at ``start`` and was flushed up to ``flushed``, durably on return.
+def truncate_folder(files: IFileOperations, folder: str, checkpoint: Checkpoint, position: int) -> None:
+    """Truncate a partition whose ``checkpoint`` would be this one, durably on return.
 
     The folder must not be in use, and recovery has to follow. Blocks; raises OSError.
     """
-    _vouch_for_no_more(files, folder, Checkpoint(start, min(flushed, position)), position)
+    _vouch_for_no_more(files, folder, evolve(checkpoint, flushed=min(checkpoint.flushed, position)), position)
     names = files.list(folder)
     starts = sorted(found for name in names if (found := segment_start(name)) is not None)
     indexes = {found for name in names if (found := index_start(name)) is not None}
@@ -60,7 +60,7 @@ def truncate_folder(files: IFileOperations, folder: str, start: int, flushed: in
     unfinished = join(folder, UNFINISHED)
     if UNFINISHED not in names:
         files.open(unfinished, create=True).close()
-    last = max((each for each in starts if each <= position), default=start)
+    last = max((each for each in starts if each <= position), default=checkpoint.start)
     for each in reversed([each for each in starts if each > last]):
         files.remove(join(folder, segment_name(each)))
         if each in indexes:
@@ -135,14 +135,14 @@ class Truncator:
     def _cut(
         self, log: PartitionLog, position: int, known_end: int, done: Callable[[BaseException | None], None]
     ) -> None:
-        start, flushed = log.start, log.flushed_end
+        checkpoint = Checkpoint(log.start, log.flushed_end, log.first)
         log.go_offline(is_truncated(log.folder, position), reported=False)
         for each in log.segment_list.starts:
             if each >= position:  # another segment may begin there later
                 self._open_files.forget(join(log.folder, segment_name(each)))
 
         def prepare() -> bool:
-            truncate_folder(self._files, log.folder, start, flushed, position)
+            truncate_folder(self._files, log.folder, checkpoint, position)
             return True
 
         def reopened(error: BaseException | None) -> None:

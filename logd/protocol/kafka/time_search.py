@@ -25,6 +25,8 @@ class TimeSearch:
     time: int
     #: The log position of the next entry to look at.
     position: int
+    #: Messages with lower offsets are deleted.
+    first: int = 0
     #: The offset and the time of the message, -1 while none is found.
     offset: int = field(default=-1, init=False)
     found_time: int = field(default=-1, init=False)
@@ -78,8 +80,9 @@ class TimeSearch:
             first_time = -1
         if 0 <= head.max_time < self.time:
             return True
-        if first_time >= self.time:
-            self._found(self.position + size - head.last_delta - 1, first_time)
+        offset = self.position + size - head.last_delta - 1
+        if first_time >= self.time and offset >= self.first:
+            self._found(offset, first_time)
             return True
         return False
 
@@ -97,12 +100,16 @@ class TimeSearch:
                 opened=opened,
             )
             for message in decoded.messages:
+                if message.next_position <= self.first:
+                    continue
                 if message.timestamp is None or message.timestamp >= self.time:
                     self._found(message.next_position - 1, message.timestamp)
                     return
             begin, opened = decoded.consumed, decoded.opened
             if isinstance(decoded.error, WrapperTooLarge):
-                self._found(self.position, None)  # its first message: none that is late enough is left out
+                self._found(
+                    max(self.position, self.first), None
+                )  # its first message: none that is late enough is left out
                 return
             if decoded.error is not None or opened is None:
                 self.damaged = decoded.error is not None

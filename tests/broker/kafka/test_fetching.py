@@ -63,6 +63,26 @@ class AnswerTests(FetchTestCase):
         self.assertEqual(values_in(self.part(end)), [])
         self.assertEqual([self.part(offset).error_code for offset in (-1, end + 1, 1 << 62)], [1, 1, 1])
 
+    def test_a_log_that_begins_inside_an_entry(self) -> None:
+        """The entry is sent whole; a position before the first one is out of range, and the first one is told."""
+        wrapper = encode_wrapper("gzip", loops.encode_set([Message(b"w%d" % number * 9) for number in range(5)]))
+        for data in (batch(b"a", b"b", b"c"), PLAIN, wrapper):
+            self.put(data)
+            log = self.log_of(self.topic)
+            first, end = log.visible_end - 2, log.visible_end
+            answers: list[BaseException | None] = []
+            self.broker.store.delete_before(log, first, answers.append)
+            self.settle()
+            self.assertEqual((answers, log.start < first == log.first), ([None], True))
+            for offset in (log.start, first - 1):
+                part = self.part(offset)
+                self.assertEqual((part.error_code, part.log_start_offset, values_in(part)), (1, first, []), offset)
+            for offset in (first, end):
+                part = self.part(offset)
+                self.assertEqual((part.error_code, part.log_start_offset), (0, first), offset)
+            self.assertEqual({offset for offset, _ in self.read_all(first)} <= {first, end - 1}, True)
+            self.assertTrue(self.read_all(first))
+
     def test_a_first_batch_is_whole(self) -> None:
         """It is sent though it is larger than all bounds; a second one is not."""
         first, second = batch(b"a" * 500), batch(b"b" * 500)

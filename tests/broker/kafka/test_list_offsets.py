@@ -82,6 +82,31 @@ class ListOffsetsTests(KafkaTestCase):
         (part,) = self.offsets(peer, 5, ("t", 0, 55))
         self.assertEqual((part.offset, part.timestamp), (len(early) - 1, 60))
 
+    def test_messages_that_are_deleted(self) -> None:
+        """A log that begins inside a batch begins there for every question."""
+        self.create("t", segment_bytes=10)
+        native, peer = self.connect(), self.kafka()
+        data = encode_batch(MESSAGES)
+        for _ in range(2):
+            self.produce(native, "t", data)
+        first = len(data) - 2  # the second message
+        self.delete_before("t", first)
+        for time, expected in ((-2, first), (0, first), (100, first), (103, first), (105, first)):
+            (part,) = self.offsets(peer, 5, ("t", 0, time))
+            self.assertEqual(part.offset, expected, time)
+        self.delete_before("t", first + 1)
+        (part,) = self.offsets(peer, 5, ("t", 0, 105))
+        self.assertEqual(part.offset, 2 * len(data) - 2)
+        (part,) = self.offsets(peer, 0, ("t", 0, -2))
+        self.assertEqual(part.old_style_offsets, [first + 1])
+
+    def delete_before(self, topic: str, position: int) -> None:
+        """Delete messages of the one partition."""
+        answers: list[BaseException | None] = []
+        self.broker.store.delete_before(self.log_of(topic), position, answers.append)
+        self.settle()
+        self.assertEqual(answers, [None])
+
     def test_errors(self) -> None:
         """Each partition has its own: unknown, another broker's, and a time of later versions."""
         self.create("t")

@@ -34,7 +34,7 @@ class KafkaStoredRecords:
         self._rights = rights
 
     async def delete_records(self, request: Any) -> Any:
-        """Let logs begin at the entries that contain the offsets; answers once that is durable."""
+        """Let logs begin at the offsets, also inside an entry; answers once that is durable."""
         kind = DELETE_RECORDS.response_class.DeleteRecordsTopicResult
         answers = [
             kind(
@@ -77,9 +77,9 @@ class KafkaStoredRecords:
             raise Refused(partition_code(self._broker.topics, *place, error), str(error)) from error
         except OSError as error:
             raise Refused(KAFKA_STORAGE_ERROR, str(error)) from error
-        answered.low_watermark = log.start
+        answered.low_watermark = log.first
         name = f"{place.topic}-{place.partition}"
-        self._broker.administration_log.record(self._rights.requester, "delete messages", name, before=log.start)
+        self._broker.administration_log.record(self._rights.requester, "delete messages", name, before=log.first)
 
     async def describe_log_dirs(self, request: Any) -> Any:
         """Return the data directory, with the bytes of each partition's files; partitions that are offline have 0."""

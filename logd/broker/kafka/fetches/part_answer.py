@@ -17,7 +17,7 @@ from logd.broker.kafka.error_codes import KAFKA_STORAGE_ERROR, kafka_code, kafka
 from logd.broker.kafka.fetches.answer_pieces import MadeBytes, StoredRunRange
 from logd.broker.kafka.fetches.range_walk import READ_BYTES, NeedsThread, RangeWalk
 from logd.broker.kafka.fetches.shared_work import FetchWork
-from logd.errors import CorruptMessage, UnknownError, WireError
+from logd.errors import CorruptMessage, OffsetOutOfRange, UnknownError, WireError
 from logd.log.disk.open_files import FileRange
 from logd.log.index.lookup import next_boundary
 from logd.log.partition import PartitionLog
@@ -92,10 +92,18 @@ class PartAnswer:
     _again: int = field(default=-1, init=False)
     #: The code of an error of Kafka's.
     _code: int = field(default=0, init=False)
+    #: The first position that the client may ask for, -1 where nothing is told of the log.
+    _log_start: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         found = self._found
         self._code = kafka_code_of(found.error)
+        self._log_start = found.log_start
+        log = self._store.log(*self.key) if found.log_start >= 0 else None
+        if log is not None and found.log_start < log.first:  # inside the first entry, which stays whole
+            self._log_start = log.first
+            if not self._code and self._asked.offset < log.first:
+                self._code = OffsetOutOfRange.code
         if found.message_set:
             self._range = found.message_set
 
@@ -108,7 +116,7 @@ class PartAnswer:
         """Answer as much as is possible in this turn; return what has to follow before ``finish``."""
         asked, found = self._asked, self._found
         first = found.first_position
-        if found.error == UnknownError.code and found.log_start <= asked.offset < found.visible_end:
+        if found.error == UnknownError.code and self._log_start <= asked.offset < found.visible_end:
             # The start of the entry could not be found: its length, or one before it, is damaged.
             first, self._code = asked.offset, 0
             self._again = first
@@ -168,7 +176,7 @@ class PartAnswer:
         else:
             self.starved = not self._code and found.visible_end > asked.offset
         self.close()
-        return KafkaFetchedPart(asked.topic, asked.partition, self._code, found.visible_end, found.log_start, pieces)
+        return KafkaFetchedPart(asked.topic, asked.partition, self._code, found.visible_end, self._log_start, pieces)
 
     def close(self) -> None:
         """Release the range and the memory that was reserved; does nothing a second time."""

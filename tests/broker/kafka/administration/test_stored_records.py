@@ -43,12 +43,18 @@ class DeleteRecordsTests(KafkaTestCase):
         return [(part.error_code, part.low_watermark) for topic in answer.topics for part in topic.partitions]
 
     def test_every_version(self) -> None:
-        """The log begins with the batch that has the offset, or at the end."""
+        """The log begins with the offset, also inside a batch, or at the end."""
         peer = self.kafka()
-        for version, offset, start in ((0, SIZE, SIZE), (0, 2 * SIZE - 1, SIZE), (1, 3 * SIZE - 2, 2 * SIZE)):
+        for version, offset, start in (
+            (0, SIZE, SIZE),
+            (0, 2 * SIZE - 1, 2 * SIZE - 1),
+            (1, 3 * SIZE - 2, 3 * SIZE - 2),
+            (1, 5, 3 * SIZE - 2),
+        ):
             self.assertIn(version, APIS[21].versions)
             self.assertEqual(self.delete(peer, ("t", 0, offset), version=version), [(0, start)])
-            self.assertEqual(self.log_of("t").start, start)
+            self.assertEqual(self.log_of("t").first, start)
+        self.assertEqual(self.log_of("t").start, 2 * SIZE)  # the batch stays whole
         self.assertEqual(self.delete(peer, ("t", 0, -1)), [(0, 4 * SIZE)])
         self.assertEqual(self.log_of("t").start, 4 * SIZE)
 
@@ -61,6 +67,17 @@ class DeleteRecordsTests(KafkaTestCase):
         described = self.ask(self.connect(), DescribeLog("t", 0, (), -1))
         self.assertEqual((described.log_start, described.log_end), (3 * SIZE, 4 * SIZE))
         self.assertEqual([(each.start, each.bytes) for each in described.segments], [(3 * SIZE, SIZE)])
+
+    def test_inside_a_batch_lasts(self) -> None:
+        """After a loss of power, too; retention that passes the batch ends it."""
+        inside = 2 * SIZE - 1
+        self.assertEqual(self.delete(self.kafka(), ("t", 0, inside)), [(0, inside)])
+        self.end_process()
+        self.files.restart(True)
+        self.open()
+        self.assertEqual(self.ask(self.connect(), DescribeLog("t", 0, (), -1)).log_start, inside)
+        self.assertEqual(self.delete(self.kafka(), ("t", 0, 3 * SIZE)), [(0, 3 * SIZE)])
+        self.assertEqual(self.log_of("t").first, 3 * SIZE)
 
     def test_errors(self) -> None:
         """Each partition has its own; nothing is deleted by a request that is refused."""
