@@ -18,8 +18,8 @@ from logd.errors import NotEnoughReplicas, NotLeader, WireError
 from logd.interfaces import Clock
 from logd.leadership import PartitionLeadership
 from logd.log.epochs.history import EpochHistory
-from logd.log.epochs.mark import EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
+from logd.protocol.epoch_mark import EpochMark, encode_epoch_mark
 
 #: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
 GONE_SECONDS = 1.0
@@ -294,6 +294,7 @@ class LeaderRole:
         instances[self.me] = state.instances[self.me]
         changed = with_in_sync(state, wanted, instances, self.log.settings.min_insync_replicas)
         self._proposed = wanted
+        self._move_visible_end()  # from now on the new members count, also for what is flushed here in the next moment
         self._changes.start(self._write(self._known.version, changed))
 
     async def _write(self, version: int, changed: PartitionState) -> None:

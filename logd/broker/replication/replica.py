@@ -46,6 +46,9 @@ class ReplicaOwner(Protocol):
     @property
     def clock(self) -> Any: ...
 
+    @property
+    def on_role(self) -> Callable[[PartitionLog], None]: ...
+
     def known(self, topic: str, partition: int) -> tuple[KnownState | None, tuple[int, ...]]:
         """Return the state of a partition and its replicas."""
         ...
@@ -202,6 +205,8 @@ class Replica:
 
     def _end_role(self) -> None:
         role, self.role = self.role, None
+        if role is not None:
+            self._owner.on_role(self.log)
         if isinstance(role, FollowerRole):
             self._owner.fetcher(role.leader).remove(role)
         if role is not None:
@@ -222,6 +227,7 @@ class Replica:
         begun = history.begun(epoch, log.end)
         await self._write_history(begun)
         if self.role is role and self.log is log:
+            self._owner.on_role(log)
             role.begin(begun)
             self._log.info(
                 "{topic}-{partition} leads in epoch {epoch} from {start} on",

@@ -29,6 +29,11 @@ MARK_BYTES = WRAPPER_HEAD_BYTES + _PAYLOAD_BYTES
 MARK_OPENING = encode_wrapped(_GZIP, bytes(_PAYLOAD_BYTES))[:6]
 
 
+def is_mark_payload(payload: bytes | memoryview) -> bool:
+    """Return whether a wrapper's payload begins as that of a mark."""
+    return payload[: len(_HEAD)] == _HEAD
+
+
 class EpochMark(NamedTuple):
     """A leader epoch and the broker that leads in it."""
 
