@@ -10,8 +10,7 @@ foreign wrapper breaks that rule, every position but the last is the wrapper's s
 from __future__ import annotations
 
 from logd.protocol.codecs import CODEC_NAMES, CODEC_NUMBERS, compress, decompress, may_be
-from logd.protocol.entry import CODEC_MASK, WRAPPER_HEAD, codec_at, encode_wrapped
-from logd.protocol.epoch_mark import is_mark_payload
+from logd.protocol.entry import CODEC_MASK, WRAPPER_HEAD, codec_at, encode_wrapped, is_mark_payload
 
 #: The default limits of a decompressed wrapper, in bytes (four frames of the default size) and in messages.
 DEFAULT_MAX_DECOMPRESSED = 64 << 20

@@ -8,11 +8,11 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ERRORS_BY_CODE, InvalidMessage
+from logd.log.epochs.mark import EpochMark, encode_epoch_mark, read_epoch_mark
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import with_leader_epoch
 from logd.protocol.entry import LAYOUTS, Layout, encode_gap
-from logd.protocol.epoch_mark import EpochMark, encode_epoch_mark, read_epoch_mark
 from logd.protocol.message import Message
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse

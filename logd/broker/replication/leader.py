@@ -18,8 +18,8 @@ from logd.errors import NotEnoughReplicas, NotLeader, WireError
 from logd.interfaces import Clock
 from logd.leadership import PartitionLeadership
 from logd.log.epochs.history import EpochHistory
+from logd.log.epochs.mark import EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
-from logd.protocol.epoch_mark import EpochMark, encode_epoch_mark
 
 #: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
 GONE_SECONDS = 1.0

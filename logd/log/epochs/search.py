@@ -6,8 +6,8 @@ from logd.errors import LogdError
 from logd.interfaces import IFileOperations
 from logd.log.disk.names import join, segment_name
 from logd.log.epochs.history import EpochHistory
+from logd.log.epochs.mark import MARK_BYTES, MARK_OPENING, read_epoch_mark
 from logd.log.index import lookup
-from logd.protocol.epoch_mark import MARK_BYTES, MARK_OPENING, read_epoch_mark
 
 _CHUNK_BYTES = 1 << 20
 

@@ -37,9 +37,9 @@ from logd.protocol.entry import (
     WRAPPER_HEAD_BYTES,
     Buffer,
     codec_at,
+    is_mark_payload,
     keyed_parts,
 )
-from logd.protocol.epoch_mark import is_mark_payload
 from logd.protocol.loops.results import Checked
 from logd.protocol.wrapper import may_be_produced
 
