@@ -5,20 +5,24 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.config import BrokerSettings
-from logd.coord.errors import ClientClosing
+from logd.coord.errors import ClientClosing, CoordinationError, NoAuth
 from logd.coord.interfaces import ICoordination
+from logd.coord.protection import TreeProtection
+from logd.coord.records import SessionState
 from logd.coord.server.four_letter_words import metrics
 from logd.coord.server.server import CoordinationServer
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
 from logd.errors import ConfigurationError
 from logd.interfaces import IFileOperations
 from logd.log.disk.names import COORDINATION, join
@@ -26,6 +30,8 @@ from logd.net.threads import DiskThreads
 
 #: Two threads, so that a snapshot does not hold up a sync.
 TREE_THREADS = 2
+#: Seconds before a tree is tried again.
+_AGAIN_SECONDS = 1.0
 
 
 class BrokerCoordination:
@@ -42,6 +48,7 @@ class BrokerCoordination:
         self._port: IListeningPort | None = None
         self._client: ICoordination | None = None
         self._given_up: str | None = None
+        self._background = Background("the protection of the coordination tree")
 
     @property
     def client(self) -> ICoordination | None:
@@ -120,10 +127,42 @@ class BrokerCoordination:
     def connect(self) -> None:
         """See TreeAccess. Starts threads: only after twistd's fork."""
         if self._client is not None:
-            self._client.connect().addErrback(self._not_connected)
+            connected = self._client.connect().addErrback(self._not_connected)
+            if self._client.access_lists.own:
+                self._background.start(self._found_tree(connected))
+
+    async def _found_tree(self, connected: Deferred[ICoordination | None]) -> None:
+        """Make the places of a new tree before strangers can, and say when an existing tree is open to them."""
+        await connected
+        if self._client is None or self._client.state is SessionState.CLOSED:
+            return
+        hosts = self._settings.zookeeper_hosts
+        while True:
+            try:
+                # The root of a tree that is shared without a chroot is left to its operator.
+                open_places = await TreeProtection(self._client, False).found(hosts is None or "/" in hosts)
+            except NoAuth as error:
+                self._log.error(
+                    "the coordination tree belongs to clients with other credentials than zookeeper.digest.*: {error} "
+                    "Give the broker those, or open the tree with them: `logd tree unprotect`",
+                    error=str(error),
+                )
+                return
+            except CoordinationError as error:
+                self._log.warn("the coordination tree cannot be protected yet: {error}", error=str(error))
+                await sleep(self._reactor, _AGAIN_SECONDS)
+                continue
+            break
+        if open_places:
+            self._log.warn(
+                "nodes of the coordination tree can be changed or read by clients that should not: {paths}; "
+                "`logd tree status` shows them, `logd tree protect` protects them",
+                paths=", ".join(open_places),
+            )
 
     async def leave(self) -> None:
         """See TreeAccess."""
+        self._background.stop()
         if self._client is not None:
             await self._client.close()
 

@@ -136,6 +136,12 @@ def _topics() -> click.Command:
     return topics
 
 
+def _tree() -> click.Command:
+    from logd.cli.cluster.tree import tree
+
+    return tree
+
+
 def _users() -> click.Command:
     from logd.cli.security.users import users
 
@@ -178,6 +184,7 @@ class Commands(LazyGroup):
         "restore": Lazy("Write a backup into a new coordination tree.", _restore),
         "sql": Lazy("Query topics in SQL, with Spark.", _sql),
         "topics": Lazy("List, create, describe and delete topics.", _topics),
+        "tree": Lazy("Show and change who may write to the coordination tree.", _tree),
         "users": Lazy("Say who may connect.", _users),
         "verify": Lazy("Check a data directory, a partition or a segment.", _verify),
         "zookeeper": Lazy("Serve a coordination tree to brokers and consumers.", _zookeeper),

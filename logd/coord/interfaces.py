@@ -34,6 +34,7 @@ class ICoordination(Interface):
     state = Attribute("The current SessionState.")
     session_id = Attribute("The session's id; 0 before the first connection. It changes after LOST and CONNECTED.")
     session_timeout = Attribute("The session's timeout in seconds, as agreed with the server.")
+    access_lists = Attribute("AccessLists: the access lists of nodes that are created without one.")
     last_contact = Attribute("The time of the last contact with the server, in the clock's seconds.")
 
     def connect(timeout: float | None = None) -> Deferred[ICoordination]:
@@ -87,6 +88,14 @@ class ICoordination(Interface):
 
     def delete(path: str, version: int = ANY_VERSION, timeout: float | None = None) -> Deferred[None]:
         """Delete a node that has no children."""
+
+    def get_acl(path: str, timeout: float | None = None) -> Deferred[tuple[tuple[Acl, ...], Stat]]:
+        """Read a node's access list and Stat. A client that may not administer the node sees no digests."""
+
+    def set_acl(
+        path: str, acl: Sequence[Acl], version: int = ANY_VERSION, timeout: float | None = None
+    ) -> Deferred[Stat]:
+        """Replace a node's access list; ``version`` is that of the list. Fires with the node's new Stat."""
 
     def multi(operations: Sequence[Operation], timeout: float | None = None) -> Deferred[list[str | Stat | None]]:
         """Do all of the operations or none: fires with the path of each Create, the Stat of each SetData, else None.

@@ -47,6 +47,8 @@ QUOTAS = "/security/quotas"
 SECRET = "/security/secret"
 #: The nodes below which only those who have made them may read, where they have credentials.
 PRIVATE = (USERS, SECRET)
+#: The nodes that brokers and administrators alone may change, with all below them, where they have credentials.
+PROTECTED = ("/brokers", CLUSTER, CONTROLLER, CONTROLLER_EPOCH, "/producers", "/security", "/schemas")
 
 
 def broker(broker_id: int) -> str:

@@ -6,7 +6,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import BrokerSettings, Source, ZooKeeperSecurity, broker_settings
 from logd.config.zookeeper import security_of_environment
-from logd.coord.zookeeper.settings import OWNED_ACL, CoordinationSettings, CoordinationTls
+from logd.coord.access_lists import OWNED_ACL
+from logd.coord.zookeeper.settings import CoordinationSettings, CoordinationTls
 from logd.errors import ConfigurationError
 from logd.tap import Options
 

@@ -21,6 +21,7 @@ from traceback import print_exception
 import click
 
 from logd.cli.terminal.rendering import escape_controls
+from logd.coord.errors import NoAuth
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic, WrapperTooLarge
 
 OK = 0
@@ -61,7 +62,8 @@ def report(error: BaseException) -> None:
     elif isinstance(error, UnknownTopic) and "logd topics list" not in str(error):
         complain(f"{error}: `logd topics list` shows the existing ones")
     elif isinstance(error, LogdError):
-        complain(f"{error}{_remedy(error)}")
+        remedy = _remedy(error)
+        complain(f"{str(error).rstrip('.') if remedy else error}{remedy}")
     else:
         print_exception(error, file=sys.stderr)
 
@@ -71,6 +73,11 @@ def _remedy(error: BaseException | None) -> str:
     while error is not None:
         if isinstance(error, CannotConnect):
             return "; is a broker running there? `logd broker --data DIR` starts one"
+        if isinstance(error, NoAuth):
+            return (
+                ": it belongs to clients with other credentials: give the brokers' in LOGD_ZOOKEEPER_DIGEST_FILE "
+                "(zookeeper.digest.file); `logd tree status` shows what is protected"
+            )
         if isinstance(error, WrapperTooLarge) and error.setting.startswith("max_"):
             return f" (--{error.setting.replace('_', '-')})"
         error = error.__cause__

@@ -44,12 +44,14 @@ from logd.coord.records import (
     Create,
     Delete,
     Exists,
+    GetAcl,
     GetChildren,
     GetData,
     Multi,
     Operation,
     Request,
     SessionState,
+    SetAcl,
     SetData,
     Stat,
     Sync,
@@ -72,6 +74,8 @@ class ZooKeeperCoordination:
     def __init__(self, reactor: ThreadReactor, settings: CoordinationSettings | str) -> None:
         self.settings = CoordinationSettings(hosts=settings) if isinstance(settings, str) else settings
         self._reactor = reactor
+        #: See ICoordination.
+        self.access_lists = self.settings.access_lists()
         self._address = self.settings.address
         self._session = KeptSession(reactor, self.settings)
 
@@ -164,6 +168,14 @@ class ZooKeeperCoordination:
     def delete(self, path: str, version: int = ANY_VERSION, timeout: float | None = None) -> Deferred[None]:
         return self._write(Delete(path, version), timeout)
 
+    def get_acl(self, path: str, timeout: float | None = None) -> Deferred[tuple[tuple[Acl, ...], Stat]]:
+        return self._read(lambda full, _: GetAcl(full), path, timeout)[0]
+
+    def set_acl(
+        self, path: str, acl: Sequence[Acl], version: int = ANY_VERSION, timeout: float | None = None
+    ) -> Deferred[Stat]:
+        return self._read(lambda full, _: SetAcl(full, tuple(acl), version), path, timeout)[0]
+
     def multi(self, operations: Sequence[Operation], timeout: float | None = None) -> Deferred[list[str | Stat | None]]:
         try:
             request = Multi(tuple(map(self._on_the_server, operations)))
@@ -204,7 +216,7 @@ class ZooKeeperCoordination:
                 f"{path}: {len(operation.data)} bytes are more than data_bytes, {self.settings.data_bytes}", path
             )
         if isinstance(operation, Create) and operation.acl is OPEN_ACL:  # the caller gave none
-            operation = evolve(operation, acl=self.settings.acl_of(path))
+            operation = evolve(operation, acl=self.access_lists.of(path))
         return evolve(operation, path=self._address.full(path))
 
     def _ask(

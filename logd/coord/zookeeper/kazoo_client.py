@@ -32,12 +32,14 @@ from logd.coord.records import (
     Delete,
     EventType,
     Exists,
+    GetAcl,
     GetChildren,
     GetData,
     Multi,
     Operation,
     Request,
     SessionState,
+    SetAcl,
     SetData,
     Stat,
     Sync,
@@ -268,6 +270,10 @@ class KazooSession:
                 return client.delete_async(path, version)
             case Sync(path):
                 return client.sync_async(path)
+            case GetAcl(path):
+                return client.get_acls_async(path)
+            case SetAcl(path, acl, version):
+                return client.set_acls_async(path, _acl(acl), version)
             case Multi(operations):
                 transaction = client.transaction()
                 for each in operations:
@@ -322,8 +328,11 @@ class KazooSession:
                 return (data or b"", Stat(*stat)), None
             case Exists():
                 return (None if value is None else Stat(*value)), None
-            case SetData():
+            case SetData() | SetAcl():
                 return Stat(*value), None
+            case GetAcl():
+                rows, stat = value
+                return (tuple(Acl(row.perms, row.id.scheme, row.id.id) for row in rows), Stat(*stat)), None
             case GetChildren():
                 return sorted(value), None
             case Create():

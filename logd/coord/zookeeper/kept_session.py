@@ -22,7 +22,7 @@ from logd.coord.errors import (
     SessionExpired,
 )
 from logd.coord.pending_calls import PendingCall, PendingCalls
-from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
+from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetAcl, SetData, Sync
 from logd.coord.zookeeper.farewell import Farewell
 from logd.coord.zookeeper.heartbeat import Heartbeat
 from logd.coord.zookeeper.kazoo_client import Identity, KazooSession
@@ -257,7 +257,7 @@ class KeptSession:
 
         def done(value: object, error: CoordinationError | None) -> None:
             # Only answers of the leader: see Heartbeat.
-            if error is None and isinstance(call.request, Sync | Create | SetData | Delete | Multi):
+            if error is None and isinstance(call.request, Sync | Create | SetData | SetAcl | Delete | Multi):
                 self.heartbeat.heard(sent)
             self.calls.answered(call, value, error)
 

@@ -10,17 +10,14 @@ from typing import Any
 import attrs
 
 from logd.config.zookeeper import ZooKeeperSecurity
-from logd.coord import paths
-from logd.coord.records import OPEN_ACL, Acl, Permission
+from logd.coord.access_lists import AccessLists
+from logd.coord.records import Acl
 from logd.coord.zookeeper.connection_string import ConnectionString, parse_connection_string
 from logd.errors import ConfigurationError
+from logd.security.users import zookeeper_digest
 
 DAY = 24 * 60 * 60.0
 FOR_EVER = math.inf
-#: All permissions for the creator alone.
-PRIVATE_ACL = (Acl(Permission.ALL, "auth", ""),)
-#: All permissions for the creator, and reading for everybody.
-OWNED_ACL = (Acl(Permission.ALL, "auth", ""), Acl(Permission.READ, "world", "anyone"))
 
 
 def _seconds(minimum: float, also: float = DAY) -> Callable[[Any, Any, Any], None]:
@@ -98,7 +95,7 @@ class CoordinationSettings:
     #: Seconds that any other call may take.
     operation_timeout: float = attrs.field(default=15.0, validator=_seconds(0.001))
     #: ``user:password``, for access lists of scheme digest. With one, a node created without an access list of its own
-    #: can be changed with the same credentials, and read by all: see ``default_acl``.
+    #: can be changed with the same credentials, and read by all: see ``AccessLists``.
     digests: tuple[str, ...] = attrs.field(default=(), converter=_listed, validator=_digests, repr=False)
     tls: CoordinationTls | None = None
     #: Requests under way at a time; further ones wait in the client, where they can still be cancelled.
@@ -114,16 +111,14 @@ class CoordinationSettings:
     def _read_hosts(self) -> ConnectionString:
         return parse_connection_string(self.hosts)
 
+    def access_lists(self) -> AccessLists:
+        """Return the access lists of nodes that are created without one."""
+        return AccessLists(tuple(zookeeper_digest(*each.split(":", 1)) for each in self.digests))
+
     @property
     def default_acl(self) -> tuple[Acl, ...]:
-        """The access list of nodes that are created without one."""
-        return OWNED_ACL if self.digests else OPEN_ACL
-
-    def acl_of(self, path: str) -> tuple[Acl, ...]:
-        """Return the access list of a node that is created without one: what is secret cannot be read by others."""
-        if self.digests and path.startswith(paths.PRIVATE):
-            return PRIVATE_ACL
-        return self.default_acl
+        """The access list of most nodes that are created without one."""
+        return self.access_lists().of("/")
 
     @classmethod
     def secured(cls, hosts: str, security: ZooKeeperSecurity, **more: Any) -> CoordinationSettings:

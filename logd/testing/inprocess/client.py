@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from attrs import evolve
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from logd.coord.access_lists import AccessLists
 from logd.coord.client_watches import ClientWatches, WatchKind
 from logd.coord.errors import (
     ClientClosing,
@@ -33,6 +35,7 @@ from logd.coord.records import (
     Delete,
     EventType,
     Exists,
+    GetAcl,
     GetChildren,
     GetData,
     Identity,
@@ -41,6 +44,7 @@ from logd.coord.records import (
     Operation,
     Request,
     SessionState,
+    SetAcl,
     SetData,
     SetWatches,
     Stat,
@@ -56,6 +60,7 @@ from logd.testing.inprocess.attaching import SessionKeeper
 from logd.testing.inprocess.link import HostLink, LinkConnection
 
 T = TypeVar("T")
+AnyOperation = TypeVar("AnyOperation", bound=Operation)
 _log = Logger()
 
 
@@ -80,6 +85,7 @@ class InProcessCoordination:
         identities: Sequence[Identity] = (),
     ) -> None:
         self.link = HostLink(host, clock, delay)
+        self.access_lists = AccessLists(tuple(each.id for each in identities if each.scheme == "digest"))
         self._clock = clock
         self._timeout = timeout
         self._listeners: list[Callable[[SessionState], None]] = []
@@ -233,13 +239,13 @@ class InProcessCoordination:
         timeout: float | None = None,
     ) -> Deferred[str]:
         """See ICoordination."""
-        request = Create(path, data, tuple(acl), ephemeral, sequence)
+        request = self._owned(Create(path, data, tuple(acl), ephemeral, sequence))
         problem = self._problem(request)
         if problem is not None or not makepath:
             return self._ask(request, _path_of, timeout)
-        return Deferred.fromCoroutine(self._create_with_parents(request, timeout))
+        return Deferred.fromCoroutine(self._create_with_parents(request, tuple(acl), timeout))
 
-    async def _create_with_parents(self, request: Create, timeout: float | None) -> str:
+    async def _create_with_parents(self, request: Create, acl: tuple[Acl, ...], timeout: float | None) -> str:
         until = self._clock.seconds() + (self._timeout if timeout is None else timeout)
 
         def left() -> float:
@@ -250,7 +256,7 @@ class InProcessCoordination:
             try:
                 path: str = await self._ask(missing[-1], _path_of, left())
             except NoNode:
-                missing.append(Create(parent_of(missing[-1].path), acl=request.acl))
+                missing.append(self._owned(Create(parent_of(missing[-1].path), acl=acl)))
                 continue
             except NodeExists:
                 if len(missing) == 1:
@@ -298,13 +304,29 @@ class InProcessCoordination:
         """See ICoordination."""
         return self._ask(Delete(path, version), _as_it_is, timeout)
 
+    def get_acl(self, path: str, timeout: float | None = None) -> Deferred[tuple[tuple[Acl, ...], Stat]]:
+        """See ICoordination."""
+        return self._ask(GetAcl(path), _as_it_is, timeout)
+
+    def set_acl(
+        self, path: str, acl: Sequence[Acl], version: int = ANY_VERSION, timeout: float | None = None
+    ) -> Deferred[Stat]:
+        """See ICoordination."""
+        return self._ask(SetAcl(path, tuple(acl), version), _as_it_is, timeout)
+
     def multi(self, operations: Sequence[Operation], timeout: float | None = None) -> Deferred[list[str | Stat | None]]:
         """See ICoordination."""
-        return self._ask(Multi(tuple(operations)), _results_of, timeout)
+        return self._ask(Multi(tuple(map(self._owned, operations))), _results_of, timeout)
 
     def sync(self, path: str = "/", timeout: float | None = None) -> Deferred[None]:
         """See ICoordination."""
         return self._ask(Sync(path), _as_it_is, timeout)
+
+    def _owned(self, operation: AnyOperation) -> AnyOperation:
+        """Return the operation with the client's access list, if the caller gave none."""
+        if isinstance(operation, Create) and operation.acl is OPEN_ACL:
+            return evolve(operation, acl=self.access_lists.of(operation.path))
+        return operation
 
     def _ask(self, request: Request, read: Callable[[Any], T], timeout: float | None) -> Deferred[T]:
         problem = self._problem(request)

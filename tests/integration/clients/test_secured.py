@@ -16,9 +16,10 @@ from twisted.internet.threads import deferToThread
 
 from logd.client.consumer.consumer import Consumer
 from logd.coord import paths
+from logd.coord.access_lists import OWNED_ACL
 from logd.coord.errors import NoAuth
 from logd.coord.zookeeper.client import ZooKeeperCoordination
-from logd.coord.zookeeper.settings import OWNED_ACL, CoordinationSettings, CoordinationTls
+from logd.coord.zookeeper.settings import CoordinationSettings, CoordinationTls
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess, free_port
