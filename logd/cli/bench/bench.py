@@ -14,6 +14,7 @@ from logd.cli.bench.mirror import mirror
 from logd.cli.bench.partitions import partitions
 from logd.cli.bench.peers import peers
 from logd.cli.bench.rates import consume, produce
+from logd.cli.bench.replication import replication
 from logd.cli.bench.retained import retained
 from logd.cli.bench.security import quotas, security
 from logd.cli.bench.spark import spark
@@ -36,6 +37,7 @@ for command in (
         latency,
         mirror,
         audit,
+        replication,
         retained,
         partitions,
         peers,
