@@ -82,7 +82,7 @@ class TlsAuditTests(SynchronousTestCase):
             def arrived() -> bool:
                 said = logd("consume", "_audit", "--from", "earliest", "--exit-at-end", *tls).stdout
                 published[:] = [each for each in map(json.loads, said.splitlines()) if each["topic"] == "t"]
-                return sum(each["count"] for each in published) == 200
+                return bool(sum(each["count"] for each in published) == 200)
 
             until(lambda: "_audit" in logd("topics", "list", *tls).stdout)
             until(arrived)
