@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from logd.bench.replication import ReplicationBench
+from logd.bench.partitions.replication import ReplicationBench
 from logd.cli.bench.shapes import WHOLE
 from logd.cli.options import json_option
 from logd.cli.reactor_command import run
