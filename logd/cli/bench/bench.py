@@ -11,10 +11,9 @@ from logd.cli.bench.groups import groups
 from logd.cli.bench.kafka import kafka
 from logd.cli.bench.latency import latency
 from logd.cli.bench.mirror import mirror
-from logd.cli.bench.partitions import partitions
+from logd.cli.bench.partitions import partitions, replication
 from logd.cli.bench.peers import peers
 from logd.cli.bench.rates import consume, produce
-from logd.cli.bench.replication import replication
 from logd.cli.bench.retained import retained
 from logd.cli.bench.security import quotas, security
 from logd.cli.bench.spark import spark
