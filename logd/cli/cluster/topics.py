@@ -162,6 +162,7 @@ async def _described(admin: Admin, topic: str, partition: Any, addresses: Mappin
         "leader": partition.leader,
         "address": addresses.get(partition.leader),
         "brokers": list(partition.replicas),
+        "in_sync": list(partition.in_sync),
         "error": None,
     }
     if row["address"] is None:
@@ -187,7 +188,14 @@ def _print_partitions(described: list[dict[str, Any]]) -> None:
         (*(each.get(name) for name in names), len(each.get("segments", ())), each["error"] or "", each["address"])
         for each in described
     ]
-    show([*(name.replace("_", " ") for name in names), "segments", "error", "address"], rows)
+    heads = [*(name.replace("_", " ") for name in names), "segments", "error", "address"]
+    if any(len(each["brokers"]) > 1 for each in described):
+        heads += ["replicas", "in sync"]
+        rows = [
+            (*row, " ".join(map(str, each["brokers"])), " ".join(map(str, each["in_sync"])))
+            for row, each in zip(rows, described, strict=True)
+        ]
+    show(heads, rows)
 
 
 def _print_segments(described: list[dict[str, Any]]) -> None:

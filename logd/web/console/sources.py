@@ -113,10 +113,8 @@ class ConsoleSources:
         health = broker.health()
         led: dict[int, int] = {}
         for name in broker.topics.names():
-            entry = broker.topics.get(name)
-            for brokers in () if entry is None else entry.partitions.values():
-                if brokers:
-                    led[brokers[0]] = led.get(brokers[0], 0) + 1
+            for leader in self._leaders(broker, name).values():
+                led[leader] = led.get(leader, 0) + 1
         live = broker.brokers()
         rows = [
             {
@@ -154,13 +152,24 @@ class ConsoleSources:
                     rows.append(row)
         return rows
 
+    def _leaders(self, broker: Broker, name: str) -> dict[int, int]:
+        """Return the leader of each partition of a topic, or its first broker while that is not live."""
+        entry, live = broker.topics.get(name), broker.brokers()
+        if entry is None:
+            return {}
+        if not entry.replicated:
+            return {number: brokers[0] for number, brokers in entry.partitions.items() if brokers}
+        found = {number: broker.replication.leadership(name, number, entry, live) for number in entry.partitions}
+        return {number: led.leader if led.leader >= 0 else led.replicas[0] for number, led in found.items()}
+
     def _topic_row(self, broker: Broker, name: str, sizes: Mapping[str, int]) -> TopicRow | None:
         entry = broker.topics.get(name)
         if entry is None:
             return None
         me = broker.store.broker_id
-        leaders = {brokers[0] for brokers in entry.partitions.values() if brokers}
-        here = sum(1 for brokers in entry.partitions.values() if brokers[:1] == (me,))
+        by_partition = self._leaders(broker, name)
+        leaders = set(by_partition.values())
+        here = sum(1 for leader in by_partition.values() if leader == me)
         log = broker.settings.log
         return TopicRow(
             name,
@@ -197,11 +206,15 @@ class ConsoleSources:
         rows: dict[int, PartitionRow] = {}
         elsewhere = []
         for number in numbers:
-            brokers = () if entry is None else entry.partitions.get(number, ())
-            leader = brokers[0] if brokers else -1
+            led = None if entry is None else broker.replication.leadership(name, number, entry, live)
+            leader = -1 if led is None else led.leader
+            if leader == -1 and led is not None and len(led.replicas) == 1:
+                (leader,) = led.replicas
+            missing = () if led is None or not led.in_sync else sorted({*led.replicas} - {*led.in_sync})
+            lag = f"not in sync: {', '.join(map(str, missing))}" if missing else ""
             address = "{}:{}".format(*live[leader]) if leader in live else ""
             log = broker.store.log(name, number)
-            if log is not None:
+            if log is not None and leader in (broker.store.broker_id, -1):
                 rows[number] = PartitionRow(
                     number,
                     leader,
@@ -210,11 +223,12 @@ class ConsoleSources:
                     log.end,
                     log.visible_end,
                     len(log.segments()),
-                    str(log.offline or ""),
+                    str(log.offline or lag),
                 )
             elif leader not in live:
+                stored = " or ".join(map(str, () if led is None else led.replicas))
                 rows[number] = PartitionRow(
-                    number, leader, address, None, None, None, None, f"broker {leader} is not registered"
+                    number, leader, address, None, None, None, None, f"broker {stored} is not registered"
                 )
             else:
                 elsewhere.append((number, leader, address))
