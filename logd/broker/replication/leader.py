@@ -56,8 +56,13 @@ class FollowerProgress:
     #: The log's end at ``sampled``: reached by ``flushed``, it makes that time the one of ``caught_up``.
     sample_end: int = 0
     sampled: float = 0.0
-    #: None while it has no connection.
-    session: FollowerListener | None = None
+    #: Its connections, the latest one last: an old one may end later than the next one begins.
+    sessions: list[FollowerListener] = field(factory=list)
+
+    @property
+    def session(self) -> FollowerListener | None:
+        """Its latest connection, None while it has none."""
+        return self.sessions[-1] if self.sessions else None
 
 
 @define(eq=False)
@@ -119,8 +124,8 @@ class LeaderRole:
         """See ReplicaRole."""
         self.unsettled = True
         for follower in self.followers.values():
-            if follower.session is not None:
-                follower.session.grown()
+            for session in follower.sessions:
+                session.grown()
 
     def flushed(self) -> None:
         """See ReplicaRole."""
@@ -200,19 +205,24 @@ class LeaderRole:
 
     # Followers
 
+    def may_follow(self, broker: int, instance: str) -> bool:
+        """Return whether a broker is to store the partition, and is registered with this data directory."""
+        return broker in self._replicas and self._live().get(broker, instance) == instance
+
     def follow(self, broker: int, instance: str, session: FollowerListener) -> FollowerProgress:
         """Note that ``broker`` follows from now on, on a connection of its own; return what is known of it."""
         follower = self.followers.get(broker)
         if follower is None or follower.instance != instance:
             follower = self.followers[broker] = FollowerProgress(instance)
-        follower.session = session
+        if session not in follower.sessions:
+            follower.sessions.append(session)
         return follower
 
     def gone(self, broker: int, session: FollowerListener) -> None:
         """Note that the connection of a follower is lost."""
         follower = self.followers.get(broker)
-        if follower is not None and follower.session is session:
-            follower.session = None
+        if follower is not None and session in follower.sessions:
+            follower.sessions.remove(session)
             self.unsettled = True
 
     def fetched(self, follower: FollowerProgress, position: int, flushed: int) -> None:
@@ -243,8 +253,8 @@ class LeaderRole:
         if self.log.visible_end > self._told_end:  # it may have moved by a flush alone
             self._told_end = self.log.visible_end
             for follower in self.followers.values():
-                if follower.session is not None:
-                    follower.session.shown()
+                for session in follower.sessions:
+                    session.shown()
 
     def _flushed_by(self, broker: int) -> int:
         """Return the flushed end that a follower has reported in this epoch; that it is the same one counts too."""

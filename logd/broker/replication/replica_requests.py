@@ -138,7 +138,9 @@ class ReplicaRequests:
         self._ready[followed] = self._shown[followed] = None
         if role is None or role.epoch != part.leader_epoch or role.epoch_start is None:
             return
-        if followed.progress is None or followed.progress.session is not followed:
+        if not role.may_follow(request.broker, request.instance):
+            return  # answered as if this broker did not lead, until both know the same
+        if followed.progress is None or followed not in followed.progress.sessions:
             followed.role = role
             followed.progress = role.follow(request.broker, request.instance, followed)
         if _divergence(role, part) is None and part.position >= role.log.start:
@@ -210,6 +212,9 @@ class ReplicaRequests:
         current = self._manager.leader(*where)
         if current is None or current.epoch_start is None or current is not role or role.epoch != part.leader_epoch:
             followed.is_wanted = False
+            if role is None:
+                self._parts.pop(where, None)  # so that requests for what is not led here cost no memory
+                self._shown.pop(followed, None)
             stale = current is not None and current.epoch_start is not None
             return ReplicaFetchedPart(*where, StaleLeaderEpoch.code if stale else NotLeader.code, *at)
         log = role.log

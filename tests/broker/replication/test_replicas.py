@@ -10,9 +10,12 @@ from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
 from logd.config import LogSettings
 from logd.config.replication import ReplicationSettings
-from logd.errors import DeliveryFailed, InvalidRequest, InvalidTopic, NotEnoughReplicas
+from logd.config.security import SecuritySettings
+from logd.errors import ClusterAuthorizationFailed, DeliveryFailed, InvalidRequest, InvalidTopic, NotEnoughReplicas
+from logd.log.epochs.mark import MARK_BYTES
 from logd.log.partition import PartitionLog
 from logd.protocol.requests.repair import Repair
+from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.cluster import MemoryCluster
 from logd.testing.memory.files import MemoryFiles
@@ -235,3 +238,79 @@ class LeastTests(ReplicaTestCase):
         self.assertIn(self.leader, others)
         self.assertGreaterEqual(self.logs()[self.leader.host].visible_end, sent.next_position)
         self.send(b"after")
+
+
+class SecuredTests(SynchronousTestCase):
+    """A cluster that demands rights: brokers copy as the user that is theirs alone."""
+
+    def setUp(self) -> None:
+        """Start it, and create a topic."""
+        security = SecuritySettings(security_required=True, security_superusers="root")
+        self.cluster = MemoryCluster(brokers=2, security=security)
+        self.cluster.wait(self.cluster.start())
+        broker = self.cluster.brokers[0].broker
+        assert broker is not None
+        self.cluster.wait(broker.administration.create("t", 1, {}, replicas=2))
+        self.cluster.advance(3.0)
+
+    def test_brokers_authenticate(self) -> None:
+        """The follower has what the leader has."""
+        ends = set()
+        for broker in self.cluster.brokers:
+            assert broker.store is not None
+            log = broker.store.log("t", 0)
+            assert log is not None
+            ends.add((log.end, log.visible_end))
+        self.assertEqual(ends, {(MARK_BYTES, MARK_BYTES)})
+
+    def test_nobody_else_may_follow(self) -> None:
+        """A client that claims to be a broker is refused, and what it says it has flushed counts for nothing."""
+        for broker in self.cluster.brokers:
+            connection = self.cluster.wait(self.cluster.connect(broker.address))
+            part = ReplicaPart("t", 0, 0, 0, -1, 0)
+            answer = self.cluster.wait(connection.request(ReplicaFetch(1, "i", 0, 1000, (part,))))
+            self.assertEqual(answer.error, ClusterAuthorizationFailed.code)
+            connection.send_only(ReplicaProgress((FlushedPart("t", 0, 0, 1 << 40),)))
+            connection.abort()
+        self.cluster.advance(1.0)
+
+
+class HostileTests(ReplicaTestCase):
+    """Requests of those who are no replicas, in a cluster that is open to whoever can connect."""
+
+    def ask(self, broker: int, *parts: ReplicaPart) -> list[tuple[str, int]]:
+        """Send a ReplicaFetch to the leader; return topic and error of each part of the answer."""
+        connection = self.cluster.wait(self.cluster.connect(self.leader.address))
+        answer = self.cluster.wait(connection.request(ReplicaFetch(broker, "i", 0, 1000, parts)))
+        connection.abort()
+        return [(part.topic, part.error) for part in answer.parts]
+
+    def test_no_memory_is_kept_for_them(self) -> None:
+        """Neither for brokers that are no replicas, nor for partitions that are not led here."""
+        role = self.logs()[self.leader.host].replica
+        assert isinstance(role, LeaderRole)
+        before = set(role.followers)
+        epoch = role.epoch
+        for broker in (-5, 7, 1 << 30):
+            asked = self.ask(broker, ReplicaPart("t", 0, epoch, 0, -1, 0), ReplicaPart("u", 3, 0, 0, -1, 0))
+            self.assertEqual({topic for topic, error in asked if error}, {"t", "u"})
+        self.assertEqual(set(role.followers), before)
+
+    def test_positions_that_make_no_sense_harm_nothing(self) -> None:
+        """Neither those far behind the log's end, nor negative ones, nor epochs that do not exist."""
+        sent = self.send(b"before")
+        role = self.logs()[self.leader.host].replica
+        assert isinstance(role, LeaderRole)
+        follower = next(iter(role.followers))
+        for position, last, flushed in (
+            (1 << 62, 9, 1 << 62),
+            (-1, -1, -1),
+            (sent.next_position, 1 << 30, 0),
+            (5, 0, 5),
+        ):
+            self.ask(follower, ReplicaPart("t", 0, role.epoch, position, last, flushed))
+        self.cluster.advance(2.0)
+        self.send(b"after")
+        self.cluster.advance(5.0)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+        self.assertEqual(len(self.contents()), 1)
