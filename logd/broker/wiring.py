@@ -14,6 +14,7 @@ from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
 from logd.broker.replication.controller import Controller
 from logd.broker.replication.replica_manager import ReplicaManager
+from logd.broker.security.group_access import GroupAccess
 from logd.broker.security.security_view import SecurityView
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
@@ -69,6 +70,7 @@ def join_others(
     administration = TopicAdministration(tree, stored, settings, clock, placement, ends, topics, reconciler, instances)
     broker = Broker(settings, store, topics, administration, threads, clock, gate, growth, ends)
 
+    broker.group_access = GroupAccess(tree, broker.authorizer, clock)
     broker.groups = GroupCoordinator(tree, clock, store.broker_id, settings.kafka)
 
     def info() -> BrokerInfo:

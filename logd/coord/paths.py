@@ -141,6 +141,17 @@ def group_generation(name: str) -> str:
     return f"{group(name)}/generation"
 
 
+def is_told_to_all(path: str) -> bool:
+    """Return whether a node of a group may be read by clients that can only guess its name.
+
+    A member's entry has to be read by all members, whoever they are, and the coordinator's by all that would join.
+    """
+    parts = path.split("/")
+    return path.startswith(f"{CONSUMERS}/") and (
+        (len(parts) == 5 and parts[3] == "ids") or (len(parts) == 4 and parts[3] == "coordinator")
+    )
+
+
 def group_metadata(name: str, topic_name: str) -> str:
     """The parent of the texts that Kafka clients have stored beside their positions in a topic."""
     return f"{group(name)}/metadata/{_segment(topic_name)}"

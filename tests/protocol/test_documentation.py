@@ -35,6 +35,7 @@ from logd.protocol.requests.fetch_session import (
 )
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Reader
+from logd.protocol.requests.groups.prepare_group import GroupAclRow, PrepareGroup, PrepareGroupResponse
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import (
     FetchResponse,
@@ -115,6 +116,7 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "AlterTopic, a setting": AlterTopic("test", "", 0, {"retention.ms": "3600000"}, ID),
     "AlterTopic, partitions": AlterTopic("test", UUID, 8, {}, ID),
     "Authenticate": Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=fyko", ID),
+    "PrepareGroup": PrepareGroup("g", False, ID),
     "DescribeLog": DescribeLog("test", 0, (20,), TIME, ID),
     "Repair, dry run": Repair("test", 3, True, False, 1 << 30, False, ID),
     "Repair, cut": Repair("test", 3, False, True, -1, False, ID),
@@ -161,6 +163,11 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
         AuthenticateResponse(0, False, b"r=fykoXY,s=c2FsdA==,i=8192"),
     ),
     "Authenticate response, done": (Authenticate("SCRAM-SHA-256", b""), AuthenticateResponse(0, True, b"v=cHJvb2Y=")),
+    "PrepareGroup response": (
+        PrepareGroup("g"),
+        PrepareGroupResponse(0, (GroupAclRow(31, "digest", "logd:h"), GroupAclRow(15, "digest", "ann:i"))),
+    ),
+    "PrepareGroup response, open": (PrepareGroup("g"), PrepareGroupResponse(0)),
     "AlterTopic response": (
         AlterTopic("test"),
         AlterTopicResponse(0, UUID, 8, {"retention.ms": "3600000", "message.format": "0.7"}),

@@ -6,14 +6,14 @@ is claimed: wait, then begin again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
-from logd.coord.errors import CoordinationError
+from logd.coord.errors import CoordinationError, NoAuth
 from logd.coord.groups.claims import Conflict
 from logd.coord.groups.commit_timer import CommitTimer
 from logd.coord.groups.interfaces import IGroupReader
@@ -27,9 +27,21 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import InterruptibleSleep
 from logd.deferreds.timeouts import with_timeout
 from logd.deferreds.waiting import OneTimeEvent, WaitingDeferreds
-from logd.errors import ClientClosed, PartitionLost
+from logd.errors import (
+    AuthenticationFailed,
+    BrokerUnavailable,
+    ClientClosed,
+    ConfigurationError,
+    GroupAuthorizationFailed,
+    LogdError,
+    PartitionLost,
+    WireError,
+)
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
+
+#: Has a group's nodes given to the user of this member; with True, each of them. Fails with a LogdError.
+Prepare = Callable[[bool], Awaitable[None]]
 
 
 class GroupMembership:
@@ -46,8 +58,13 @@ class GroupMembership:
         reader: IGroupReader,
         random: Callable[[], float],
         timing: Timing | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
-        """``consumer``: this member's id, unique among all members ever. Raises ValueError for a bad group name."""
+        """``consumer``: this member's id, unique among all members ever. Raises ValueError for a bad group name.
+
+        ``prepare(again)`` is awaited before this member joins, and again after the tree has refused a call: it has the
+        group's nodes given to this member's user.
+        """
         self.phase = Phase.IDLE
         self._coordination = coordination
         self._clock = clock
@@ -59,6 +76,9 @@ class GroupMembership:
         self._wanted = False
         #: True if the last attempt found members among Kafka's clients.
         self._refused = False
+        self._prepare = prepare
+        #: The argument of the next call of ``prepare``; None if none is needed.
+        self._prepare_next: bool | None = False
         self._backoff = Backoff(timing.first_wait, timing.longest_wait, random)
         self._sleep = InterruptibleSleep(clock)
         self._background = Background(f"the membership of group {group}")
@@ -143,10 +163,23 @@ class GroupMembership:
             self._wanted = False
             blocker: str | None = None
             try:
+                if self._prepare is not None and self._prepare_next is not None:
+                    await self._prepare(self._prepare_next)
+                    self._prepare_next = None
                 await self._share.rebalance()
             except KafkaMembers as error:
                 self._refuse(error)
                 blocker = error.path
+            except NoAuth as error:
+                self._prepare_next = True
+                self._counter.add(errors=1)
+                if self._prepare is None or self._backoff.failures:
+                    self._log.warn("group {group}: trying again after {error}", group=self.group, error=str(error))
+            except (AuthenticationFailed, GroupAuthorizationFailed) as error:
+                self._refuse(error)
+            except (BrokerUnavailable, WireError, ConfigurationError) as error:
+                self._counter.add(errors=1)
+                self._log.warn("group {group}: no broker prepares it: {error}", group=self.group, error=str(error))
             except Conflict as error:
                 self._counter.add(conflicts=1)
                 self._log.debug("group {group}: {error}", group=self.group, error=error)
@@ -171,8 +204,8 @@ class GroupMembership:
             self._enter(Phase.WAITING)
             await self._wait(blocker)
 
-    def _refuse(self, error: KafkaMembers) -> None:
-        """Tell the application that the group has members of another kind, and log that once until they have left."""
+    def _refuse(self, error: LogdError) -> None:
+        """Tell the application that it may not be a member now, and log that once until it may."""
         self._counter.add(conflicts=1)
         if not self._refused:
             self._refused = True

@@ -29,6 +29,7 @@ from logd.coord.records import (
     ANY_VERSION,
     OPEN_ACL,
     Acl,
+    AddAuth,
     Children,
     Create,
     Created,
@@ -51,6 +52,7 @@ from logd.coord.records import (
     Sync,
     WatchEvent,
 )
+from logd.coord.tree.access import digest_identity
 from logd.coord.tree.outcome import MultiFailed, OperationResult, Outcome
 from logd.coord.tree.pathnames import check_path, parent_of
 from logd.coord.tree.tree_host import TreeHost
@@ -205,6 +207,7 @@ class InProcessCoordination:
     def _send(self, call: PendingCall) -> bool:
         if self._connection is None:
             return False
+        assert not isinstance(call.request, AddAuth)
         self._connection.execute(call.request, partial(self._answered, call, self._clock.seconds()))
         return True
 
@@ -321,6 +324,11 @@ class InProcessCoordination:
     def sync(self, path: str = "/", timeout: float | None = None) -> Deferred[None]:
         """See ICoordination."""
         return self._ask(Sync(path), _as_it_is, timeout)
+
+    def authenticate(self, user: str, password: str, timeout: float | None = None) -> Deferred[None]:
+        """See ICoordination. It is known to the tree before any later call."""
+        self._session.authenticate(digest_identity(f"{user}:{password}".encode()))
+        return succeed(None)
 
     def _owned(self, operation: AnyOperation) -> AnyOperation:
         """Return the operation with the client's access list, if the caller gave none."""
