@@ -174,7 +174,12 @@ class GroupMembership:
                 self._prepare_next = True
                 self._counter.add(errors=1)
                 if self._prepare is None or self._backoff.failures:
-                    self._log.warn("group {group}: trying again after {error}", group=self.group, error=str(error))
+                    self._log.warn(
+                        "group {group}: trying again after {error} Its nodes belong to others: give the consumer a "
+                        "user that may read in the group, or the credentials of their owner",
+                        group=self.group,
+                        error=str(error),
+                    )
             except (AuthenticationFailed, GroupAuthorizationFailed) as error:
                 self._refuse(error)
             except (BrokerUnavailable, WireError, ConfigurationError) as error:

@@ -381,14 +381,12 @@ def _as_it_is(answer: Any) -> Any:
     return answer
 
 
-def _path_of(answer: Any) -> str:
-    created: Created = answer
-    return created.path
+def _path_of(answer: Created) -> str:
+    return answer.path
 
 
-def _data_of(answer: Any) -> tuple[bytes, Stat]:
-    node: NodeData = answer
-    return node.data, node.stat
+def _data_of(answer: NodeData) -> tuple[bytes, Stat]:
+    return answer.data, answer.stat
 
 
 def _names_of(answer: Any) -> list[str]:

@@ -7,7 +7,7 @@ from attrs import define
 from logd.client.cluster.cluster import Cluster
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import OPEN_ACL, Acl
-from logd.errors import ConfigurationError, UnsupportedVersion
+from logd.errors import ConfigurationError, UnsupportedVersion, error_for_code
 from logd.protocol.requests.groups.prepare_group import PrepareGroup, PrepareGroupResponse
 
 
@@ -37,6 +37,8 @@ class GroupPreparation:
             response: PrepareGroupResponse = await self._cluster.ask_any(PrepareGroup(self._group, again))
         except UnsupportedVersion:  # a broker of an earlier release: groups are open
             return
+        if response.error:
+            raise error_for_code(response.error, response.text)
         lists = self._tree.access_lists
         if response.rows:
             lists.groups = tuple(Acl(row.permissions, row.scheme, row.identity) for row in response.rows)
