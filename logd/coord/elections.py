@@ -44,15 +44,22 @@ def elect(
 
     The leader stays while it is live. Else the first in-sync replica that is live leads, in the order of ``replicas``;
     else the first of those that were in sync last. Else nobody leads until one of them is back.
+
+    A replica that is not live stays in sync until the leader takes it out: a leader that has died meanwhile cannot, so
+    what it would have been the only one to have is not lost sight of. One with another data directory goes at once.
     """
 
     def is_live(broker: int) -> bool:
         return live.get(broker) == state.instances.get(broker)
 
-    staying = tuple(broker for broker in state.in_sync if is_live(broker) and broker in replicas)
-    if state.leader in staying:
+    def is_replaced(broker: int) -> bool:
+        return broker not in replicas or (broker in live and not is_live(broker))
+
+    staying = tuple(broker for broker in state.in_sync if not is_replaced(broker))
+    if state.leader in staying and is_live(state.leader):
         return None if staying == state.in_sync else with_in_sync(state, staying, {}, least)
-    candidates = sorted(staying, key=lambda broker: (broker in draining, _place(replicas, broker)))
+    candidates = [broker for broker in staying if is_live(broker)]
+    candidates.sort(key=lambda broker: (broker in draining, _place(replicas, broker)))
     if candidates:
         return _led_by(with_in_sync(state, staying, {}, least), candidates[0])
     remembered = [broker for broker in replicas if broker in state.last and is_live(broker)]
@@ -93,9 +100,9 @@ def without_leader(state: PartitionState, in_sync: Collection[int]) -> Partition
     return _led_by(evolve(state, in_sync=tuple(in_sync), instances=kept), NO_LEADER)
 
 
-def handed_over(state: PartitionState, successor: int) -> PartitionState:
-    """Return the state in which ``successor``, an in-sync replica, leads."""
-    return _led_by(state, successor)
+def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> PartitionState:
+    """Return the state in which ``successor``, an in-sync replica, leads in a new epoch, at least ``least_epoch``."""
+    return evolve(state, leader=successor, leader_epoch=max(state.leader_epoch + 1, least_epoch))
 
 
 def _led_by(state: PartitionState, leader: int) -> PartitionState:

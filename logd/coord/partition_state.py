@@ -47,6 +47,10 @@ class PartitionState:
         """Return whether a broker with this data directory is in sync."""
         return broker in self.in_sync and self.instances.get(broker) == instance
 
+    def counts_on(self, broker: int, instance: str) -> bool:
+        """Return whether a broker with this data directory has everything visible: it is in one of the two lists."""
+        return broker in (*self.in_sync, *self.last) and self.instances.get(broker) == instance
+
     def leads(self, broker: int, instance: str) -> bool:
         """Return whether a broker with this data directory leads."""
         return self.leader == broker and self.instances.get(broker) == instance

@@ -27,6 +27,7 @@ from logd.protocol.requests.create_delete_topic import (
     CreateTopicResponse,
     CreateTopicResponseV1,
     CreateTopicV1,
+    CreateTopicV2,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -140,7 +141,7 @@ class ModelBroker:
 
     def answer(self, request: Any, connection: ModelConnection) -> Any:
         """Return the response to a request, or None for a FetchWait that has to wait."""
-        if self.old_release and isinstance(request, (MetadataV1, CreateTopicV1, AlterTopic)):
+        if self.old_release and isinstance(request, (MetadataV1, CreateTopicV1, CreateTopicV2, AlterTopic)):
             return ErrorResponse(UnsupportedVersion.code, "not known to this broker")
         if isinstance(request, FetchWaitV1):  # the model has no fetch sessions; those of real brokers are tested
             return ErrorResponse(UnsupportedVersion.code, "not known to this broker")

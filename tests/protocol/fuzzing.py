@@ -16,11 +16,12 @@ from logd.protocol.conversation.framing import FrameBuffer
 from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.authenticate import Authenticate
-from logd.protocol.requests.create_delete_topic import CreateTopicV1
+from logd.protocol.requests.create_delete_topic import CreateTopicV1, CreateTopicV2
 from logd.protocol.requests.groups.prepare_group import PrepareGroup
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, Offsets
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.requests import encode_request
 
 LIMIT = 4096
@@ -32,6 +33,9 @@ ASKED = (
     Metadata(("t",)),
     MetadataV1(("t",)),
     CreateTopicV1("t", 1, {"message.format": "0.7"}),
+    CreateTopicV2("t", 1, 3, {"message.format": "0.7"}),
+    ReplicaFetch(1, "uuid", 0, 1024, (ReplicaPart("t", 0, 1, 0, -1, 0),), (("t", 1),)),
+    ReplicaProgress((FlushedPart("t", 0, 1, 5),)),
     AlterTopic("t", "uuid", 2, {"retention.ms": "5"}),
     Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=abc"),
     PrepareGroup("g"),

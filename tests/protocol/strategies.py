@@ -8,7 +8,7 @@ from logd.protocol.headers import Headers
 from logd.protocol.message import Message
 from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.authenticate import Authenticate
-from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, CreateTopicV2, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_session import FetchWaitV1, MovedPart, NewPart
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
@@ -17,6 +17,7 @@ from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProdu
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import Repair
+from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
 
 int16s = st.integers(-(1 << 15), (1 << 15) - 1)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -63,6 +64,9 @@ _new_parts = st.dictionaries(texts, _new_fields, max_size=3).map(  # the parts o
 )
 _moved_parts = st.lists(st.builds(MovedPart, int32s, int64s, int32s, int8s), max_size=3).map(tuple)
 _numbers = st.lists(int32s, max_size=3).map(tuple)
+_replicas = st.lists(st.tuples(texts, int32s), max_size=3).map(tuple)
+_replica_parts = st.lists(st.builds(ReplicaPart, texts, int32s, int32s, int64s, int32s, int64s), max_size=3).map(tuple)
+_flushed_parts = st.lists(st.builds(FlushedPart, texts, int32s, int32s, int64s), max_size=3).map(tuple)
 native_requests = st.one_of(
     st.builds(Metadata, st.none() | st.lists(texts, max_size=3).map(tuple), st.booleans(), int32s),
     st.builds(ProduceAck, int16s, int32s, _produce_parts, int32s),
@@ -70,6 +74,9 @@ native_requests = st.one_of(
     st.builds(FetchWaitV1, int32s, int32s, int32s, int32s, int32s, _new_parts, _moved_parts, _numbers, int32s),
     st.builds(CreateTopic, texts, int32s, st.dictionaries(texts, int64s, max_size=3), int32s),
     st.builds(CreateTopicV1, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
+    st.builds(CreateTopicV2, texts, int32s, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
+    st.builds(ReplicaFetch, int32s, texts, int32s, int32s, _replica_parts, _replicas, int32s),
+    st.builds(ReplicaProgress, _flushed_parts, int32s),
     st.builds(AlterTopic, texts, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(Authenticate, texts, st.binary(max_size=40), int32s),
     st.builds(DeleteTopic, texts, int32s),

@@ -8,6 +8,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ERRORS_BY_CODE, InvalidMessage
+from logd.log.epochs.mark import EpochMark, encode_epoch_mark, read_epoch_mark
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import with_leader_epoch
@@ -19,7 +20,9 @@ from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
     CreateTopicResponseV1,
+    CreateTopicResponseV2,
     CreateTopicV1,
+    CreateTopicV2,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -54,6 +57,14 @@ from logd.protocol.requests.metadata import (
 )
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
+from logd.protocol.requests.replica_fetch import (
+    FlushedPart,
+    ReplicaFetch,
+    ReplicaFetchedPart,
+    ReplicaFetchResponse,
+    ReplicaPart,
+    ReplicaProgress,
+)
 from logd.protocol.requests.requests import NativeRequest, decode_request, encode_request
 from logd.protocol.requests.responses import (
     ErrorResponse,
@@ -87,6 +98,7 @@ BATCHES = {
     "batch, a tombstone": [Message(None, key=b"k", timestamp=TIME)],
     "batch, 64 empty messages": [Message(b"")] * 64,
 }
+MARK = "mark, epoch 5 of broker 2"
 REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "Produce": Produce("test", 0, OLD_ENTRY),
     "Fetch": Fetch("topic", 1, 10, 100),
@@ -112,12 +124,15 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "FetchWait, version 1, next": FetchWaitV1(1, 1, 500, 1, 1048576, (), (MovedPart(1, 28, 65536, EXACT),), (0,), ID),
     "CreateTopic": CreateTopic("test", 4, {"retention.ms": 3600000}, ID),
     "CreateTopic, version 1": CreateTopicV1("test", 4, {"message.format": "0.7"}, ID),
+    "CreateTopic, version 2": CreateTopicV2("test", 4, 3, {"min.insync.replicas": "2"}, ID),
     "DeleteTopic": DeleteTopic("test", ID),
     "AlterTopic, a setting": AlterTopic("test", "", 0, {"retention.ms": "3600000"}, ID),
     "AlterTopic, partitions": AlterTopic("test", UUID, 8, {}, ID),
     "Authenticate": Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=fyko", ID),
     "PrepareGroup": PrepareGroup("g", False, ID),
     "DescribeLog": DescribeLog("test", 0, (20,), TIME, ID),
+    "ReplicaFetch": ReplicaFetch(2, UUID, 500, 4 << 20, (ReplicaPart("test", 0, 5, 28, 4, 28),), (("test", 1),), ID),
+    "ReplicaProgress": ReplicaProgress((FlushedPart("test", 0, 5, 42),), ID),
     "Repair, dry run": Repair("test", 3, True, False, 1 << 30, False, ID),
     "Repair, cut": Repair("test", 3, False, True, -1, False, ID),
     "Repair, accept": Repair("test", 3, False, False, 1 << 40, True, ID),
@@ -158,6 +173,15 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
     "any response, no fetch session": (FetchWaitV1(1, 1, 0, 0, 0), ErrorResponse(117, "begin it")),
     "CreateTopic response": (CreateTopic("test", 1, {}), CreateTopicResponse(0, UUID)),
     "CreateTopic response, version 1": (CreateTopicV1("test", 1, {}), CreateTopicResponseV1(0, UUID)),
+    "CreateTopic response, version 2": (CreateTopicV2("test", 1, 3, {}), CreateTopicResponseV2(0, UUID)),
+    "ReplicaFetch response": (
+        ReplicaFetch(2, UUID, 0, 0, ()),
+        ReplicaFetchResponse(0, (ReplicaFetchedPart("test", 0, 0, 5, 28, 0, 28, 5, -1, ENTRY),)),
+    ),
+    "ReplicaFetch response, diverging": (
+        ReplicaFetch(2, UUID, 0, 0, ()),
+        ReplicaFetchResponse(0, (ReplicaFetchedPart("test", 0, 0, 5, 28, 0, 28, 3, 20),)),
+    ),
     "Authenticate response, not done": (
         Authenticate("SCRAM-SHA-256", b""),
         AuthenticateResponse(0, False, b"r=fykoXY,s=c2FsdA==,i=8192"),
@@ -221,7 +245,7 @@ class DocumentationTests(SynchronousTestCase):
 
     def test_every_vector_is_compared(self) -> None:
         """A vector that no test compares could be wrong for years."""
-        others = {"magic 1, hello", "batch, hello, leader epoch 0", "gap, N = 5", "gap of 4096 bytes"}
+        others = {"magic 1, hello", "batch, hello, leader epoch 0", "gap, N = 5", "gap of 4096 bytes", MARK}
         known = {*MESSAGES, *BATCHES, *REQUESTS, *LEGACY_RESPONSES, *RESPONSES, *REFUSED, *others}
         self.assertEqual(set(self.vectors), known)
 
@@ -258,6 +282,14 @@ class DocumentationTests(SynchronousTestCase):
             self.assertEqual(loops.decode_set(entry).messages, messages)
         moved = with_leader_epoch(bytes.fromhex(self.vectors["batch, hello"]), 0)
         self.assertEqual(moved.hex(), self.vectors["batch, hello, leader epoch 0"])
+
+    def test_marks_have_the_pages_bytes(self) -> None:
+        """Readers find no message in a mark, and take it for sound."""
+        entry = bytes.fromhex(self.vectors[MARK])
+        self.assertEqual(encode_epoch_mark(EpochMark(5, 2)), entry)
+        self.assertEqual(read_epoch_mark(entry), EpochMark(5, 2))
+        self.assertEqual(loops.decode_set(entry).messages, [])
+        self.assertEqual(loops.scan_set(entry)[:2], (len(entry), 1))
 
     def test_gaps_have_the_pages_bytes(self) -> None:
         """The smallest gap, and one of 4096 bytes."""

@@ -96,9 +96,9 @@ class FollowerRole:
 
         False: the replica is at work on it, and has it fetched again afterwards.
         """
-        if self._ended or part.leader_epoch != self.epoch:
-            return False
         log = self.log
+        if self._ended or part.leader_epoch != self.epoch or part.position != log.end:
+            return False  # about another leadership, or a position that is named no more
         if part.error == OffsetOutOfRange.code:
             if part.log_start <= log.end:
                 return self._refuse(f"the leader's log begins at {part.log_start}, and has no {log.end}")

@@ -13,12 +13,18 @@ from logd.coord.errors import BadVersion, CoordinationError
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.background import Background
-from logd.errors import LogdError, NotEnoughReplicas, NotLeader, WireError
+from logd.deferreds.sleeping import sleep
+from logd.errors import NotEnoughReplicas, NotLeader, WireError
 from logd.interfaces import Clock
 from logd.leadership import PartitionLeadership
 from logd.log.epochs.history import EpochHistory
 from logd.log.epochs.mark import EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
+
+#: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
+GONE_SECONDS = 1.0
+#: Seconds before a change of the in-sync set that may have failed is tried again.
+RETRY_SECONDS = 0.5
 
 #: Changes the partition's state in the tree: ``(version, state)``. See PartitionStates.change.
 ChangeState = Callable[[int, PartitionState], Coroutine[Any, Any, KnownState]]
@@ -81,6 +87,8 @@ class LeaderRole:
     #: The in-sync set that is being written, None if none is.
     _proposed: tuple[int, ...] | None = field(default=None, init=False)
     _ended: bool = field(default=False, init=False)
+    #: The visible end of which the sessions of followers know.
+    _told_end: int = field(default=-1, init=False)
     _began: float = field(init=False)
     _changes: Background = field(factory=lambda: Background("changing an in-sync set"), init=False)
     #: Set while leadership is handed over: nothing is taken any more.
@@ -150,11 +158,17 @@ class LeaderRole:
 
     def take(self, known: KnownState, replicas: tuple[int, ...]) -> None:
         """Take a changed state of the same epoch."""
-        if known.version >= self._known.version:
-            self._known, self._replicas = known, replicas
+        self._replicas = replicas
+        self._take_known(known)
+        self.look()
+
+    def _take_known(self, known: KnownState) -> None:
+        if known.version > self._known.version:
+            self._proposed = None
+        if known.version >= self._known.version and not self._ended:
+            self._known = known
             self._take_leadership()
             self._move_visible_end()
-            self.look()
 
     def _take_leadership(self) -> None:
         self.log.leadership = PartitionLeadership(self.me, self.epoch, self._replicas, self.in_sync)
@@ -220,9 +234,9 @@ class LeaderRole:
             return
         members = {*self.in_sync, *(self._proposed or ())} - {self.me}
         ends = [self._flushed_by(member) for member in members]
-        before = self.log.visible_end
         self.log.show_up_to(min(ends, default=self.log.flushed_end))
-        if self.log.visible_end > before:
+        if self.log.visible_end > self._told_end:  # it may have moved by a flush alone
+            self._told_end = self.log.visible_end
             for follower in self.followers.values():
                 if follower.session is not None:
                     follower.session.shown()
@@ -257,7 +271,9 @@ class LeaderRole:
         now = self._clock.seconds()
         follower = self.followers.get(broker)
         if follower is None:
-            return now - self._began > self._lag
+            return now - self._began > (self._lag if broker in self._live() else GONE_SECONDS)
+        if follower.session is None and broker not in self._live():
+            return now - self._began > GONE_SECONDS  # its session with the tree has ended, so it is not just slow
         if follower.session is not None and follower.flushed >= self.log.end:
             follower.caught_up = now
         return now - max(follower.caught_up, self._began) > self._lag
@@ -278,22 +294,22 @@ class LeaderRole:
         instances[self.me] = state.instances[self.me]
         changed = with_in_sync(state, wanted, instances, self.log.settings.min_insync_replicas)
         self._proposed = wanted
+        self._move_visible_end()  # from now on the new members count, also for what is flushed here in the next moment
         self._changes.start(self._write(self._known.version, changed))
 
     async def _write(self, version: int, changed: PartitionState) -> None:
-        try:
-            known = await self._change(version, changed)
-        except BadVersion:
-            pass  # the watch brings the state that is there
-        except (CoordinationError, LogdError) as error:
-            self._log.debug("the in-sync set cannot be changed now: {error}", error=str(error))
-        else:
-            if not self._ended and known.version >= self._known.version:
-                self._known = known
-                self._take_leadership()
-        finally:
-            self._proposed = None
-        self._move_visible_end()
+        """Write a changed in-sync set. It counts as proposed until it is known whether it was written."""
+        while not self._ended and self._known.version == version:
+            try:
+                known = await self._change(version, changed)
+            except BadVersion:
+                return  # the watch brings the state that is there, which may be this one
+            except CoordinationError as error:
+                self._log.debug("the in-sync set cannot be changed now: {error}", error=str(error))
+                await sleep(self._clock, RETRY_SECONDS)
+            else:
+                self._take_known(known)
+                return
 
     @property
     def is_under_replicated(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -12,90 +12,24 @@ from twisted.logger import Logger
 
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
-from logd.broker.replication.replica_fetcher import ReplicaFetcher
-from logd.coord.elections import without_leader
+from logd.broker.replication.replica_owner import IdleRole, ReplicaOwner
+from logd.coord.elections import handed_over, without_leader
 from logd.coord.errors import BadVersion, CoordinationError, NoNode
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.background import Background
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
-from logd.errors import LogdError, NotLeader, WireError
-from logd.interfaces import IThreads
+from logd.errors import LogdError
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.epoch_file import read_epochs, write_epochs
-from logd.log.epochs.history import EpochHistory
+from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import find_epochs
 from logd.log.partition import PartitionLog
-from logd.log.store.log_store import LogStore
 from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a change of the role that failed is tried again.
 RETRY_SECONDS = 1.0
-
-
-class ReplicaOwner(Protocol):
-    """What a replica asks of the ReplicaManager."""
-
-    @property
-    def store(self) -> LogStore: ...
-
-    @property
-    def threads(self) -> IThreads: ...
-
-    @property
-    def clock(self) -> Any: ...
-
-    def known(self, topic: str, partition: int) -> tuple[KnownState | None, tuple[int, ...]]:
-        """Return the state of a partition and its replicas."""
-        ...
-
-    def fetcher(self, leader: int) -> ReplicaFetcher:
-        """Return the fetcher of what a broker leads."""
-        ...
-
-    def lead(self, log: PartitionLog, known: KnownState, replicas: tuple[int, ...], offline: Any) -> LeaderRole:
-        """Return a new role for a log that leads."""
-        ...
-
-    async def relinquish(self, topic: str, partition: int) -> bool:
-        """Return whether the log here is lost; the tree does not vouch for it any more then."""
-        ...
-
-    def change_state(
-        self, topic: str, partition: int, version: int, state: PartitionState
-    ) -> Coroutine[Any, Any, KnownState]:
-        """See PartitionStates.change."""
-        ...
-
-
-class IdleRole:
-    """The role of a log while no leader is known."""
-
-    def __init__(self, log: PartitionLog, me: int) -> None:
-        self._refusal = NotLeader(
-            f"it is not known to broker {me} which broker leads {log.topic}-{log.partition}: try again soon"
-        )
-
-    @property
-    def refusal(self) -> WireError | None:
-        """See ReplicaRole."""
-        return self._refusal
-
-    def check_produce(self, acks: int) -> None:
-        """See ReplicaRole."""
-
-    def check_latest(self) -> None:
-        """See ReplicaRole."""
-
-    def appended(self) -> None:
-        """See ReplicaRole."""
-
-    def flushed(self) -> None:
-        """See ReplicaRole."""
-
-    def went_offline(self) -> None:
-        """See ReplicaRole."""
 
 
 @define(eq=False)
@@ -109,6 +43,8 @@ class Replica:
     role: LeaderRole | FollowerRole | None = field(default=None, init=False)
     #: The epochs of the log, None until they are read.
     history: EpochHistory | None = field(default=None, init=False)
+    #: The latest epoch that the epoch file ever named: perhaps one of which the log has no entry.
+    _highest_epoch: int = field(default=NO_EPOCH, init=False)
     _work: Background = field(factory=lambda: Background("changing the role of a replica"), init=False)
     _busy: bool = field(default=False, init=False)
     #: Things to do before the role is looked at again.
@@ -200,6 +136,8 @@ class Replica:
 
     def _end_role(self) -> None:
         role, self.role = self.role, None
+        if role is not None:
+            self._owner.on_role(self.log)
         if isinstance(role, FollowerRole):
             self._owner.fetcher(role.leader).remove(role)
         if role is not None:
@@ -211,13 +149,16 @@ class Replica:
         log, history = self.log, self.history
         assert history is not None
         epoch = known.state.leader_epoch
-        if history.latest >= epoch:
-            raise LogdError(f"its log has entries of epoch {history.latest}, and it is to lead in epoch {epoch}")
+        if self._highest_epoch >= epoch:
+            # An earlier life led in this epoch, and followers may have entries of it that were not flushed here.
+            await self._change(known, handed_over(known.state, self._me, self._highest_epoch + 1))
+            return
         role = self._owner.lead(log, known, replicas, self._went_offline)
         self.role, log.replica = role, role
         begun = history.begun(epoch, log.end)
         await self._write_history(begun)
         if self.role is role and self.log is log:
+            self._owner.on_role(log)
             role.begin(begun)
             self._log.info(
                 "{topic}-{partition} leads in epoch {epoch} from {start} on",
@@ -258,7 +199,7 @@ class Replica:
                 await self._give_up(known, others)
         elif (
             state.leader not in (NO_LEADER, self._me)
-            and self._me not in (*state.in_sync, *state.last)
+            and not state.counts_on(self._me, self._instance)
             and await self._owner.relinquish(log.topic, log.partition)
         ):
             await self._drop(0)
@@ -268,13 +209,18 @@ class Replica:
         return self._owner.store.instance
 
     async def _give_up(self, known: KnownState, others: list[int]) -> None:
-        changed = without_leader(known.state, others)
+        await self._change(known, without_leader(known.state, others))
+
+    async def _change(self, known: KnownState, changed: PartitionState) -> None:
+        """Change the partition's state in the tree, and look at the role again."""
         try:
             await self._owner.change_state(self.log.topic, self.log.partition, known.version, changed)
         except (BadVersion, NoNode):
-            pass  # another one leads already, or the topic is deleted
+            pass  # the controller has changed it, or the topic is deleted: its watch brings that
         except CoordinationError as error:
-            raise LogdError(f"the leadership cannot be given up: {error}") from error
+            raise LogdError(f"the partition's state cannot be changed: {error}") from error
+        else:
+            self._again = True
 
     def _went_offline(self) -> None:
         self.look()
@@ -358,8 +304,9 @@ class Replica:
     async def _read_history(self) -> EpochHistory:
         log, files = self.log, self._owner.store.files
         try:
-            found: EpochHistory = await self._on_thread(lambda: read_epochs(files, log.folder, log.end))
-            return found
+            found: EpochHistory = await self._on_thread(lambda: read_epochs(files, log.folder))
+            self._highest_epoch = max(self._highest_epoch, found.latest)
+            return found.cut(log.end)
         except ValueError:
             self._log.error("the epoch file in {folder} is damaged; it is made again from the log", folder=log.folder)
         history: EpochHistory = await self._on_thread(lambda: find_epochs(files, log.snapshot(log.end)))
@@ -368,6 +315,7 @@ class Replica:
 
     async def _write_history(self, history: EpochHistory) -> None:
         files, folder = self._owner.store.files, self.log.folder
+        self._highest_epoch = max(self._highest_epoch, history.latest)
         await self._on_thread(lambda: write_epochs(files, folder, history))
         self.history = history
 

@@ -35,6 +35,8 @@ class _FollowedPart:
     progress: FollowerProgress | None = None
     #: True from the request that names it until bytes or an error were sent.
     is_wanted: bool = True
+    #: True if the follower's log was found to be the beginning of the leader's.
+    is_equal: bool = False
     #: The ends that the follower was told last.
     told_start: int = -1
     told_visible: int = -1
@@ -89,7 +91,7 @@ class ReplicaRequests:
         """Take note of what the follower has flushed."""
         for part in request.parts:
             followed = self._parts.get((part.topic, part.partition))
-            if followed is None or followed.role is None or followed.progress is None:
+            if followed is None or followed.role is None or followed.progress is None or not followed.is_equal:
                 continue
             if followed.role.epoch == part.leader_epoch and self._is_current(followed):
                 followed.role.progressed(followed.progress, min(part.flushed_end, followed.role.log.end))
@@ -131,7 +133,8 @@ class ReplicaRequests:
             followed = None
         if followed is None:
             followed = self._parts[place] = _FollowedPart(self, part)
-        followed.part, followed.is_wanted = part, True
+        followed.part, followed.is_wanted, followed.is_equal = part, True, False
+        followed.told_start = followed.told_visible = -1  # what was told last may not have been taken
         self._ready[followed] = self._shown[followed] = None
         if role is None or role.epoch != part.leader_epoch or role.epoch_start is None:
             return
@@ -139,6 +142,7 @@ class ReplicaRequests:
             followed.role = role
             followed.progress = role.follow(request.broker, request.instance, followed)
         if _divergence(role, part) is None and part.position >= role.log.start:
+            followed.is_equal = True
             role.fetched(followed.progress, part.position, min(part.flushed_end, part.position))
 
     def _forget(self, place: Place) -> None:
@@ -197,25 +201,25 @@ class ReplicaRequests:
             return None
         if not wait or sent:
             sent += self._news({(each.topic, each.partition) for each in sent})
-        return ReplicaFetchResponse(tuple(sent))
+        return ReplicaFetchResponse(0, tuple(sent))
 
     def _read_part(self, followed: _FollowedPart, room: int) -> ReplicaFetchedPart | None:
         """Return bytes or an error for a partition; None if there is neither."""
         part, role = followed.part, followed.role
-        where = (part.topic, part.partition)
+        where, at = (part.topic, part.partition), (part.leader_epoch, part.position)
         current = self._manager.leader(*where)
         if current is None or current.epoch_start is None or current is not role or role.epoch != part.leader_epoch:
             followed.is_wanted = False
             stale = current is not None and current.epoch_start is not None
-            return ReplicaFetchedPart(*where, StaleLeaderEpoch.code if stale else NotLeader.code, part.leader_epoch)
+            return ReplicaFetchedPart(*where, StaleLeaderEpoch.code if stale else NotLeader.code, *at)
         log = role.log
         diverging = _divergence(role, part)
         if diverging is not None:
             followed.is_wanted = False
-            return ReplicaFetchedPart(*where, 0, role.epoch, log.start, log.visible_end, *diverging)
+            return ReplicaFetchedPart(*where, 0, *at, log.start, log.visible_end, *diverging)
         if part.position < log.start:
             followed.is_wanted = False
-            return ReplicaFetchedPart(*where, OffsetOutOfRange.code, role.epoch, log.start, log.visible_end)
+            return ReplicaFetchedPart(*where, OffsetOutOfRange.code, *at, log.start, log.visible_end)
         if part.position >= log.end:
             return None
         try:
@@ -224,13 +228,13 @@ class ReplicaRequests:
         except LogdError as error:
             followed.is_wanted = False
             code = error.code if isinstance(error, WireError) else -1
-            return ReplicaFetchedPart(*where, code, role.epoch, log.start, log.visible_end)
+            return ReplicaFetchedPart(*where, code, *at, log.start, log.visible_end)
         if found is None:
             return None
         followed.is_wanted = False
         followed.told_start, followed.told_visible = log.start, log.visible_end
         epoch = role.history.at(part.position)
-        return ReplicaFetchedPart(*where, 0, role.epoch, log.start, log.visible_end, epoch, -1, found)
+        return ReplicaFetchedPart(*where, 0, *at, log.start, log.visible_end, epoch, -1, found)
 
     def _news(self, sent: set[Place]) -> list[ReplicaFetchedPart]:
         """Return the ends that the follower was not told yet."""
@@ -243,7 +247,8 @@ class ReplicaRequests:
             log = role.log
             if (followed.told_start, followed.told_visible) != (log.start, log.visible_end):
                 followed.told_start, followed.told_visible = log.start, log.visible_end
-                news.append(ReplicaFetchedPart(*place, 0, role.epoch, log.start, log.visible_end))
+                at = (role.epoch, followed.part.position)
+                news.append(ReplicaFetchedPart(*place, 0, *at, log.start, log.visible_end))
         return news
 
 

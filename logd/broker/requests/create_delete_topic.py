@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.rights import Rights
 from logd.config import LogSettings
+from logd.coord.partition_state import MOST_REPLICAS
 from logd.errors import (
     AdministrationDisabled,
     BrokerStopping,
@@ -27,7 +28,9 @@ from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
     CreateTopicResponseV1,
+    CreateTopicResponseV2,
     CreateTopicV1,
+    CreateTopicV2,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -55,7 +58,7 @@ class AdministrationRequests:
         return self._create(request.topic, request.partitions, request.settings)
 
     def _create(
-        self, topic: str, partitions: int, settings: Mapping[str, int | str]
+        self, topic: str, partitions: int, settings: Mapping[str, int | str], replicas: int = 0
     ) -> CreateTopicResponse | Deferred[CreateTopicResponse]:
         if self._broker.stopping:
             return CreateTopicResponse(BrokerStopping.code, text="the broker is stopping")
@@ -77,24 +80,36 @@ class AdministrationRequests:
             self._record("create topic", topic, failure.value)
             return CreateTopicResponse(_code(failure), text=failure.getErrorMessage())
 
-        creating: Deferred[Any] = self._broker.create_topic(self._rights.requester, topic, partitions, dict(settings))
+        creating: Deferred[Any] = self._broker.create_topic(
+            self._rights.requester, topic, partitions, dict(settings), replicas=replicas
+        )
         return creating.addCallbacks(created, failed)
 
     def create_topic_v1(self, request: CreateTopicV1) -> CreateTopicResponseV1 | Deferred[CreateTopicResponseV1]:
         """Create a topic by name, with settings as text."""
-        answer: Any
-        try:
-            self._rights.check_create(request.topic)
-            settings = LogSettings.parse(request.settings)
-        except (ConfigurationError, WireError) as error:
-            refusal = error if isinstance(error, WireError) else InvalidTopic(f"topic {request.topic!r}: {error}")
-            self._record("create topic", request.topic, refusal)
-            answer = CreateTopicResponse(refusal.code, text=str(refusal))
-        else:
-            answer = self._create(request.topic, request.partitions, settings)
+        answer = self._create_with_texts(request.topic, request.partitions, 0, request.settings)
         if isinstance(answer, Deferred):
             return answer.addCallback(lambda response: CreateTopicResponseV1(*response))
         return CreateTopicResponseV1(*answer)
+
+    def create_topic_v2(self, request: CreateTopicV2) -> CreateTopicResponseV2 | Deferred[CreateTopicResponseV2]:
+        """Create a topic by name, with a number of replicas and settings as text."""
+        answer = self._create_with_texts(request.topic, request.partitions, request.replicas, request.settings)
+        if isinstance(answer, Deferred):
+            return answer.addCallback(lambda response: CreateTopicResponseV2(*response))
+        return CreateTopicResponseV2(*answer)
+
+    def _create_with_texts(self, topic: str, partitions: int, replicas: int, texts: Mapping[str, str]) -> Any:
+        try:
+            self._rights.check_create(topic)
+            settings = LogSettings.parse(texts)
+            if not 0 <= replicas <= MOST_REPLICAS:
+                raise InvalidTopic(f"topic {topic!r} cannot have {replicas} replicas; 0 to {MOST_REPLICAS} are allowed")
+        except (ConfigurationError, WireError) as error:
+            refusal = error if isinstance(error, WireError) else InvalidTopic(f"topic {topic!r}: {error}")
+            self._record("create topic", topic, refusal)
+            return CreateTopicResponse(refusal.code, text=str(refusal))
+        return self._create(topic, partitions, settings, replicas)
 
     def alter_topic(self, request: AlterTopic) -> AlterTopicResponse | Deferred[AlterTopicResponse]:
         """Change a topic's settings and its number of partitions; with neither it is a question, and not logged."""

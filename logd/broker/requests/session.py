@@ -25,7 +25,7 @@ from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.authenticate import Authenticate
-from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, CreateTopicV2, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_session import FetchWaitV1
 from logd.protocol.requests.fetch_wait import FetchWait
@@ -78,6 +78,7 @@ class BrokerSession:
             DescribeLog: self._describing.describe_log,
             CreateTopic: administration.create_topic,
             CreateTopicV1: administration.create_topic_v1,
+            CreateTopicV2: administration.create_topic_v2,
             AlterTopic: administration.alter_topic,
             DeleteTopic: administration.delete_topic,
             PrepareGroup: PrepareGroupRequests(broker.group_access, self.rights).prepare,
@@ -170,7 +171,7 @@ class BrokerSession:
         """Answer another broker that copies logs from here; nobody else may."""
         refusal = self.rights.broker_refusal()
         if refusal is not None:
-            return ReplicaFetchResponse((), refusal.code, str(refusal))
+            return ReplicaFetchResponse(refusal.code, text=str(refusal))
         return self._replicas.fetch(request)
 
     def _authenticated(self) -> None:

@@ -25,6 +25,7 @@ from logd.errors import LogdError
 _CREATE_EPILOG = """\b
 Examples:
   logd topics create clicks --partitions 4
+  logd topics create orders --partitions 8 --replicas 3 --set min.insync.replicas=2
   logd topics create debug --set retention.ms=3600000 --set segment.bytes=16777216
 """
 _DESCRIBE_EPILOG = """\b
@@ -75,6 +76,14 @@ def list_topics(ctx: click.Context, /, broker: str, as_json: bool) -> None:
     help="Number of partitions.",
 )
 @click.option(
+    "--replicas",
+    "-r",
+    type=click.IntRange(1),
+    default=None,
+    metavar="N",
+    help="Number of brokers that store each partition.  [default: the brokers' default.replicas, which is 1]",
+)
+@click.option(
     "--set",
     "settings",
     type=SettingsParameter(),
@@ -89,6 +98,7 @@ def create(
     topic: str,
     broker: str,
     partitions: int,
+    replicas: int | None,
     settings: tuple[dict[str, int | str], ...],
     as_json: bool,
 ) -> None:
@@ -96,11 +106,13 @@ def create(
     merged = {name: value for each in settings for name, value in each.items()}
 
     async def work(admin: Admin) -> None:
-        uuid = await admin.create(topic, partitions, merged)
+        uuid = await admin.create(topic, partitions, merged, replicas or 0)
+        made = {"topic": topic, "uuid": str(uuid), "partitions": partitions, "settings": merged}
         if as_json:
-            click.echo(json.dumps({"topic": topic, "uuid": str(uuid), "partitions": partitions, "settings": merged}))
+            click.echo(json.dumps(made if replicas is None else {**made, "replicas": replicas}))
         else:
-            click.echo(f"created {topic} with {partitions} partition{'s' if partitions > 1 else ''}")
+            copies = f", each on {replicas} brokers" if replicas is not None and replicas > 1 else ""
+            click.echo(f"created {topic} with {partitions} partition{'s' if partitions > 1 else ''}{copies}")
 
     with_admin(ctx, broker, work)
 

@@ -17,7 +17,7 @@ from logd.clientcore.addresses import Address
 from logd.clientcore.metadata import described
 from logd.errors import error_for_code
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
-from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, CreateTopicV2, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.protocol.requests.metadata import MetadataResponse, TopicMetadata
 from logd.protocol.requests.repair import RepairResponse
@@ -61,12 +61,16 @@ class Admin:
         """Return a topic's uuid, partitions, leaders and replicas. Fails with UnknownTopic."""
         return self._run(self._describe(topic))
 
-    def create(self, topic: str, partitions: int = 1, settings: Mapping[str, int | str] | None = None) -> Deferred[str]:
+    def create(
+        self, topic: str, partitions: int = 1, settings: Mapping[str, int | str] | None = None, replicas: int = 0
+    ) -> Deferred[str]:
         """Create a topic; fires with its uuid. ``settings`` override the broker's, by names such as ``retention.ms``.
+
+        ``replicas`` is the number of brokers that store each partition, 0 for the brokers' setting default.replicas.
 
         Fails with TopicExists, or InvalidTopic for a name, number of partitions or setting that is not allowed.
         """
-        return self._run(self._create(topic, partitions, dict(settings or {})))
+        return self._run(self._create(topic, partitions, dict(settings or {}), replicas))
 
     def alter(
         self, topic: str, settings: Mapping[str, int | str | None] | None = None, partitions: int = 0, uuid: str = ""
@@ -129,11 +133,14 @@ class Admin:
         check_topic_name(topic)
         return described(await self._cluster.metadata((topic,)), topic)
 
-    async def _create(self, topic: str, partitions: int, settings: dict[str, int | str]) -> str:
+    async def _create(self, topic: str, partitions: int, settings: dict[str, int | str], replicas: int) -> str:
         check_topic_name(topic)
         numbers = {name: value for name, value in settings.items() if isinstance(value, int)}
-        request: CreateTopic | CreateTopicV1 = CreateTopic(topic, partitions, numbers)
-        if len(numbers) < len(settings):  # otherwise as brokers of earlier releases know it
+        request: CreateTopic | CreateTopicV1 | CreateTopicV2 = CreateTopic(topic, partitions, numbers)
+        if replicas:
+            texts = {name: str(value) for name, value in settings.items()}
+            request = CreateTopicV2(topic, partitions, replicas, texts)
+        elif len(numbers) < len(settings):  # otherwise as brokers of earlier releases know it
             request = CreateTopicV1(topic, partitions, {name: str(value) for name, value in settings.items()})
         response = await self._cluster.ask_any(request)
         if response.error:

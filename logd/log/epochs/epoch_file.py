@@ -4,8 +4,8 @@
     <epoch> <start>\\n           for each epoch that the log has entries of
     <crc, 8 hex digits>\\n       of all that precedes it
 
-A crash can leave an epoch behind the log's end: its first entry was not written, or was lost unsynced. Such epochs are
-left out when the file is read, because nothing of them is in the log.
+A crash can leave an epoch behind the log's end: its first entry was not written, or was lost unsynced. Nothing of such
+an epoch is in this log, but another replica may have entries of it: a broker never leads in it again.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def decode_epochs(data: bytes) -> EpochHistory:
     return history
 
 
-def read_epochs(files: IFileOperations, folder: str, end: int) -> EpochHistory:
-    """Return the epochs of a log that ends at ``end``; none if there is no file.
+def read_epochs(files: IFileOperations, folder: str) -> EpochHistory:
+    """Return what the epoch file says, no epochs if there is none. The last ones may begin behind the log's end.
 
     Blocks. Raises OSError, and ValueError for a damaged file.
     """
     data = read_file(files, join(folder, EPOCHS), _LIMIT)
-    return EpochHistory() if data is None else decode_epochs(data).cut(end)
+    return EpochHistory() if data is None else decode_epochs(data)
 
 
 def write_epochs(files: IFileOperations, folder: str, history: EpochHistory) -> None:

@@ -29,7 +29,9 @@ from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
     CreateTopicResponseV1,
+    CreateTopicResponseV2,
     CreateTopicV1,
+    CreateTopicV2,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -167,6 +169,16 @@ NATIVE_APIS = (
         create_delete_topic.encode_create_topic_response,
         create_delete_topic.read_create_topic_response_v1,
         version=1,
+    ),
+    Api(
+        19,
+        CreateTopicV2,
+        CreateTopicResponseV2,
+        create_delete_topic.encode_create_topic_v2,
+        create_delete_topic.read_create_topic_v2,
+        create_delete_topic.encode_create_topic_response,
+        create_delete_topic.read_create_topic_response_v2,
+        version=2,
     ),
     Api(
         20,

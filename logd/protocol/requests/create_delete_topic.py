@@ -2,6 +2,8 @@
 
 19 request       str topic | int32 partitions | list of (str setting | int64 value)    response  str uuid
    version 1     str topic | int32 partitions | list of (str setting | str value)      response  str uuid
+   version 2     str topic | int32 partitions | int32 replicas (0: the broker's default)
+                 | list of (str setting | str value)                                   response  str uuid
 20 request       str topic                                                             response  nothing
 """
 
@@ -31,6 +33,16 @@ class CreateTopicV1(NamedTuple):
     correlation_id: int = 0
 
 
+class CreateTopicV2(NamedTuple):
+    """Create a topic whose partitions are stored by ``replicas`` brokers each, 0 for the broker's default."""
+
+    topic: str
+    partitions: int
+    replicas: int
+    settings: Mapping[str, str]
+    correlation_id: int = 0
+
+
 class CreateTopicResponse(NamedTuple):
     """The uuid of the new topic; or an error code and what to tell people about it."""
 
@@ -41,6 +53,12 @@ class CreateTopicResponse(NamedTuple):
 
 class CreateTopicResponseV1(CreateTopicResponse):
     """The answer to CreateTopicV1, which is the same."""
+
+    __slots__ = ()
+
+
+class CreateTopicResponseV2(CreateTopicResponse):
+    """The answer to CreateTopicV2, which is the same."""
 
     __slots__ = ()
 
@@ -88,6 +106,17 @@ def read_create_topic_v1(reader: Reader, correlation_id: int) -> CreateTopicV1:
     return CreateTopicV1(reader.text(), reader.int32(), read_texts(reader), correlation_id)
 
 
+def encode_create_topic_v2(request: CreateTopicV2) -> list[bytes]:
+    """Return the body of the request."""
+    head = [encode_text(request.topic), INT32.pack(request.partitions), INT32.pack(request.replicas)]
+    return [b"".join([*head, *encode_texts(request.settings)])]
+
+
+def read_create_topic_v2(reader: Reader, correlation_id: int) -> CreateTopicV2:
+    """Read the body of the request; of a setting that comes twice the last counts."""
+    return CreateTopicV2(reader.text(), reader.int32(), reader.int32(), read_texts(reader), correlation_id)
+
+
 def encode_create_topic_response(response: CreateTopicResponse) -> list[Piece]:
     """Return the body of a response without an error."""
     return [encode_text(response.uuid)]
@@ -101,6 +130,11 @@ def read_create_topic_response(reader: Reader) -> CreateTopicResponse:
 def read_create_topic_response_v1(reader: Reader) -> CreateTopicResponseV1:
     """Read the body of a response without an error."""
     return CreateTopicResponseV1(0, reader.text())
+
+
+def read_create_topic_response_v2(reader: Reader) -> CreateTopicResponseV2:
+    """Read the body of a response without an error."""
+    return CreateTopicResponseV2(0, reader.text())
 
 
 def encode_delete_topic(request: DeleteTopic) -> list[bytes]:

@@ -4,8 +4,9 @@
                      | list of (str topic | int32 partition | int32 leader epoch | int64 position | int32 last epoch
                                 | int64 flushed end)
                      | list of (str topic | int32 partition)                                        no longer followed
-    its response     list of (str topic | int32 partition | int16 error | int32 leader epoch | int64 log start
-                              | int64 visible end | int32 epoch | int64 epoch end | int32 set_bytes | set)
+    its response     list of (str topic | int32 partition | int16 error | int32 leader epoch | int64 position
+                              | int64 log start | int64 visible end | int32 epoch | int64 epoch end
+                              | int32 set_bytes | set)
     ReplicaProgress  list of (str topic | int32 partition | int32 leader epoch | int64 flushed end)     no response
 
 The leader remembers the partitions of a connection, so a request names only those that are new or whose position has
@@ -27,7 +28,7 @@ from logd.protocol.requests.fields import INT32, Piece, Reader, encode_text, siz
 
 _LIMITS = Struct(">ii")
 _PART = Struct(">iiqiq")
-_FETCHED = Struct(">ihiqqiqi")
+_FETCHED = Struct(">ihiqqqiqi")
 _PROGRESS = Struct(">iiq")
 
 
@@ -61,6 +62,8 @@ class ReplicaFetchedPart(NamedTuple):
     partition: int
     error: int
     leader_epoch: int = -1
+    #: The position that the request named, where the bytes begin; a follower that has gone on since then drops them.
+    position: int = -1
     log_start: int = -1
     visible_end: int = -1
     epoch: int = -1
@@ -72,8 +75,8 @@ class ReplicaFetchedPart(NamedTuple):
 class ReplicaFetchResponse(NamedTuple):
     """The answer to ReplicaFetch. ``error`` is that of the request as a whole."""
 
-    parts: tuple[ReplicaFetchedPart, ...]
-    error: int = 0
+    error: int
+    parts: tuple[ReplicaFetchedPart, ...] = ()
     text: str = ""
 
 
@@ -138,10 +141,11 @@ def read_replica_fetch_response(reader: Reader) -> ReplicaFetchResponse:
     parts = []
     for _ in range(reader.count(2 + _FETCHED.size)):
         topic = reader.text()
-        partition, error, leader_epoch, log_start, visible_end, epoch, epoch_end, length = reader.unpack(_FETCHED)
-        ends = (log_start, visible_end, epoch, epoch_end)
+        partition, error, *numbers, length = reader.unpack(_FETCHED)
+        leader_epoch, position, log_start, visible_end, epoch, epoch_end = numbers
+        ends = (position, log_start, visible_end, epoch, epoch_end)
         parts.append(ReplicaFetchedPart(topic, partition, error, leader_epoch, *ends, reader.view(length)))
-    return ReplicaFetchResponse(tuple(parts))
+    return ReplicaFetchResponse(0, tuple(parts))
 
 
 def encode_replica_progress(request: ReplicaProgress) -> list[bytes]:

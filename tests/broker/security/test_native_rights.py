@@ -17,7 +17,7 @@ from logd.coord.registries.access_rules import add_rule, remove_rule
 from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.apis import LEGACY_APIS, NATIVE_APIS
 from logd.protocol.requests.authenticate import Authenticate
-from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV1, CreateTopicV2, DeleteTopic
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_session import FetchWaitV1, NewPart
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
@@ -72,6 +72,7 @@ NEEDS = (
     Need(FetchWaitV1(1, 0, 0, 1, 1000, new=(NewPart("t", 1, 0, 0, 0, 100, 3),)), Operation.READ, _first),
     Need(CreateTopic("t", 1, {}), Operation.CREATE),
     Need(CreateTopicV1("t", 1, {}), Operation.CREATE),
+    Need(CreateTopicV2("t", 1, 1, {}), Operation.CREATE),
     Need(AlterTopic("t", partitions=2), Operation.ALTER),
     Need(DeleteTopic("t"), Operation.DELETE),
     Need(DescribeLog("t", 0), Operation.DESCRIBE),

@@ -13,7 +13,9 @@ from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
     CreateTopicResponse,
     CreateTopicResponseV1,
+    CreateTopicResponseV2,
     CreateTopicV1,
+    CreateTopicV2,
     DeleteTopic,
     DeleteTopicResponse,
 )
@@ -39,6 +41,7 @@ from logd.protocol.requests.metadata import (
 )
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchedPart, ReplicaFetchResponse
 from logd.protocol.requests.requests import NativeRequest
 from logd.protocol.requests.responses import (
     ErrorResponse,
@@ -80,6 +83,9 @@ _brokers = st.builds(BrokerAddress, int32s, texts, int32s)
 _kinds = st.integers(-128, 127)
 _segments = st.builds(SegmentInfo, int64s, int64s, int64s)
 _parts = st.builds(FetchedPart, texts, int32s, int16s, int64s, int64s, int64s, sets)
+_replica_parts = st.builds(
+    ReplicaFetchedPart, texts, int32s, int16s, int32s, int64s, int64s, int64s, int32s, int64s, sets
+)
 _broker_lists = st.lists(_brokers, max_size=3).map(tuple)
 _topic_lists = st.lists(_topics, max_size=2).map(tuple)
 _codes = int16s.filter(lambda code: code != 0)
@@ -106,6 +112,11 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
     st.tuples(st.just(CreateTopic("t", 1, {})), texts.map(lambda uuid: CreateTopicResponse(0, uuid))),
     st.tuples(st.just(CreateTopic("t", 1, {})), st.builds(CreateTopicResponse, _codes, st.just(""), texts)),
     st.tuples(st.just(CreateTopicV1("t", 1, {})), texts.map(lambda uuid: CreateTopicResponseV1(0, uuid))),
+    st.tuples(st.just(CreateTopicV2("t", 1, 3, {})), texts.map(lambda uuid: CreateTopicResponseV2(0, uuid))),
+    st.tuples(
+        st.just(ReplicaFetch(1, "i", 0, 0, ())),
+        st.builds(ReplicaFetchResponse, st.just(0), st.lists(_replica_parts, max_size=3).map(tuple), st.just("")),
+    ),
     st.tuples(
         st.just(AlterTopic("t")),
         st.builds(

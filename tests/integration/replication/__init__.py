@@ -1,0 +1,1 @@
+"""Integration tests of replication: real brokers, signals and disks."""

@@ -1,0 +1,1 @@
+"""The simulation of replicated partitions: brokers, networks and disks fail, and nothing acknowledged is lost."""
