@@ -193,7 +193,7 @@ class ReplicaManager:
     def _look(self) -> None:
         """Look for followers that have fallen behind, and end fetchers that nothing follows."""
         for replica in self._replicas.values():
-            if isinstance(replica.role, LeaderRole):
+            if isinstance(replica.role, LeaderRole) and replica.role.unsettled:
                 replica.role.look()
         for leader in [leader for leader, fetcher in self._fetchers.items() if not len(fetcher)]:
             self._fetchers.pop(leader).stop()
