@@ -6,7 +6,7 @@ is claimed: wait, then begin again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.logger import Logger
@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
 from logd.coord.errors import CoordinationError, NoAuth
+from logd.coord.groups.admission import Admission, Prepare
 from logd.coord.groups.claims import Conflict
 from logd.coord.groups.commit_timer import CommitTimer
 from logd.coord.groups.interfaces import IGroupReader
@@ -39,9 +40,6 @@ from logd.errors import (
 )
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
-
-#: Has a group's nodes given to the user of this member; with True, each of them. Fails with a LogdError.
-Prepare = Callable[[bool], Awaitable[None]]
 
 
 class GroupMembership:
@@ -74,11 +72,7 @@ class GroupMembership:
         self._share = GroupShare(coordination, clock, group, consumer, reader, self._counter, callbacks)
         #: True if something may have changed since the registries were last read.
         self._wanted = False
-        #: True if the last attempt found members among Kafka's clients.
-        self._refused = False
-        self._prepare = prepare
-        #: The argument of the next call of ``prepare``; None if none is needed.
-        self._prepare_next: bool | None = False
+        self._admission = Admission(prepare)
         self._backoff = Backoff(timing.first_wait, timing.longest_wait, random)
         self._sleep = InterruptibleSleep(clock)
         self._background = Background(f"the membership of group {group}")
@@ -163,17 +157,15 @@ class GroupMembership:
             self._wanted = False
             blocker: str | None = None
             try:
-                if self._prepare is not None and self._prepare_next is not None:
-                    await self._prepare(self._prepare_next)
-                    self._prepare_next = None
+                await self._admission.ask()
                 await self._share.rebalance()
             except KafkaMembers as error:
                 self._refuse(error)
                 blocker = error.path
             except NoAuth as error:
-                self._prepare_next = True
+                self._admission.ask_again()
                 self._counter.add(errors=1)
-                if self._prepare is None or self._backoff.failures:
+                if not self._admission.can_prepare or self._backoff.failures:
                     self._log.warn(
                         "group {group}: trying again after {error} Its nodes belong to others: give the consumer a "
                         "user that may read in the group, or the credentials of their owner",
@@ -200,7 +192,7 @@ class GroupMembership:
                 self._log.failure("a bug in the membership of group {group}", group=self.group)
             else:
                 self._backoff.reset()
-                self._refused = False
+                self._admission.refused = False
                 if self._share.delivering:  # else the session was lost, and CONNECTED will follow
                     self._enter(Phase.STEADY)
                     self._settled.fire(None)
@@ -212,8 +204,8 @@ class GroupMembership:
     def _refuse(self, error: LogdError) -> None:
         """Tell the application that it may not be a member now, and log that once until it may."""
         self._counter.add(conflicts=1)
-        if not self._refused:
-            self._refused = True
+        if not self._admission.refused:
+            self._admission.refused = True
             self._log.warn("{error}", error=error)
         self._share.refused(error)
         self._settled.fail(error)
