@@ -100,6 +100,7 @@ class BrokerAssembly:
             RememberedSecurity(files, resources.data, reads, broker.authorizer).open()
             keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
             broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
+            broker.replication.on_role = broker.idempotence.forget
             broker.administration_log = administration_log_of(broker, resources.wall)
             broker.authentication.on_failed = broker.administration_log.login_failed
             broker.membership = lambda: self._with_tree(membership.health())

@@ -41,6 +41,9 @@ WRAPPER = 1
 KEYED = 2
 GAP = 0x7F
 
+#: The beginning of the payload of a mark (see logd/log/epochs/mark.py): gzip's head with an extra field of 12 bytes, of
+#: which the subfield LE has 8.
+MARK_HEAD = bytes.fromhex("1f8b08040000000000ff") + b"\x0c\x00LE\x08\x00"
 #: N.
 LENGTH = Struct(">i")
 LENGTH_BYTES = LENGTH.size
@@ -223,6 +226,11 @@ def _plain_fields(data: bytes, at: int, stop: int) -> MessageFields:
 
 def _wrapper_fields(data: bytes, at: int, stop: int) -> MessageFields:
     return data[at + WRAPPER_HEAD_BYTES : stop], None, None, ()
+
+
+def is_mark_payload(payload: Buffer) -> bool:
+    """Return whether a wrapper's payload begins as that of the mark of a leader epoch, which only brokers write."""
+    return bytes(payload[: len(MARK_HEAD)]) == MARK_HEAD
 
 
 def encode_wrapped(codec: int, payload: bytes) -> bytes:

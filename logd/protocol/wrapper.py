@@ -10,7 +10,7 @@ foreign wrapper breaks that rule, every position but the last is the wrapper's s
 from __future__ import annotations
 
 from logd.protocol.codecs import CODEC_NAMES, CODEC_NUMBERS, compress, decompress, may_be
-from logd.protocol.entry import CODEC_MASK, WRAPPER_HEAD, codec_at, encode_wrapped
+from logd.protocol.entry import CODEC_MASK, WRAPPER_HEAD, codec_at, encode_wrapped, is_mark_payload
 
 #: The default limits of a decompressed wrapper, in bytes (four frames of the default size) and in messages.
 DEFAULT_MAX_DECOMPRESSED = 64 << 20
@@ -20,6 +20,11 @@ DEFAULT_MAX_DECOMPRESSED_MESSAGES = 1_000_000
 def encode_wrapper(codec: str, message_set: bytes) -> bytes:
     """Return one magic-1 entry that holds ``message_set`` compressed; ``none`` is not a wrapper's codec."""
     return encode_wrapped(CODEC_NUMBERS[codec], compress(codec, message_set))
+
+
+def may_be_produced(attributes: int, payload: bytes | memoryview) -> bool:
+    """Return whether producers may send a wrapper with this payload: it may be of its codec, and is no epoch's mark."""
+    return may_be_wrapper(attributes, payload) and not is_mark_payload(payload)
 
 
 def may_be_wrapper(attributes: int, payload: bytes | memoryview) -> bool:

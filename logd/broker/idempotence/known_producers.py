@@ -59,6 +59,8 @@ class Idempotence:
 
     def of(self, log: PartitionLog) -> ProducerStates | None:
         """Return the states of a partition; None before they are read."""
+        if log in self._loading:  # begun for a former leadership, perhaps
+            return None
         states = self._states.get(log)
         if states is None and log.end == log.start == 0:
             states = self._states[log] = ProducerStates()
@@ -72,6 +74,12 @@ class Idempotence:
             Deferred.fromCoroutine(self._load(log)).addErrback(
                 lambda failure: self._log.failure("reading the producers of {folder}", failure, folder=log.folder)
             )
+
+    def forget(self, log: PartitionLog) -> None:
+        """Forget the states of a partition: they are read again, as another broker has led it or this one is to."""
+        states = self._states.pop(log, None)
+        for producer in () if states is None else states.producers:
+            self._order.pop((id(states), producer), None)
 
     def used(self, states: ProducerStates, producer: int) -> None:
         """Note the use of a producer; forget the one that was used least recently if there are too many."""
@@ -104,7 +112,7 @@ class Idempotence:
                 done()
 
     async def _read(self, log: PartitionLog) -> ProducerStates:
-        end = log.visible_end
+        end = log.end if log.replica is not None else log.visible_end  # what is not visible yet may be sent again, too
         states, position = ProducerStates(), -1
         if _is_legacy(log):
             return states
@@ -131,7 +139,7 @@ class Idempotence:
         """Take over the heads of the batches from ``position`` to ``end``."""
         now = self.now_ms()
         while position < end:
-            found = log.read(position, max(_READ_BYTES, BATCH_HEAD_BYTES))
+            found = log.read_appended(position, max(_READ_BYTES, BATCH_HEAD_BYTES), end)
             if found is None:
                 return
             try:

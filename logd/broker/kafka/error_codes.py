@@ -14,6 +14,7 @@ _CODES: dict[type[BaseException], int] = {
     errors.TopicCreationDisabled: 3,
     errors.NoLeader: 5,  # LEADER_NOT_AVAILABLE
     errors.PartitionOffline: 5,
+    errors.NotLeader: 6,  # NOT_LEADER_OR_FOLLOWER
     errors.BrokerStopping: 6,  # NOT_LEADER_OR_FOLLOWER: ask for the leader again
     errors.RequestTimedOut: 7,  # REQUEST_TIMED_OUT
     errors.MessageTooLarge: 10,  # MESSAGE_TOO_LARGE

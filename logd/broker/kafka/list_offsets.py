@@ -56,6 +56,8 @@ class KafkaListingOffsets:
         try:
             self._rights.check_topic(Operation.DESCRIBE, topic)
             log = find_log(self._broker.store, self._broker.topics, topic, part.partition_index)
+            if log.replica is not None:
+                log.replica.check_latest()
             if version < _ONE_OFFSET_FROM:
                 several = [max(each, log.first) for each in log.offsets_before(part.timestamp, part.max_num_offsets)]
             elif part.timestamp == _EARLIEST:

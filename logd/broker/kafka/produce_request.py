@@ -28,7 +28,7 @@ from logd.log.producers.states import (
 )
 from logd.net.pause_reasons import PauseReason
 from logd.protocol import loops
-from logd.protocol.batch_layout import BatchHead
+from logd.protocol.batch_layout import BatchHead, set_with_leader_epoch
 from logd.protocol.kafka.legacy_entries import NoLegacyForm, legacy_entries
 from logd.protocol.kafka.produce import KafkaProducedPart
 from logd.protocol.requests.produce_ack import ProducedPart
@@ -110,6 +110,8 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             if producing.waits_for_format():
                 return False
             self._noted.shifts[index] = len(message_set) - head.last_delta - 1
+            if log.replica is not None:
+                message_set = set_with_leader_epoch(message_set, log.leadership.epoch)
         batch = SequencedBatch.of(head)
         if batch is None:
             self._append(index, part, log, message_set, None)

@@ -299,6 +299,7 @@ class LeaderRole:
         instances[self.me] = state.instances[self.me]
         changed = with_in_sync(state, wanted, instances, self.log.settings.min_insync_replicas)
         self._proposed = wanted
+        self._move_visible_end()  # from now on the new members count, also for what is flushed here in the next moment
         self._changes.start(self._write(self._known.version, changed))
 
     async def _write(self, version: int, changed: PartitionState) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
-from logd.broker.replication.replica_fetcher import ReplicaFetcher
+from logd.broker.replication.replica_owner import IdleRole, ReplicaOwner
 from logd.coord.elections import handed_over, without_leader
 from logd.coord.errors import BadVersion, CoordinationError, NoNode
 from logd.coord.partition_state import PartitionState
@@ -20,82 +20,16 @@ from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.background import Background
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
-from logd.errors import LogdError, NotLeader, WireError
-from logd.interfaces import IThreads
+from logd.errors import LogdError
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.epoch_file import read_epochs, write_epochs
 from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import find_epochs
 from logd.log.partition import PartitionLog
-from logd.log.store.log_store import LogStore
 from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a change of the role that failed is tried again.
 RETRY_SECONDS = 1.0
-
-
-class ReplicaOwner(Protocol):
-    """What a replica asks of the ReplicaManager."""
-
-    @property
-    def store(self) -> LogStore: ...
-
-    @property
-    def threads(self) -> IThreads: ...
-
-    @property
-    def clock(self) -> Any: ...
-
-    def known(self, topic: str, partition: int) -> tuple[KnownState | None, tuple[int, ...]]:
-        """Return the state of a partition and its replicas."""
-        ...
-
-    def fetcher(self, leader: int) -> ReplicaFetcher:
-        """Return the fetcher of what a broker leads."""
-        ...
-
-    def lead(self, log: PartitionLog, known: KnownState, replicas: tuple[int, ...], offline: Any) -> LeaderRole:
-        """Return a new role for a log that leads."""
-        ...
-
-    async def relinquish(self, topic: str, partition: int) -> bool:
-        """Return whether the log here is lost; the tree does not vouch for it any more then."""
-        ...
-
-    def change_state(
-        self, topic: str, partition: int, version: int, state: PartitionState
-    ) -> Coroutine[Any, Any, KnownState]:
-        """See PartitionStates.change."""
-        ...
-
-
-class IdleRole:
-    """The role of a log while no leader is known."""
-
-    def __init__(self, log: PartitionLog, me: int) -> None:
-        self._refusal = NotLeader(
-            f"it is not known to broker {me} which broker leads {log.topic}-{log.partition}: try again soon"
-        )
-
-    @property
-    def refusal(self) -> WireError | None:
-        """See ReplicaRole."""
-        return self._refusal
-
-    def check_produce(self, acks: int) -> None:
-        """See ReplicaRole."""
-
-    def check_latest(self) -> None:
-        """See ReplicaRole."""
-
-    def appended(self) -> None:
-        """See ReplicaRole."""
-
-    def flushed(self) -> None:
-        """See ReplicaRole."""
-
-    def went_offline(self) -> None:
-        """See ReplicaRole."""
 
 
 @define(eq=False)
@@ -202,6 +136,8 @@ class Replica:
 
     def _end_role(self) -> None:
         role, self.role = self.role, None
+        if role is not None:
+            self._owner.on_role(self.log)
         if isinstance(role, FollowerRole):
             self._owner.fetcher(role.leader).remove(role)
         if role is not None:
@@ -222,6 +158,7 @@ class Replica:
         begun = history.begun(epoch, log.end)
         await self._write_history(begun)
         if self.role is role and self.log is log:
+            self._owner.on_role(log)
             role.begin(begun)
             self._log.info(
                 "{topic}-{partition} leads in epoch {epoch} from {start} on",

@@ -63,6 +63,8 @@ class ReplicaManager:
     _loop: RepeatedCall | None = field(default=None, init=False)
     #: Called when a state or a topic has changed.
     on_change: Callable[[str, int], None] = field(default=lambda topic, partition: None, init=False)
+    #: Called with a log whose role begins or ends.
+    on_role: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
     stopping: bool = field(default=False, init=False)
 
     def start(self) -> None:

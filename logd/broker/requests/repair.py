@@ -105,6 +105,11 @@ class RepairRequests:
             if self._broker.topics.get(request.topic) is None:
                 raise UnknownTopic(f"there is no topic {request.topic!r}")
             raise WrongPartition(f"partition {request.partition} of topic {request.topic!r} is not on this broker")
+        if log.replica is not None:
+            raise InvalidRequest(
+                f"{request.topic}-{request.partition} is replicated, and is not repaired here: its brokers mend it "
+                "from one another's logs. If none of them can lead it, see `logd topics elect --help`"
+            )
         lost = self._broker.ends.lost(request.topic, request.partition)
         if lost is not None:
             return await self._repair_lost(log, lost, request)

@@ -13,16 +13,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from logd.protocol.entry import WRAPPER_HEAD_BYTES, encode_wrapped
+from logd.protocol.entry import MARK_HEAD, WRAPPER_HEAD_BYTES, encode_wrapped
 
 _FIELDS = Struct(">ii")
 #: The codec gzip in a wrapper's attributes.
 _GZIP = 1
-#: gzip's head with an extra field: 12 bytes, of which the subfield LE has 8.
-_HEAD = bytes.fromhex("1f8b08040000000000ff") + b"\x0c\x00LE\x08\x00"
 #: An empty last block of deflate, then the checksum and the length of no bytes.
 _TAIL = b"\x03\x00" + bytes(8)
-_PAYLOAD_BYTES = len(_HEAD) + _FIELDS.size + len(_TAIL)
+_PAYLOAD_BYTES = len(MARK_HEAD) + _FIELDS.size + len(_TAIL)
 #: Bytes of a mark.
 MARK_BYTES = WRAPPER_HEAD_BYTES + _PAYLOAD_BYTES
 #: The bytes with which every mark begins: length, magic and codec.
@@ -38,7 +36,7 @@ class EpochMark(NamedTuple):
 
 def encode_epoch_mark(mark: EpochMark) -> bytes:
     """Return the entry."""
-    return encode_wrapped(_GZIP, _HEAD + _FIELDS.pack(*mark) + _TAIL)
+    return encode_wrapped(_GZIP, MARK_HEAD + _FIELDS.pack(*mark) + _TAIL)
 
 
 def read_epoch_mark(entry: bytes | memoryview) -> EpochMark | None:
@@ -46,7 +44,7 @@ def read_epoch_mark(entry: bytes | memoryview) -> EpochMark | None:
     if len(entry) != MARK_BYTES:
         return None
     payload = bytes(entry[WRAPPER_HEAD_BYTES:])
-    if not payload.startswith(_HEAD):
+    if not payload.startswith(MARK_HEAD):
         return None
-    mark = EpochMark(*_FIELDS.unpack_from(payload, len(_HEAD)))
+    mark = EpochMark(*_FIELDS.unpack_from(payload, len(MARK_HEAD)))
     return mark if encode_epoch_mark(mark) == entry else None

@@ -37,10 +37,11 @@ from logd.protocol.entry import (
     WRAPPER_HEAD_BYTES,
     Buffer,
     codec_at,
+    is_mark_payload,
     keyed_parts,
 )
 from logd.protocol.loops.results import Checked
-from logd.protocol.wrapper import may_be_wrapper
+from logd.protocol.wrapper import may_be_produced
 
 _unpack_head = HEAD.unpack_from
 _unpack_fields = KEYED_FIELDS.unpack_from
@@ -104,7 +105,7 @@ def check_set(
             _, _, attributes, checksum = _unpack_wrapper(data, at)
             if crc(payload) != checksum:
                 _refuse(data, at, max_message_bytes)
-            if attributes & CODEC_MASK and not may_be_wrapper(attributes, payload):
+            if attributes & CODEC_MASK and not may_be_produced(attributes, payload):
                 _refuse_codec(data, at)
             if legacy and attributes & CODEC_MASK == _ZSTD:
                 _refuse_for_legacy(data, at, "a wrapper of zstd")
@@ -217,6 +218,10 @@ def _refuse_codec(data: bytes | memoryview, at: int) -> NoReturn:
     """Raise the error for the wrapper at ``at``, whose payload is not of the codec in its attributes."""
     codec = CODEC_NAMES[codec_at(data, at)]
     payload_at = at + WRAPPER_HEAD_BYTES
+    if is_mark_payload(data[payload_at:]):
+        raise InvalidMessage(
+            f"entry at byte {at} of a set of {len(data)} bytes is the mark of a leader epoch, which only brokers write"
+        )
     begin = bytes(data[payload_at : payload_at + 8]).hex() or "nothing"
     raise InvalidMessage(
         f"entry at byte {at} of a set of {len(data)} bytes: a wrapper whose attributes say {codec} holds bytes that "

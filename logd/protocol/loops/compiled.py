@@ -37,7 +37,7 @@ from logd.protocol.loops.openbatch import OpenBatch, open_batch
 from logd.protocol.loops.record_sets import MadeRecords
 from logd.protocol.loops.results import Checked, Columns, Decoded, JoinedFrames, MessageSummary, Scanned
 from logd.protocol.message import Message
-from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, may_be_wrapper
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, may_be_produced
 
 __all__ = [
     "check_set",
@@ -79,7 +79,7 @@ _compiled.set_up(
         "DEFAULT_BATCH_BYTES": DEFAULT_BATCH_BYTES,
         "DEFAULT_MAX_DECOMPRESSED": DEFAULT_MAX_DECOMPRESSED,
         "DEFAULT_MAX_DECOMPRESSED_MESSAGES": DEFAULT_MAX_DECOMPRESSED_MESSAGES,
-        "may_be_wrapper": may_be_wrapper,
+        "may_be_wrapper": may_be_produced,
         "open_batch": open_batch,
         "decode_rest": decode_rest,
     }

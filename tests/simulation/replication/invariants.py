@@ -45,8 +45,6 @@ class Invariants:
     acknowledged: dict[int, int] = field(factory=dict, init=False)
     #: The broker that led in an epoch, by partition and epoch.
     _leaders: dict[tuple[int, int], int] = field(factory=dict, init=False)
-    _epochs: dict[int, int] = field(factory=dict, init=False)
-    _known_leaders: set[tuple[str, int, int]] = field(factory=set, init=False)
     #: How far the bytes of a log were compared with what was shown, by log.
     _compared: dict[PartitionLog, int] = field(factory=dict, init=False)
 
@@ -100,15 +98,6 @@ class Invariants:
         check(log.visible_end <= log.flushed_end, "more is visible than flushed", broker.host, log.visible_end)
         if isinstance(role, LeaderRole) and role.epoch_start is not None:
             leader = self._leaders.setdefault((partition, role.epoch), role.me)
-            if leader == role.me and (broker.host, partition, role.epoch) not in self._known_leaders:
-                self._known_leaders.add((broker.host, partition, role.epoch))
-                check(
-                    role.epoch > self._epochs.get(partition, -1),
-                    "I6: the leader epoch went back",
-                    partition,
-                    role.epoch,
-                )
-                self._epochs[partition] = role.epoch
             check(leader == role.me, "I7: two leaders in one epoch", partition, role.epoch, leader, role.me)
             if log.visible_end > len(shown):
                 shown += bytes_of(broker, log, len(shown), log.visible_end)

@@ -1,0 +1,82 @@
+"""What a replica asks of the manager of all replicas, and its role while no leader is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from logd.broker.replication.leader import LeaderRole
+from logd.broker.replication.replica_fetcher import ReplicaFetcher
+from logd.coord.partition_state import PartitionState
+from logd.coord.registries.partition_states import KnownState
+from logd.errors import NotLeader, WireError
+from logd.interfaces import IThreads
+from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
+
+
+class ReplicaOwner(Protocol):
+    """What a replica asks of the ReplicaManager."""
+
+    @property
+    def store(self) -> LogStore: ...
+
+    @property
+    def threads(self) -> IThreads: ...
+
+    @property
+    def clock(self) -> Any: ...
+
+    @property
+    def on_role(self) -> Callable[[PartitionLog], None]: ...
+
+    def known(self, topic: str, partition: int) -> tuple[KnownState | None, tuple[int, ...]]:
+        """Return the state of a partition and its replicas."""
+        ...
+
+    def fetcher(self, leader: int) -> ReplicaFetcher:
+        """Return the fetcher of what a broker leads."""
+        ...
+
+    def lead(self, log: PartitionLog, known: KnownState, replicas: tuple[int, ...], offline: Any) -> LeaderRole:
+        """Return a new role for a log that leads."""
+        ...
+
+    async def relinquish(self, topic: str, partition: int) -> bool:
+        """Return whether the log here is lost; the tree does not vouch for it any more then."""
+        ...
+
+    def change_state(
+        self, topic: str, partition: int, version: int, state: PartitionState
+    ) -> Coroutine[Any, Any, KnownState]:
+        """See PartitionStates.change."""
+        ...
+
+
+class IdleRole:
+    """The role of a log while no leader is known."""
+
+    def __init__(self, log: PartitionLog, me: int) -> None:
+        self._refusal = NotLeader(
+            f"it is not known to broker {me} which broker leads {log.topic}-{log.partition}: try again soon"
+        )
+
+    @property
+    def refusal(self) -> WireError | None:
+        """See ReplicaRole."""
+        return self._refusal
+
+    def check_produce(self, acks: int) -> None:
+        """See ReplicaRole."""
+
+    def check_latest(self) -> None:
+        """See ReplicaRole."""
+
+    def appended(self) -> None:
+        """See ReplicaRole."""
+
+    def flushed(self) -> None:
+        """See ReplicaRole."""
+
+    def went_offline(self) -> None:
+        """See ReplicaRole."""
