@@ -80,7 +80,12 @@ def join_others(
             partitions.setdefault(log.topic, []).append(log.partition)
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
         return BrokerInfo(
-            store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka, __version__,
+            store.broker_id,
+            *broker.advertised,
+            store.instance,
+            held,
+            broker.addresses.own_kafka,
+            __version__,
             settings.replication.rack,
         )
 

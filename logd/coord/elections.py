@@ -111,6 +111,31 @@ def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> 
     return evolve(state, leader=successor, leader_epoch=max(state.leader_epoch + 1, least_epoch))
 
 
+def reassigned(
+    state: PartitionState, replicas: Sequence[int], wanted: Sequence[int], live: Mapping[int, str]
+) -> tuple[tuple[int, ...], PartitionState] | None:
+    """Return the replicas and the state after the next step towards the ``wanted`` replicas; None: it has to wait.
+
+    First the new replicas are added, behind the others. Once all wanted ones are in sync, the others are left out, and
+    the first wanted one leads if the leader is one of those. Both are to be written in one transaction with the topic's
+    entry: a broker that stores the partition no more deletes its log, so the state may not name it from then on.
+    """
+    added = [broker for broker in wanted if broker not in replicas]
+    if added:
+        if state.leader in added:
+            return None  # its leader was taken out of the entry by hand; the controller finds another one first
+        return (*replicas, *added), _without(state, added)
+    if state.last or not all(
+        broker in state.in_sync and live.get(broker) == state.instances.get(broker) for broker in wanted
+    ):
+        return None
+    if state.leader == NO_LEADER:
+        return None
+    if state.leader not in wanted:
+        state = _led_by(state, wanted[0])
+    return tuple(wanted), _without(state, [broker for broker in state.in_sync if broker not in wanted])
+
+
 def lost_with_the_tree() -> PartitionState:
     """Return the state of a partition that is known by its logs alone: only an unclean election finds a leader."""
     return PartitionState(NO_LEADER, 0, ())
@@ -121,6 +146,14 @@ def _among(state: PartitionState, replicas: Sequence[int]) -> PartitionState:
     last = tuple(broker for broker in state.last if broker in replicas)
     kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*state.in_sync, *last)}
     return evolve(state, last=last, instances=kept)
+
+
+def _without(state: PartitionState, brokers: Collection[int]) -> PartitionState:
+    """Return the state that names none of ``brokers``."""
+    in_sync = tuple(broker for broker in state.in_sync if broker not in brokers)
+    last = tuple(broker for broker in state.last if broker not in brokers)
+    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *last)}
+    return evolve(state, in_sync=in_sync, last=last, instances=kept)
 
 
 def _led_by(state: PartitionState, leader: int) -> PartitionState:

@@ -31,6 +31,7 @@ leave its place in the tree raises ValueError.
 
 from __future__ import annotations
 
+BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
 CLUSTER = "/cluster"
 BROKER_TOPICS = "/brokers/topics"

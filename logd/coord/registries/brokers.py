@@ -5,7 +5,8 @@
                       "rack": "a"}
 
 ``kafka`` is there if the broker listens for clients of today's Kafka: the address of each of its listeners, in their
-order. ``version`` is that of logd, for people. ``rack`` is there if the broker names one. Readers that do not know these members pass them over.
+order. ``version`` is that of logd, for people. ``rack`` is there if the broker names one. Readers that do not know
+these members pass them over.
 """
 
 from __future__ import annotations
