@@ -226,13 +226,12 @@ class LogStore:
         partitions: Iterable[int] = (),
         whole: bool = True,
     ) -> None:
-        """Delete a topic's logs, and call ``done`` with None once that is durable, or with the error.
+        """Delete a topic's logs, unless ``whole`` is False, and ``partitions``, whether there are logs of them or not.
 
-        The logs are no longer found at once, and waits on them fail. Until ``done``, ``create`` refuses them. The
-        folders of ``partitions`` are removed too, with logs or without: they alone, unless ``whole``.
-        """
-        numbers = {*partitions, *(self._logs.get(topic, {}) if whole else ())}
+        The logs are no longer found at once, and waits on them fail. Until ``done``, which gets None once all that is
+        durable, or the error, ``create`` refuses them."""
         here = self._logs.pop(topic, {})
+        numbers = {*partitions, *(here if whole else ())}
         logs = [here.pop(number) for number in sorted(numbers.intersection(here))]
         self._logs.update({topic: here} if here else {})
         leaving = {(topic, number) for number in numbers}

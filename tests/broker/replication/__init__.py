@@ -1,0 +1,1 @@
+"""Tests of replication on the broker."""
