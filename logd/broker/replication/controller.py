@@ -40,7 +40,7 @@ Place = tuple[str, int]
 
 
 @frozen
-class _Change:
+class Change:
     """A state that is to be written."""
 
     place: Place
@@ -234,18 +234,18 @@ class Controller:
             self._sees_brokers = {number: info.instance for number, info in found.items()} == dict(self._live())
         return self._sees_brokers
 
-    def _elections(self, places: Iterable[Place]) -> list[_Change]:
+    def _elections(self, places: Iterable[Place]) -> list[Change]:
         return [change for place in places if (change := self._elected(place)) is not None]
 
-    def _elected(self, place: Place) -> _Change | None:
+    def _elected(self, place: Place) -> Change | None:
         entry, known = self._topics.get(place[0]), self._states.get(*place)
         if entry is None or known is None or not entry.replicated or place[1] not in entry.partitions:
             return None
         replicas, live = entry.partitions[place[1]], self._live()
         state = elect(known.state, replicas, live, self._least(entry), self.draining)
-        return None if state is None else _Change(place, known, state)
+        return None if state is None else Change(place, known, state)
 
-    async def _write(self, changes: list[_Change]) -> None:
+    async def _write(self, changes: list[Change]) -> None:
         """Write states. One that cannot be written is looked at again later, and keeps no other one waiting."""
         for start in range(0, len(changes), BATCH):
             batch = changes[start : start + BATCH]
@@ -256,7 +256,7 @@ class Controller:
             if self.epoch is None:
                 return
 
-    async def _write_each(self, batch: list[_Change]) -> None:
+    async def _write_each(self, batch: list[Change]) -> None:
         for each in batch:
             if self.epoch is None:
                 return
@@ -268,7 +268,7 @@ class Controller:
                 self._log.debug("the leader of {place} cannot be written: {error}", place=each.place, error=error)
                 self._clock.callLater(RETRY_SECONDS, self.look_at, *each.place)
 
-    async def _write_together(self, batch: list[_Change]) -> None:
+    async def _write_together(self, batch: list[Change]) -> None:
         epoch = self.epoch or 0
         states = [evolve(each.state, controller_epoch=epoch) for each in batch]
         operations: list[Operation] = [self._fence.check()]
@@ -325,7 +325,7 @@ class Controller:
         except CoordinationError:
             return
         now, live = self._clock.seconds(), self._live()
-        moves: list[_Change] = []
+        moves: list[Change] = []
         movable: dict[Place, float] = {}
         for topic in self._topics.names():
             entry = self._topics.get(topic)
@@ -340,7 +340,7 @@ class Controller:
                 must = known.state.leader in self.draining
                 waited = self._balance is not None and now - since >= self._balance
                 if (must or waited) and len(moves) < MOST_MOVES:
-                    moves.append(_Change(place, known, state))
+                    moves.append(Change(place, known, state))
         self._movable = movable
         if moves and self.epoch is not None and await self._look_at_brokers():
             await self._write(moves)
