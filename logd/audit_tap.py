@@ -30,6 +30,7 @@ class KafkaAudit(Service):
     def __init__(self, reactor: Any, broker: BrokerService, settings: BrokerSettings) -> None:
         self._reactor = reactor
         self._service = broker
+        self._settings = settings
         self._counts = ForeignProducers.of(new_reporter(gethostname()), "", settings.kafka.kafka_audit_window_ms)
         self._publisher: AuditPublisher | None = None
         self._cluster: Cluster | None = None
@@ -39,8 +40,14 @@ class KafkaAudit(Service):
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         broker = self._service.broker
         assert broker is not None  # it has started, or twistd ends
+        connect = None
+        if self._settings.listen.startswith("ssl:"):
+            from logd.own_connections import OwnConnections
+
+            factory = self._service.native_factory()
+            connect = OwnConnections(self._reactor, self._settings, broker.advertised, factory).connect
         self._cluster = cluster = Cluster(
-            self._reactor, [broker.advertised], credentials=broker.authentication.own_credentials
+            self._reactor, [broker.advertised], connect=connect, credentials=broker.authentication.own_credentials
         )
         self._publisher = AuditPublisher(
             self._reactor, self._counts.counter, EventSender(cluster).send, time_of_day, broker.topics.cluster

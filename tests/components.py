@@ -128,6 +128,7 @@ COMPONENTS = (
         (
             "logd.audit_tap",
             "logd.console_tap",
+            "logd.own_connections",
             "logd.registry_tap",
             "logd.service_options",
             "logd.supervision_tap",

@@ -153,9 +153,15 @@ class Broker(BrokerCore):
             "full": full,
             "connections": len(self.sessions),
             **self._kafka_health(),
+            **self._replication_health(),
             "unflushed_bytes": self.store.unflushed_bytes,
             **others,
         }
+
+    def _replication_health(self) -> dict[str, Any]:
+        """Return what /health tells of replicas; nothing without any."""
+        figures = self.replication.figures()
+        return {"replicas": figures._asdict()} if figures.replicas else {}
 
     def _kafka_health(self) -> dict[str, Any]:
         """Return what /health tells of the listeners for clients of today's Kafka; nothing without any."""

@@ -91,6 +91,29 @@ class BrokerMetrics(Collector):
             visible.add_metric(place, log.visible_end)
             offline.add_metric(place, int(log.offline is not None))
         yield from (start, end, visible, offline)
+        yield from _of_replication(broker)
+
+
+def _of_replication(broker: Broker) -> Iterator[Metric]:
+    """Yield the metrics of replicas, if there are any."""
+    figures = broker.replication.figures()
+    if not figures.replicas:
+        return
+    yield GaugeMetricFamily("logd_replicas", "Replicas of replicated partitions on this broker.", figures.replicas)
+    yield GaugeMetricFamily("logd_replicas_led", "Replicated partitions that this broker leads.", figures.led)
+    yield GaugeMetricFamily(
+        "logd_replicas_under_replicated",
+        "Partitions led here whose replicas are not all in sync.",
+        figures.under_replicated,
+    )
+    yield GaugeMetricFamily(
+        "logd_replicas_below_minimum",
+        "Partitions led here with fewer in-sync replicas than min.insync.replicas.",
+        figures.below_minimum,
+    )
+    yield GaugeMetricFamily(
+        "logd_controller", "1 while this broker chooses the leaders.", int(broker.controller.epoch is not None)
+    )
 
 
 def _of_kafka(broker: Broker) -> Iterator[Metric]:

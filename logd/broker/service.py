@@ -27,6 +27,7 @@ from logd.errors import LogdError
 from logd.interfaces import IFileOperations
 from logd.log.disk.local_files import LocalFiles
 from logd.net.connection import BrokerConnection
+from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
 from logd.plurals import counted
 from logd.protocol.implementation import UNUSABLE
@@ -93,6 +94,11 @@ class BrokerService(Service):
         """Return the reason why a new process would do better than this one; None while there is none."""
         lost = self._flush_threads.lost + self._read_threads.lost
         return f"{counted(lost, 'thread')} of the disk's have ended" if lost and self._stopping is None else None
+
+    def native_factory(self) -> ConnectionFactory:
+        """Return the factory of native clients' connections, after the start."""
+        assert self._assembly is not None and self._assembly.factory is not None
+        return self._assembly.factory
 
     def coordination(self) -> ICoordination | None:
         """Return the broker's client of the coordination tree; None before the start."""

@@ -249,11 +249,6 @@ class BrokerSettings:
                 f"zookeeper.listen = {self.zookeeper_listen!r} and zookeeper.tls.enabled contradict each other: the "
                 "broker is a client of its own tree; an ssl: endpoint needs zookeeper.tls.enabled = true, others false"
             )
-        if self.kafka.kafka_audit_enabled and self.listen.startswith("ssl:"):
-            raise ConfigurationError(
-                f"kafka.audit.enabled = true is not allowed with listen = {self.listen!r}: the broker publishes its "
-                "counts there, without TLS; allowed is an endpoint without TLS, such as 'tcp:6667:interface=127.0.0.1'"
-            )
         if self.frames_bytes < self.frame_bytes + READ_ROOM:
             raise ConfigurationError(
                 f"frames.bytes = {self.frames_bytes} is not allowed with frame.bytes = {self.frame_bytes}; allowed is "

@@ -95,7 +95,8 @@ class KafkaSettings:
         Switch(),
         False,
         "Count what Kafka's clients produce, for `logd audit`: they count nothing themselves. The broker publishes the "
-        "counts over connections to `listen`, which must not be an `ssl:` endpoint then.",
+        "counts. Where `listen` has TLS, other brokers' certificates must be of `security.client.authorities`, or be "
+        "signed with this broker's own.",
     )
     kafka_audit_window_ms: int = setting(
         "kafka.audit.window.ms",

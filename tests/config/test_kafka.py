@@ -46,13 +46,6 @@ class KafkaSettingsTests(SynchronousTestCase):
         self.assertIn("2 addresses and kafka.listen 1 endpoints", self.refused(listen="tcp:1", advertise=["-", "a:1"]))
         self.assertIn("1 addresses and kafka.listen 0 endpoints", self.refused(advertise="a:1"))
 
-    def test_the_audit_needs_an_endpoint_without_tls(self) -> None:
-        """The broker is a client of itself."""
-        with self.assertRaises(ConfigurationError) as caught:
-            BrokerSettings(data="d", listen="ssl:1:privateKey=k", kafka=KafkaSettings(kafka_audit_enabled=True))
-        self.assertIn("kafka.audit.enabled", str(caught.exception))
-        BrokerSettings(data="d", kafka=KafkaSettings(kafka_audit_enabled=True))
-
     def test_a_registration_has_room_for_all_listeners(self) -> None:
         """Other brokers would otherwise not read it."""
         self.assertEqual(brokers.MOST_LISTENERS, MOST_LISTENERS)

@@ -91,6 +91,8 @@ class LeaderRole:
     _told_end: int = field(default=-1, init=False)
     _began: float = field(init=False)
     _changes: Background = field(factory=lambda: Background("changing an in-sync set"), init=False)
+    #: False while all replicas are in sync and have everything, so that there is nothing to look for.
+    unsettled: bool = field(default=True, init=False)
     #: Set while leadership is handed over: nothing is taken any more.
     handing_over: bool = field(default=False, init=False)
 
@@ -115,6 +117,7 @@ class LeaderRole:
 
     def appended(self) -> None:
         """See ReplicaRole."""
+        self.unsettled = True
         for follower in self.followers.values():
             if follower.session is not None:
                 follower.session.grown()
@@ -167,6 +170,7 @@ class LeaderRole:
             self._proposed = None
         if known.version >= self._known.version and not self._ended:
             self._known = known
+            self.unsettled = True
             self._take_leadership()
             self._move_visible_end()
 
@@ -209,6 +213,7 @@ class LeaderRole:
         follower = self.followers.get(broker)
         if follower is not None and follower.session is session:
             follower.session = None
+            self.unsettled = True
 
     def fetched(self, follower: FollowerProgress, position: int, flushed: int) -> None:
         """Note the position from which a follower fetches, and what it has flushed."""
@@ -271,6 +276,12 @@ class LeaderRole:
         forgets = bool(state.last) and len(wanted) >= self.log.settings.min_insync_replicas
         if wanted != tuple(sorted(state.in_sync)) or forgets:
             self._propose(wanted)
+        else:
+            self.unsettled = self.is_under_replicated or not all(
+                follower.session is not None and follower.flushed >= self.log.end
+                for broker, follower in self.followers.items()
+                if broker in state.in_sync
+            )
 
     def _is_behind(self, broker: int) -> bool:
         now = self._clock.seconds()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -36,6 +36,16 @@ LOOK_SECONDS = 0.5
 POLL_SECONDS = 0.02
 #: Leaderships that are handed over at a time.
 HANDED_AT_ONCE = 50
+
+
+class ReplicaFigures(NamedTuple):
+    """Numbers of replicas on one broker."""
+
+    replicas: int
+    #: Partitions that this broker leads; those whose replicas are not all in sync; those below min.insync.replicas.
+    led: int
+    under_replicated: int
+    below_minimum: int
 
 
 @define(eq=False)
@@ -115,15 +125,16 @@ class ReplicaManager:
         leader = state.leader if state.leader in live else NO_LEADER
         return PartitionLeadership(leader, state.leader_epoch, replicas, state.in_sync)
 
-    def figures(self) -> dict[str, int]:
-        """Return numbers for metrics: replicas here, those led here, under-replicated, below min.insync.replicas."""
-        leading = [role for replica in self._replicas.values() if isinstance(role := replica.role, LeaderRole)]
-        return {
-            "replicas": len(self._replicas),
-            "leaders": len(leading),
-            "under_replicated": sum(role.is_under_replicated for role in leading),
-            "below_least": sum(len(role.in_sync) < role.log.settings.min_insync_replicas for role in leading),
-        }
+    def figures(self) -> ReplicaFigures:
+        """Return the numbers of replicas. May be called on any thread."""
+        roles = [replica.role for replica in list(self._replicas.values())]
+        led = [role for role in roles if isinstance(role, LeaderRole)]
+        return ReplicaFigures(
+            len(roles),
+            len(led),
+            sum(role.is_under_replicated for role in led),
+            sum(len(role.in_sync) < role.log.settings.min_insync_replicas for role in led),
+        )
 
     # Changes of topics, logs, states and brokers
 
@@ -189,7 +200,7 @@ class ReplicaManager:
     def _look(self) -> None:
         """Look for followers that have fallen behind, and end fetchers that nothing follows."""
         for replica in self._replicas.values():
-            if isinstance(replica.role, LeaderRole):
+            if isinstance(replica.role, LeaderRole) and replica.role.unsettled:
                 replica.role.look()
         for leader in [leader for leader, fetcher in self._fetchers.items() if not len(fetcher)]:
             self._fetchers.pop(leader).stop()

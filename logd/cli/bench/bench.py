@@ -11,7 +11,7 @@ from logd.cli.bench.groups import groups
 from logd.cli.bench.kafka import kafka
 from logd.cli.bench.latency import latency
 from logd.cli.bench.mirror import mirror
-from logd.cli.bench.partitions import partitions
+from logd.cli.bench.partitions import partitions, replication
 from logd.cli.bench.peers import peers
 from logd.cli.bench.rates import consume, produce
 from logd.cli.bench.retained import retained
@@ -36,6 +36,7 @@ for command in (
         latency,
         mirror,
         audit,
+        replication,
         retained,
         partitions,
         peers,

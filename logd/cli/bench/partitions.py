@@ -1,4 +1,4 @@
-"""``logd bench partitions``: measures the same messages over few and over many partitions."""
+"""``logd bench partitions`` and ``logd bench replication``: many partitions beside few, and the price of replicas."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from logd.bench.partitions.replication import ReplicationBench
 from logd.bench.partitions.run import PartitionsBench, PartitionsResult
+from logd.cli.bench.shapes import WHOLE
 from logd.cli.options import json_option
 from logd.cli.reactor_command import run
+from logd.cli.terminal.tables import show_fields
 
-_WHOLE = click.IntRange(min=1)
 _COUNTS = (50, 500, 2_000)
 
 
 @click.command(short_help="Measure many partitions beside few.")
 @click.option(
     "--partitions",
-    type=_WHOLE,
+    type=WHOLE,
     multiple=True,
     help="A number of partitions. May be repeated; ratios are to the first.  [default: 50 500 2000]",
 )
-@click.option("--messages", type=_WHOLE, default=60_000, show_default=True)
-@click.option("--size", type=_WHOLE, default=200, show_default=True, help="Bytes of one message's payload.")
+@click.option("--messages", type=WHOLE, default=60_000, show_default=True)
+@click.option("--size", type=WHOLE, default=200, show_default=True, help="Bytes of one message's payload.")
 @click.option("--acks", type=click.Choice(["1", "-1"]), default="-1", show_default=True)
-@click.option("--rounds", type=_WHOLE, default=3, show_default=True, help="Rounds; the medians are the result.")
+@click.option("--rounds", type=WHOLE, default=3, show_default=True, help="Rounds; the medians are the result.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the broker that is started.")
 @click.option(
     "--folder",
@@ -90,3 +92,39 @@ def _show(results: list[PartitionsResult]) -> None:
             row += [f"{cost.seconds:.2f}", f"{cost.client_seconds:.2f}", f"{cost.broker_seconds:.2f}", f"{ratio:.2f}"]
         table.add_row(*row)
     Console().print(table)
+
+
+@click.command(short_help="Measure replicas: rates, failover, catching up.")
+@click.option("--size", type=WHOLE, default=200, show_default=True, help="Bytes of one message's payload.")
+@click.option("--seconds", type=WHOLE, default=4, show_default=True, help="Seconds of each measurement of a rate.")
+@click.option("--rounds", type=WHOLE, default=3, show_default=True, help="Rounds; medians are the result.")
+@click.option("--kills", type=WHOLE, default=5, show_default=True, help="Leaders that are killed.")
+@click.option("--idle", type=click.IntRange(0), default=1000, show_default=True, help="Idle partitions.")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, writable=True),
+    default=".",
+    show_default=True,
+    help="A folder on the disk to measure; the files made in it are removed.",
+)
+@json_option
+def replication(size: int, seconds: int, rounds: int, kills: int, idle: int, folder: str, as_json: bool) -> None:
+    """Measure three brokers on this machine.
+
+    One producer sends to a topic with one replica and to one with three, with acks=1 and acks=-1. Then leaders are
+    killed: the time runs to the next acknowledgement with acks=-1, of which the session of the killed broker takes
+    most. Then a follower gets a new empty disk and copies everything. At last the brokers do nothing, with many
+    partitions.
+    """
+    console = Console(stderr=True)
+
+    async def work(reactor: Any) -> None:
+        with console.status("") as status:
+            tell = status.update if console.is_terminal else lambda _: None
+            found = await ReplicationBench(reactor, folder, size, float(seconds), rounds, kills, idle, tell).run()
+        if as_json:
+            print(json.dumps(found.to_json()))
+        else:
+            show_fields(found.to_json())
+
+    sys.exit(run(work))

@@ -1,1 +1,1 @@
-"""Tests of replication on the broker."""
+"""Tests of replication on brokers in memory."""

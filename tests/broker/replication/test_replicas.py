@@ -1,0 +1,237 @@
+"""Tests of replicated topics on three brokers in memory: leaders, followers, and what clients are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.leader import LeaderRole
+from logd.config import LogSettings
+from logd.config.replication import ReplicationSettings
+from logd.errors import DeliveryFailed, InvalidRequest, InvalidTopic, NotEnoughReplicas
+from logd.log.partition import PartitionLog
+from logd.protocol.requests.repair import Repair
+from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.cluster import MemoryCluster
+from logd.testing.memory.files import MemoryFiles
+from tests.simulation.replication.invariants import bytes_of
+
+
+class ReplicaTestCase(SynchronousTestCase):
+    """Three brokers."""
+
+    least = 1
+
+    def setUp(self) -> None:
+        """Start them, and create a topic that each of them stores."""
+        self.cluster = MemoryCluster(
+            brokers=3,
+            zookeeper_session_ms=4_000,
+            log=LogSettings(min_insync_replicas=self.least),
+            replication=ReplicationSettings(replica_lag_ms=1_000, leader_balance_ms=-1),
+        )
+        self.cluster.wait(self.cluster.start())
+        self.admin = self.cluster.admin()
+        self.cluster.wait(self.admin.create("t", 1, replicas=3))
+        self.cluster.advance(1.0)
+
+    def logs(self, topic: str = "t") -> dict[str, PartitionLog]:
+        """Return the log of partition 0 on each running broker, by host."""
+        found = {}
+        for broker in self.cluster.brokers:
+            log = None if broker.store is None else broker.store.log(topic, 0)
+            if log is not None:
+                found[broker.host] = log
+        return found
+
+    @property
+    def leader(self) -> MemoryBroker:
+        """The broker that leads partition 0."""
+        hosts = [host for host, log in self.logs().items() if isinstance(log.replica, LeaderRole)]
+        (leader,) = [broker for broker in self.cluster.brokers if broker.host in hosts]
+        return leader
+
+    @property
+    def followers(self) -> list[MemoryBroker]:
+        """The other brokers that run."""
+        leader = self.leader
+        return [broker for broker in self.cluster.brokers if broker is not leader and broker.running]
+
+    def send(self, payload: bytes, **settings: Any) -> Any:
+        """Send a message; return where it is."""
+        return self.cluster.wait(self.cluster.producer(**{"acks": -1, **settings}).send("t", payload), 100.0)
+
+    def contents(self) -> set[bytes]:
+        """Return the different contents of the logs."""
+        found = set()
+        for broker in self.cluster.brokers:
+            log = None if broker.store is None else broker.store.log("t", 0)
+            if log is not None:
+                found.add(bytes_of(broker, log, log.start, log.end))
+        return found
+
+    def in_sync(self) -> tuple[int, ...]:
+        """Return the in-sync replicas as clients are told."""
+        (topic,) = self.cluster.wait(self.admin.metadata(["t"])).topics
+        return tuple(sorted(topic.partitions[0].in_sync))
+
+
+class ReplicaTests(ReplicaTestCase):
+    """A partition of three replicas."""
+
+    def test_all_replicas_have_what_is_acknowledged(self) -> None:
+        """With acks=-1 it is on every disk; the logs are equal, byte for byte."""
+        sent = self.send(b"hello")
+        self.assertEqual({log.flushed_end for log in self.logs().values()}, {sent.next_position})
+        self.assertEqual(len(self.contents()), 1)
+        self.cluster.advance(1.0)
+        self.assertEqual({log.visible_end for log in self.logs().values()}, {sent.next_position})
+
+    def test_a_follower_leads_once_the_leader_is_dead(self) -> None:
+        """It has everything acknowledged, and the former leader follows it when it is back."""
+        self.send(b"before")
+        killed = self.leader
+        killed.kill(power_lost=True)
+        self.send(b"after")
+        self.assertIsNot(self.leader, killed)
+        killed.start()
+        self.cluster.advance(5.0)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+        self.assertEqual(len(self.contents()), 1)
+        self.assertIsInstance(self.logs()[killed.host].replica, FollowerRole)
+
+    def test_a_leader_that_is_back_at_once_does_not_go_on_in_its_epoch(self) -> None:
+        """Its followers may have entries of that epoch which it has lost."""
+        self.send(b"before")
+        leader = self.leader
+        epoch = self.logs()[leader.host].leadership.epoch
+        leader.kill(power_lost=True)
+        leader.start()
+        self.send(b"after")
+        self.assertGreater(self.logs()[self.leader.host].leadership.epoch, epoch)
+        self.cluster.advance(2.0)
+        self.assertEqual(len(self.contents()), 1)
+
+    def test_an_orderly_stop_hands_the_leadership_over(self) -> None:
+        """Nobody waits for a session to end."""
+        self.send(b"before")
+        leader = self.leader
+        self.cluster.wait(leader.stop())
+        begin = self.cluster.clock.seconds()
+        self.send(b"after")
+        self.assertLess(self.cluster.clock.seconds() - begin, 1.0)
+
+    def test_a_new_empty_disk_is_filled(self) -> None:
+        """Without any special step, and under the same id; nothing is held as lost."""
+        self.send(b"before")
+        (follower, _) = self.followers
+        follower.kill()
+        follower.files = MemoryFiles(now=self.cluster.clock.seconds)
+        self.send(b"meanwhile")
+        follower.start()
+        self.cluster.advance(8.0)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+        self.assertEqual(len(self.contents()), 1)
+
+    def test_a_slow_follower_leaves_the_in_sync_set(self) -> None:
+        """Producers wait no longer than replica.lag.ms for it; it is back once it has caught up."""
+        self.send(b"before")
+        (follower, _) = self.followers
+        clock = follower.clock
+        assert clock is not None
+        producer = self.cluster.producer(acks=-1)
+        self.cluster.wait(producer.send("t", b"first"))
+        clock.pause()
+        begin = self.cluster.clock.seconds()
+        self.cluster.wait(producer.send("t", b"meanwhile"))
+        self.assertLess(self.cluster.clock.seconds() - begin, 3.0)
+        self.assertEqual(len(self.logs()[self.leader.host].leadership.in_sync), 2)
+        clock.resume()
+        self.cluster.advance(5.0)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+
+    def test_a_topic_that_is_made_again_begins_anew(self) -> None:
+        """Its states and logs are those of another topic."""
+        self.send(b"before")
+        self.cluster.wait(self.admin.delete("t"))
+        self.cluster.advance(2.0)
+        self.assertEqual(self.logs(), {})
+        self.cluster.wait(self.admin.create("t", 1, replicas=2))
+        self.cluster.advance(2.0)
+        self.assertEqual(len(self.logs()), 2)
+        self.assertEqual(len(self.contents()), 1)
+        self.send(b"after")
+
+    def test_too_many_replicas_are_refused(self) -> None:
+        """There have to be brokers for them."""
+        self.failureResultOf(self._creation("u", 4)).trap(InvalidTopic)
+
+    def _creation(self, topic: str, replicas: int) -> Any:
+        creating = self.admin.create(topic, 1, replicas=replicas)
+        self.cluster.advance(1.0)
+        return creating
+
+    def test_repair_is_refused(self) -> None:
+        """The replicas mend one another; gaps written into one of them would make it differ."""
+        leader = self.leader
+        connecting = self.cluster.connect(leader.address)
+        connection = self.cluster.wait(connecting)
+        answer = self.cluster.wait(connection.request(Repair("t", 0)))
+        self.assertEqual(answer.error, InvalidRequest.code)
+        connection.abort()
+
+    def test_messages_below_the_leaders_start_are_deleted_on_followers(self) -> None:
+        """A log begins at the same position everywhere, sooner or later."""
+        self.send(b"one")
+        position = self.send(b"two").first_id
+        leader = self.leader
+        assert leader.store is not None
+        outcome: list[Any] = []
+        leader.store.delete_before(self.logs()[leader.host], position, outcome.append)
+        self.cluster.advance(1.0)
+        self.send(b"three")
+        self.cluster.advance(1.0)
+        self.assertEqual(outcome, [None])
+        self.assertEqual({log.start for log in self.logs().values()}, {position})
+
+
+class LeastTests(ReplicaTestCase):
+    """A partition that demands two replicas in sync."""
+
+    least = 2
+
+    def test_producers_are_told_when_there_are_too_few(self) -> None:
+        """And nothing new is visible, though a producer with acks=1 may go on."""
+        self.send(b"before")
+        leader = self.leader
+        for follower in self.followers:
+            follower.kill()
+        self.cluster.advance(6.0)
+        sending = self.cluster.producer(acks=-1, delivery_timeout=2.0).send("t", b"refused")
+        self.cluster.advance(3.0)
+        failure = self.failureResultOf(sending, DeliveryFailed)
+        self.assertIsInstance(failure.value.__cause__, NotEnoughReplicas)
+        log = self.logs()[leader.host]
+        before = log.visible_end
+        self.send(b"unseen", acks=1)
+        self.cluster.advance(1.0)
+        self.assertEqual(log.visible_end, before)
+
+    def test_the_last_members_may_lead(self) -> None:
+        """A replica that left while the set was too small has everything visible."""
+        sent = self.send(b"before")
+        first = self.leader
+        others = self.followers
+        for follower in others:
+            follower.kill()
+        self.cluster.advance(6.0)
+        first.kill()
+        self.cluster.advance(6.0)
+        others[0].start()
+        others[1].start()
+        self.cluster.advance(6.0)
+        self.assertIn(self.leader, others)
+        self.assertGreaterEqual(self.logs()[self.leader.host].visible_end, sent.next_position)
+        self.send(b"after")

@@ -1,0 +1,70 @@
+"""Clients of today's Kafka on replicated topics: an idempotent producer of librdkafka while its leader is killed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import confluent_kafka
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
+
+from logd.testing.processes.broker import free_port
+from tests.integration.clusters import ClusterTestCase
+
+MESSAGES = 600
+
+
+class KafkaClientTests(ClusterTestCase):
+    """Three brokers with listeners for clients of today's Kafka."""
+
+    count = 3
+
+    def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
+        """Give each broker a port for Kafka's clients."""
+        self.ports = {number: free_port() for number in range(1, self.count + 1)}
+        return super().setUp()
+
+    def broker(self, number: int, name: str = "") -> Any:
+        """Start a broker."""
+        self.options = ("--kafka-listen", f"tcp:{self.ports[number]}:interface=127.0.0.1")
+        return super().broker(number, name)
+
+    async def test_nothing_is_lost_or_doubled_when_a_leader_is_killed(self) -> None:
+        """Its batches are known to the next leader; metadata name leader and in-sync replicas."""
+        await self.admin().create("t", 1, {"min.insync.replicas": 2}, replicas=3)
+        await deferToThread(self.produce_and_consume)
+
+    def produce_and_consume(self) -> None:
+        """Produce with a kill in the midst, then read everything."""
+        servers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+        settings = {"bootstrap.servers": servers, "log_level": 0}
+        producer = confluent_kafka.Producer({**settings, "enable.idempotence": True, "linger.ms": 2})
+        wrong: list[Any] = []
+        acknowledged: list[int] = []
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                wrong.append(error)
+            else:
+                acknowledged.append(message.offset())
+
+        for number in range(MESSAGES):
+            producer.produce("t", b"%d" % number, partition=0, on_delivery=delivered)
+            producer.poll(0.001)
+            if number == MESSAGES // 2:
+                found = producer.list_topics("t", 10).topics["t"].partitions[0]
+                self.assertEqual(sorted(found.isrs), [1, 2, 3])
+                self.brokers[found.leader - 1].kill()
+        self.assertEqual((producer.flush(60), wrong), (0, []))
+        self.assertEqual(len(set(acknowledged)), MESSAGES)
+        consumer = confluent_kafka.Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["t"])
+        read: list[bytes] = []
+        while len(read) < MESSAGES:
+            message = consumer.poll(30)
+            assert message is not None, f"{len(read)} messages came"
+            if message.error() is None:
+                read.append(message.value() or b"")
+        self.assertEqual(read, [b"%d" % number for number in range(MESSAGES)])
+        self.assertIsNone(consumer.poll(0.5))
+        consumer.close()
