@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+
 from attrs import define, evolve, field
 from twisted.internet.task import Clock
 
