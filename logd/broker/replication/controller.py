@@ -40,7 +40,7 @@ Place = tuple[str, int]
 
 
 @frozen
-class Change:
+class StateChange:
     """A state that is to be written."""
 
     place: Place
@@ -73,8 +73,6 @@ class Controller:
     _balance: float | None
     #: The epoch as a controller, None while another broker is the controller, or nobody is known to be.
     epoch: int | None = field(default=None, init=False)
-    #: Brokers that are to lead nothing.
-    draining: frozenset[int] = field(default=frozenset(), init=False)
     _fence: ControllerEpoch = field(default=ControllerEpoch(0, -1), init=False)
     #: True once the live brokers as last seen were found to be those in the tree, in this epoch.
     _sees_brokers: bool = field(default=False, init=False)
@@ -87,7 +85,6 @@ class Controller:
     _background: Background = field(factory=lambda: Background("choosing leaders"), init=False)
     _unsubscribe: Callable[[], None] | None = field(default=None, init=False)
     _timer: Timer | None = field(default=None, init=False)
-    _stopped: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._operators = OperatorWork(self._tree, self._topics, self._states, self._live)
@@ -99,8 +96,7 @@ class Controller:
             self._background.start(self._run())
 
     def stop(self) -> None:
-        """Change nothing any more. The node ends with the session."""
-        self._stopped = True
+        """StateChange nothing any more. The node ends with the session."""
         self.epoch = None
         if self._unsubscribe is not None:
             self._unsubscribe()
@@ -127,7 +123,7 @@ class Controller:
         self.epoch = None
         self._background.stop()
         self._working = False
-        if state is SessionState.CONNECTED and not self._stopped:
+        if state is SessionState.CONNECTED:
             self._background.start(self._run())
 
     async def _run(self) -> None:
@@ -186,7 +182,7 @@ class Controller:
     # Changes
 
     def _work(self) -> None:
-        if self.epoch is not None and not self._working and not self._stopped:
+        if self.epoch is not None and not self._working:
             self._working = True
             self._background.start(self._work_off())
 
@@ -219,7 +215,7 @@ class Controller:
 
     async def _read_draining(self) -> None:
         with suppress(CoordinationError):
-            self.draining = await read_draining(self._tree)
+            self._operators.draining = await read_draining(self._tree)
 
     async def _look_at_brokers(self) -> bool:
         """Return whether the live brokers as last seen are those in the tree.
@@ -234,18 +230,18 @@ class Controller:
             self._sees_brokers = {number: info.instance for number, info in found.items()} == dict(self._live())
         return self._sees_brokers
 
-    def _elections(self, places: Iterable[Place]) -> list[Change]:
+    def _elections(self, places: Iterable[Place]) -> list[StateChange]:
         return [change for place in places if (change := self._elected(place)) is not None]
 
-    def _elected(self, place: Place) -> Change | None:
+    def _elected(self, place: Place) -> StateChange | None:
         entry, known = self._topics.get(place[0]), self._states.get(*place)
         if entry is None or known is None or not entry.replicated or place[1] not in entry.partitions:
             return None
         replicas, live = entry.partitions[place[1]], self._live()
-        state = elect(known.state, replicas, live, self._least(entry), self.draining)
-        return None if state is None else Change(place, known, state)
+        state = elect(known.state, replicas, live, self._least(entry), self._operators.draining)
+        return None if state is None else StateChange(place, known, state)
 
-    async def _write(self, changes: list[Change]) -> None:
+    async def _write(self, changes: list[StateChange]) -> None:
         """Write states. One that cannot be written is looked at again later, and keeps no other one waiting."""
         for start in range(0, len(changes), BATCH):
             batch = changes[start : start + BATCH]
@@ -256,7 +252,7 @@ class Controller:
             if self.epoch is None:
                 return
 
-    async def _write_each(self, batch: list[Change]) -> None:
+    async def _write_each(self, batch: list[StateChange]) -> None:
         for each in batch:
             if self.epoch is None:
                 return
@@ -268,7 +264,7 @@ class Controller:
                 self._log.debug("the leader of {place} cannot be written: {error}", place=each.place, error=error)
                 self._clock.callLater(RETRY_SECONDS, self.look_at, *each.place)
 
-    async def _write_together(self, batch: list[Change]) -> None:
+    async def _write_together(self, batch: list[StateChange]) -> None:
         epoch = self.epoch or 0
         states = [evolve(each.state, controller_epoch=epoch) for each in batch]
         operations: list[Operation] = [self._fence.check()]
@@ -319,13 +315,13 @@ class Controller:
         """Let preferred leaders that have been in sync long enough lead, a few at a time; do what operators ask."""
         try:
             present = frozenset(await self._tree.get_children(paths.BROKERS))
-            self.draining = await read_draining(self._tree) if "draining" in present else frozenset()
+            self._operators.draining = await read_draining(self._tree) if "draining" in present else frozenset()
             if self.epoch is not None:
                 await self._operators.look(self._fence, present)
         except CoordinationError:
             return
         now, live = self._clock.seconds(), self._live()
-        moves: list[Change] = []
+        moves: list[StateChange] = []
         movable: dict[Place, float] = {}
         for topic in self._topics.names():
             entry = self._topics.get(topic)
@@ -333,14 +329,14 @@ class Controller:
                 continue
             for number, replicas in entry.partitions.items():
                 known, place = self._states.get(topic, number), (topic, number)
-                state = None if known is None else prefer(known.state, replicas, live, self.draining)
+                state = None if known is None else prefer(known.state, replicas, live, self._operators.draining)
                 if known is None or state is None:
                     continue
                 since = movable[place] = self._movable.get(place, now)
-                must = known.state.leader in self.draining
+                must = known.state.leader in self._operators.draining
                 waited = self._balance is not None and now - since >= self._balance
                 if (must or waited) and len(moves) < MOST_MOVES:
-                    moves.append(Change(place, known, state))
+                    moves.append(StateChange(place, known, state))
         self._movable = movable
         if moves and self.epoch is not None and await self._look_at_brokers():
             await self._write(moves)

@@ -49,6 +49,8 @@ class OperatorWork:
     _states: PartitionStates
     #: Returns the instance of each live broker.
     _live: Callable[[], Mapping[int, str]]
+    #: Brokers that are to lead nothing, as last seen.
+    draining: frozenset[int] = field(default=frozenset(), init=False)
     #: The last problem with each request, as logged.
     _problems: dict[str, str] = field(factory=dict, init=False)
     #: Partitions that have got new replicas in this look, or wait for them.

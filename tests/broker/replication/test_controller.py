@@ -7,7 +7,7 @@ import json
 from attrs import define, evolve, field
 from twisted.internet.task import Clock
 
-from logd.broker.replication.controller import Change, Controller
+from logd.broker.replication.controller import Controller, StateChange
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
@@ -136,7 +136,7 @@ class ControllerTestCase(RegistryTestCase):
         return PartitionState.decode(self.outcome(self.tree.get(paths.partition_state(TOPIC, partition)))[0])
 
     def write(self, state: PartitionState, partition: int = 0) -> None:
-        """Change a state as its leader would."""
+        """StateChange a state as its leader would."""
         self.outcome(self.tree.set(paths.partition_state(TOPIC, partition), state.encode()))
 
     def entry(self) -> TopicEntry:
@@ -191,7 +191,7 @@ class ElectionTests(ControllerTestCase):
         assert known is not None
         zombie.epoch = epoch
         zombie._fence = fence
-        self.outcome(zombie._write([Change((TOPIC, 0), known, evolve(known.state, leader=3))]))
+        self.outcome(zombie._write([StateChange((TOPIC, 0), known, evolve(known.state, leader=3))]))
         self.assertEqual(self.stored().leader, 1)
         self.assertIsNone(zombie.epoch)
 
