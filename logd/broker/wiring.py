@@ -57,12 +57,15 @@ def join_others(
     def instances() -> dict[int, str]:
         return {info.id: info.instance for info in registry.values.values()}
 
+    def racks() -> dict[int, str]:
+        return {info.id: info.rack for info in registry.values.values() if info.rack}
+
     growth = StoredEndGate()
     ends = EndsRecorder(tree, store, clock, store.broker_id, growth)
     store.on_flushed = ends.flushed
     stored.made = growth.hold
     stored.reopened = ends.reopened
-    placement = Placement(store.broker_id, live, at=pick(1 << 16))
+    placement = Placement(store.broker_id, live, at=pick(1 << 16), racks=racks)
     # A uuid that was generated here is not shown to clients before the tree was asked for the topic's own uuid.
     known = {topic: entry for topic, entry in stored.entries.items() if topic not in stored.orphans}
     topics = TopicDirectory(known)
@@ -79,7 +82,13 @@ def join_others(
             partitions.setdefault(log.topic, []).append(log.partition)
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
         return BrokerInfo(
-            store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka, __version__
+            store.broker_id,
+            *broker.advertised,
+            store.instance,
+            held,
+            broker.addresses.own_kafka,
+            __version__,
+            settings.replication.rack,
         )
 
     def connect_to(number: int) -> Deferred[BrokerConnection]:

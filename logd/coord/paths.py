@@ -10,6 +10,7 @@
     /controller                                      ephemeral: the broker that assigns leaders
     /controller_epoch                                the number of controllers so far, in decimal
     /brokers/elections/<topic>                       partitions that any live replica may lead, as a person has decided
+    /brokers/reassignments/<topic>                   the replicas that partitions are to have in the end
     /brokers/draining/<id>                           a broker that is to lead nothing
     /consumers/<group>/ids/<consumer>                ephemeral: topics subscribed, with the number of streams for each
     /consumers/<group>/owners/<topic>/<partition>    ephemeral: id of the consumer stream that owns the partition
@@ -30,6 +31,7 @@ leave its place in the tree raises ValueError.
 
 from __future__ import annotations
 
+BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
 CLUSTER = "/cluster"
 BROKER_TOPICS = "/brokers/topics"
@@ -38,6 +40,7 @@ STORED = "/brokers/stored"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 ELECTIONS = "/brokers/elections"
+REASSIGNMENTS = "/brokers/reassignments"
 DRAINING = "/brokers/draining"
 CONSUMERS = "/consumers"
 PRODUCER_IDS = "/producers/ids"
@@ -94,6 +97,16 @@ def quota(name: str) -> str:
 def partition_state(name: str, partition: int) -> str:
     """The node with a partition's leader."""
     return f"{topic(name)}/partitions/{partition:d}/state"
+
+
+def election(name: str) -> str:
+    """The node that asks for an unclean election of partitions of a topic."""
+    return f"{ELECTIONS}/{_segment(name)}"
+
+
+def reassignment(name: str) -> str:
+    """The node with the replicas that partitions of a topic are to have in the end."""
+    return f"{REASSIGNMENTS}/{_segment(name)}"
 
 
 def group(name: str) -> str:
