@@ -14,7 +14,6 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from logd.coord import paths
-from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.membership import GroupMembership
 from logd.coord.groups.records import Timing
@@ -114,7 +113,7 @@ class _Reader:
         """See IGroupReader."""
         self._set(len(streams))
 
-    def refused(self, error: CoordinationError) -> None:
+    def refused(self, error: LogdError) -> None:
         """See IGroupReader."""
 
     def lost(self, where: TopicPartition) -> None:

@@ -45,6 +45,7 @@ class Broker(BrokerCore):
     def take_users(self, users: Mapping[str, User]) -> None:
         """Take the users that the tree has now, and cut off those that were removed or have another password."""
         self.authentication.take(users)
+        self.group_access.take(users)
         for session in tuple(self.sessions):
             if not self.authentication.is_current(session.requester):
                 session.connection.close(
@@ -120,6 +121,7 @@ class Broker(BrokerCore):
         """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""
         self.stopping = True
         self.groups.stop()
+        self.group_access.stop()
         self.quotas.stop()
         self.administration_log.stop()
         for session in tuple(self.sessions):

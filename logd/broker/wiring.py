@@ -14,6 +14,7 @@ from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
 from logd.broker.replication.controller import Controller
 from logd.broker.replication.replica_manager import ReplicaManager
+from logd.broker.security.group_access import GroupAccess
 from logd.broker.security.security_view import SecurityView
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
@@ -56,12 +57,15 @@ def join_others(
     def instances() -> dict[int, str]:
         return {info.id: info.instance for info in registry.values.values()}
 
+    def racks() -> dict[int, str]:
+        return {info.id: info.rack for info in registry.values.values() if info.rack}
+
     growth = StoredEndGate()
     ends = EndsRecorder(tree, store, clock, store.broker_id, growth)
     store.on_flushed = ends.flushed
     stored.made = growth.hold
     stored.reopened = ends.reopened
-    placement = Placement(store.broker_id, live, at=pick(1 << 16))
+    placement = Placement(store.broker_id, live, at=pick(1 << 16), racks=racks)
     # A uuid that was generated here is not shown to clients before the tree was asked for the topic's own uuid.
     known = {topic: entry for topic, entry in stored.entries.items() if topic not in stored.orphans}
     topics = TopicDirectory(known)
@@ -69,6 +73,7 @@ def join_others(
     administration = TopicAdministration(tree, stored, settings, clock, placement, ends, topics, reconciler, instances)
     broker = Broker(settings, store, topics, administration, threads, clock, gate, growth, ends)
 
+    broker.group_access = GroupAccess(tree, broker.authorizer, clock)
     broker.groups = GroupCoordinator(tree, clock, store.broker_id, settings.kafka)
 
     def info() -> BrokerInfo:
@@ -77,7 +82,13 @@ def join_others(
             partitions.setdefault(log.topic, []).append(log.partition)
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
         return BrokerInfo(
-            store.broker_id, *broker.advertised, store.instance, held, broker.addresses.own_kafka, __version__
+            store.broker_id,
+            *broker.advertised,
+            store.instance,
+            held,
+            broker.addresses.own_kafka,
+            __version__,
+            settings.replication.rack,
         )
 
     def connect_to(number: int) -> Deferred[BrokerConnection]:

@@ -16,6 +16,7 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import BrokerUnavailable
+from logd.net.credentials import credentials_of_environment
 
 #: Seconds within which the tree has to answer.
 CONNECT_SECONDS = 10.0
@@ -39,7 +40,10 @@ async def tree_at(reactor: Any, hosts: str, seconds: float = CONNECT_SECONDS) ->
     """Connect a client to the tree at ``hosts``; close it at the end. Raises BrokerUnavailable when none answers."""
     tree = ZooKeeperCoordination(reactor, tree_settings(hosts, seconds))
     try:
+        credentials = credentials_of_environment()
         await tree.connect()
+        if credentials is not None:  # what belongs to this user, such as its groups
+            await tree.authenticate(credentials.user, credentials.password)
         yield tree
     except (OperationTimeout, ConnectionLoss) as error:
         raise BrokerUnavailable(

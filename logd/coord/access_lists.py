@@ -19,7 +19,8 @@ ANYONE = ("world", "anyone")
 #: All permissions for the creator alone.
 PRIVATE_ACL = (Acl(Permission.ALL, "auth", ""),)
 #: All permissions for the creator, and reading for everybody.
-OWNED_ACL = (Acl(Permission.ALL, "auth", ""), Acl(Permission.READ, "world", "anyone"))
+READ_BY_ALL = Acl(Permission.READ, *ANYONE)
+OWNED_ACL = (Acl(Permission.ALL, "auth", ""), READ_BY_ALL)
 #: What changes a node or its children.
 _CHANGING = Permission.WRITE | Permission.CREATE | Permission.DELETE | Permission.ADMIN
 
@@ -61,7 +62,7 @@ class AccessLists:
         """Return the list of a new node."""
         kind = audience_of(path)
         if kind is Audience.GROUP and self.groups is not None and path != paths.CONSUMERS:
-            return self.groups
+            return (*self.groups, READ_BY_ALL) if paths.is_told_to_all(path) else self.groups
         if not self.own:
             return OPEN_ACL
         return PRIVATE_ACL if kind is Audience.SECRET else OWNED_ACL
@@ -112,7 +113,7 @@ class BrokerAccess:
     def protected(self, kind: Audience, acl: Iterable[Acl]) -> tuple[Acl, ...]:
         """Return the list that protects a node; a group keeps the users in its present list."""
         if kind is Audience.BROKERS:
-            return (*self.rows(), Acl(Permission.READ, *ANYONE))
+            return (*self.rows(), READ_BY_ALL)
         if kind is Audience.SECRET:
             return self.rows()
         users = (row for row in acl if row.scheme == "digest" and row.identity not in self.own)

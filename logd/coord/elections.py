@@ -57,11 +57,11 @@ def elect(
 
     staying = tuple(broker for broker in state.in_sync if not is_replaced(broker))
     if state.leader in staying and is_live(state.leader):
-        return None if staying == state.in_sync else with_in_sync(state, staying, {}, least)
+        return None if staying == state.in_sync else _among(with_in_sync(state, staying, {}, least), replicas)
     candidates = [broker for broker in staying if is_live(broker)]
     candidates.sort(key=lambda broker: (broker in draining, _place(replicas, broker)))
     if candidates:
-        return _led_by(with_in_sync(state, staying, {}, least), candidates[0])
+        return _led_by(_among(with_in_sync(state, staying, {}, least), replicas), candidates[0])
     remembered = [broker for broker in replicas if broker in state.last and is_live(broker)]
     if remembered:
         leader = remembered[0]
@@ -75,12 +75,18 @@ def prefer(
 ) -> PartitionState | None:
     """Return the state in which the preferred leader leads; None if it leads already, or cannot lead.
 
-    That is the first replica, or the first one that is not draining.
+    That is the first replica, or the first one that is not draining. A leader that is draining makes way for any
+    in-sync replica that is not.
     """
-    wanted = next((broker for broker in replicas if broker not in draining), None)
-    if wanted is None or state.leader in (wanted, NO_LEADER) or wanted not in state.in_sync:
+    if state.leader == NO_LEADER:
         return None
-    return _led_by(state, wanted) if live.get(wanted) == state.instances.get(wanted) else None
+    wanted = [broker for broker in replicas if broker not in draining]
+    if state.leader not in draining:
+        wanted = wanted[:1]
+    for broker in wanted:
+        if broker in state.in_sync and live.get(broker) == state.instances.get(broker):
+            return None if broker == state.leader else _led_by(state, broker)
+    return None
 
 
 def elect_unclean(state: PartitionState, replicas: Sequence[int], live: Mapping[int, str]) -> PartitionState | None:
@@ -103,6 +109,51 @@ def without_leader(state: PartitionState, in_sync: Collection[int]) -> Partition
 def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> PartitionState:
     """Return the state in which ``successor``, an in-sync replica, leads in a new epoch, at least ``least_epoch``."""
     return evolve(state, leader=successor, leader_epoch=max(state.leader_epoch + 1, least_epoch))
+
+
+def reassigned(
+    state: PartitionState, replicas: Sequence[int], wanted: Sequence[int], live: Mapping[int, str]
+) -> tuple[tuple[int, ...], PartitionState] | None:
+    """Return the replicas and the state after the next step towards the ``wanted`` replicas; None: it has to wait.
+
+    First the new replicas are added, behind the others. Once all wanted ones are in sync, the others are left out, and
+    the first wanted one leads if the leader is one of those. Both are to be written in one transaction with the topic's
+    entry: a broker that stores the partition no more deletes its log, so the state may not name it from then on.
+    """
+    added = [broker for broker in wanted if broker not in replicas]
+    if added:
+        if state.leader in added:
+            return None  # its leader was taken out of the entry by hand; the controller finds another one first
+        return (*replicas, *added), _without(state, added)
+    if state.last or not all(
+        broker in state.in_sync and live.get(broker) == state.instances.get(broker) for broker in wanted
+    ):
+        return None
+    if state.leader == NO_LEADER:
+        return None
+    if state.leader not in wanted:
+        state = _led_by(state, wanted[0])
+    return tuple(wanted), _without(state, [broker for broker in state.in_sync if broker not in wanted])
+
+
+def lost_with_the_tree() -> PartitionState:
+    """Return the state of a partition that is known by its logs alone: only an unclean election finds a leader."""
+    return PartitionState(NO_LEADER, 0, ())
+
+
+def _among(state: PartitionState, replicas: Sequence[int]) -> PartitionState:
+    """Return the state without those among the last members that store the partition no more."""
+    last = tuple(broker for broker in state.last if broker in replicas)
+    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*state.in_sync, *last)}
+    return evolve(state, last=last, instances=kept)
+
+
+def _without(state: PartitionState, brokers: Collection[int]) -> PartitionState:
+    """Return the state that names none of ``brokers``."""
+    in_sync = tuple(broker for broker in state.in_sync if broker not in brokers)
+    last = tuple(broker for broker in state.last if broker not in brokers)
+    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *last)}
+    return evolve(state, in_sync=in_sync, last=last, instances=kept)
 
 
 def _led_by(state: PartitionState, leader: int) -> PartitionState:

@@ -106,5 +106,11 @@ class ICoordination(Interface):
     def sync(path: str = "/", timeout: float | None = None) -> Deferred[None]:
         """Fire once this client's server knows every change made before the call."""
 
+    def authenticate(user: str, password: str, timeout: float | None = None) -> Deferred[None]:
+        """Act as this user too, by scheme digest, on this connection and all later ones; fires once the server knows.
+
+        The access lists of nodes that are created without one do not change by it.
+        """
+
     def close() -> Deferred[None]:
         """End the session, so that its ephemeral nodes are deleted at once; fires when that is done. Never fails."""

@@ -10,6 +10,7 @@
     /controller                                      ephemeral: the broker that assigns leaders
     /controller_epoch                                the number of controllers so far, in decimal
     /brokers/elections/<topic>                       partitions that any live replica may lead, as a person has decided
+    /brokers/reassignments/<topic>                   the replicas that partitions are to have in the end
     /brokers/draining/<id>                           a broker that is to lead nothing
     /consumers/<group>/ids/<consumer>                ephemeral: topics subscribed, with the number of streams for each
     /consumers/<group>/owners/<topic>/<partition>    ephemeral: id of the consumer stream that owns the partition
@@ -30,6 +31,7 @@ leave its place in the tree raises ValueError.
 
 from __future__ import annotations
 
+BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
 CLUSTER = "/cluster"
 BROKER_TOPICS = "/brokers/topics"
@@ -38,6 +40,7 @@ STORED = "/brokers/stored"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 ELECTIONS = "/brokers/elections"
+REASSIGNMENTS = "/brokers/reassignments"
 DRAINING = "/brokers/draining"
 CONSUMERS = "/consumers"
 PRODUCER_IDS = "/producers/ids"
@@ -96,6 +99,16 @@ def partition_state(name: str, partition: int) -> str:
     return f"{topic(name)}/partitions/{partition:d}/state"
 
 
+def election(name: str) -> str:
+    """The node that asks for an unclean election of partitions of a topic."""
+    return f"{ELECTIONS}/{_segment(name)}"
+
+
+def reassignment(name: str) -> str:
+    """The node with the replicas that partitions of a topic are to have in the end."""
+    return f"{REASSIGNMENTS}/{_segment(name)}"
+
+
 def group(name: str) -> str:
     """The root node of a consumer group."""
     return f"{CONSUMERS}/{_segment(name)}"
@@ -139,6 +152,17 @@ def group_coordinator(name: str) -> str:
 def group_generation(name: str) -> str:
     """The node with the generation of the group's Kafka clients. Each claim of the coordinator changes its version."""
     return f"{group(name)}/generation"
+
+
+def is_told_to_all(path: str) -> bool:
+    """Return whether a node of a group may be read by clients that can only guess its name.
+
+    A member's entry has to be read by all members, whoever they are, and the coordinator's by all that would join.
+    """
+    parts = path.split("/")
+    return path.startswith(f"{CONSUMERS}/") and (
+        (len(parts) == 5 and parts[3] == "ids") or (len(parts) == 4 and parts[3] == "coordinator")
+    )
 
 
 def group_metadata(name: str, topic_name: str) -> str:

@@ -8,7 +8,7 @@ from attrs import define
 from twisted.internet.defer import Deferred, fail
 
 from logd.coord.errors import ConnectionLoss, CoordinationError, OperationTimeout
-from logd.coord.records import Request
+from logd.coord.records import ClientCall
 from logd.interfaces import Clock, Timer
 
 
@@ -16,7 +16,7 @@ from logd.interfaces import Clock, Timer
 class PendingCall:
     """One request, waiting or sent; ``answer`` fires at most once, whatever comes late."""
 
-    request: Request
+    request: ClientCall
     path: str
     answer: Deferred[object]
     #: Called with the value just before ``answer`` fires with it; registers a watch.
@@ -40,7 +40,7 @@ class PendingCalls:
         self._sent: dict[PendingCall, None] = {}
 
     def ask(
-        self, request: Request, path: str, timeout: float | None, before: Callable[[object], None] | None = None
+        self, request: ClientCall, path: str, timeout: float | None, before: Callable[[object], None] | None = None
     ) -> Deferred[object]:
         """Send the request now or as soon as possible; without ``timeout`` there is no deadline.
 
@@ -56,7 +56,7 @@ class PendingCalls:
             self.flush()
         return call.answer
 
-    def ask_at_once(self, request: Request, path: str) -> Deferred[object]:
+    def ask_at_once(self, request: ClientCall, path: str) -> Deferred[object]:
         """Send the request before all waiting calls, whatever is under way, or fail with ConnectionLoss."""
         call = PendingCall(request, path, Deferred())
         if not self._send(call):

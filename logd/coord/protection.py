@@ -70,6 +70,24 @@ EVERYBODY = (Acl(Permission.ALL, *ANYONE), Acl(Permission.READ, *ANYONE))
 Replacement = Callable[[ProtectedNode], tuple[Acl, ...] | None]
 
 
+async def below(tree: ICoordination, root: str, leave_out: Sequence[str] = ()) -> AsyncIterator[list[str]]:
+    """Yield ``root`` and the paths below it, some at a time, parents first; of "/" alone nothing is below."""
+
+    async def children(path: str) -> list[str]:
+        try:
+            return [f"{path}/{name}" for name in await tree.get_children(path)]
+        except (NoNode, NoAuth):
+            return []
+
+    queue = [root]
+    while queue:
+        batch, queue = queue[:_TOGETHER], queue[_TOGETHER:]
+        yield batch
+        if root != "/":
+            found = await gather(children(path) for path in batch)
+            queue += [each for some in found for each in some if each not in leave_out]
+
+
 @frozen
 class TreeProtection:
     """Looks at and changes the access lists of one tree, with the credentials of its client."""
@@ -92,24 +110,11 @@ class TreeProtection:
         for place in PLACES:
             if audience_of(place) is Audience.GROUP and not self.with_groups:
                 continue
-            queue = [place]
-            while queue:
-                batch, queue = queue[:_TOGETHER], queue[_TOGETHER:]
+            # Secrets have a place of their own.
+            leave_out = () if place in paths.PRIVATE else paths.PRIVATE
+            async for batch in below(self.tree, place, leave_out):
                 seen = await gather(self._seen(path) for path in batch)
                 yield place, [node for node in seen if node is not None]
-                if place != "/":
-                    queue += await self._below(batch, place)
-
-    async def _below(self, batch: Sequence[str], place: str) -> list[str]:
-        async def names(path: str) -> list[str]:
-            try:
-                return [f"{path}/{name}" for name in await self.tree.get_children(path)]
-            except (NoNode, NoAuth):
-                return []
-
-        found = await gather(names(path) for path in batch)
-        # Secrets have a place of their own.
-        return [each for some in found for each in some if place in paths.PRIVATE or each not in paths.PRIVATE]
 
     async def _seen(self, path: str) -> ProtectedNode | None:
         kind = audience_of(path) or Audience.BROKERS

@@ -199,9 +199,19 @@ class SetWatches:
     children: tuple[str, ...] = ()
 
 
+@frozen
+class AddAuth:
+    """Let the connection act as one more user, by ``user:password`` of the scheme digest."""
+
+    credentials: str = field(repr=False)
+    path: str = "/"
+
+
 Write = Create | Delete | SetData | SetAcl | Check | Multi
 Read = GetData | Exists | GetChildren | GetAcl | Sync | SetWatches
 Request = Write | Read
+#: What a client asks a server for; a tree itself is not asked for authentication.
+ClientCall = Request | AddAuth
 
 
 # Answers with more than one value.

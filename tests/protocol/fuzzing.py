@@ -17,6 +17,7 @@ from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.alter_topic import AlterTopic
 from logd.protocol.requests.authenticate import Authenticate
 from logd.protocol.requests.create_delete_topic import CreateTopicV1, CreateTopicV2
+from logd.protocol.requests.groups.prepare_group import PrepareGroup
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, Offsets
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
@@ -37,6 +38,7 @@ ASKED = (
     ReplicaProgress((FlushedPart("t", 0, 1, 5),)),
     AlterTopic("t", "uuid", 2, {"retention.ms": "5"}),
     Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=abc"),
+    PrepareGroup("g"),
     ProduceAck(1, 0, (ProducePart("t", 0, 0, False, b""),)),
 )
 

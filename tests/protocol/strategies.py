@@ -12,6 +12,7 @@ from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_session import FetchWaitV1, MovedPart, NewPart
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.groups.prepare_group import PrepareGroup
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
@@ -79,6 +80,7 @@ native_requests = st.one_of(
     st.builds(AlterTopic, texts, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(Authenticate, texts, st.binary(max_size=40), int32s),
     st.builds(DeleteTopic, texts, int32s),
+    st.builds(PrepareGroup, texts, st.booleans(), int32s),
     st.builds(Repair, texts, int32s, st.booleans(), st.booleans(), int64s, st.booleans(), int32s),
     st.builds(DescribeLog, texts, int32s, st.lists(int64s, max_size=3).map(tuple), int64s, int32s),
 )

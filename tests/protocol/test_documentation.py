@@ -38,6 +38,7 @@ from logd.protocol.requests.fetch_session import (
 )
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Reader
+from logd.protocol.requests.groups.prepare_group import GroupAclRow, PrepareGroup, PrepareGroupResponse
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import (
     FetchResponse,
@@ -128,6 +129,7 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "AlterTopic, a setting": AlterTopic("test", "", 0, {"retention.ms": "3600000"}, ID),
     "AlterTopic, partitions": AlterTopic("test", UUID, 8, {}, ID),
     "Authenticate": Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=fyko", ID),
+    "PrepareGroup": PrepareGroup("g", False, ID),
     "DescribeLog": DescribeLog("test", 0, (20,), TIME, ID),
     "ReplicaFetch": ReplicaFetch(2, UUID, 500, 4 << 20, (ReplicaPart("test", 0, 5, 28, 4, 28),), (("test", 1),), ID),
     "ReplicaProgress": ReplicaProgress((FlushedPart("test", 0, 5, 42),), ID),
@@ -185,6 +187,11 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
         AuthenticateResponse(0, False, b"r=fykoXY,s=c2FsdA==,i=8192"),
     ),
     "Authenticate response, done": (Authenticate("SCRAM-SHA-256", b""), AuthenticateResponse(0, True, b"v=cHJvb2Y=")),
+    "PrepareGroup response": (
+        PrepareGroup("g"),
+        PrepareGroupResponse(0, (GroupAclRow(31, "digest", "logd:h"), GroupAclRow(15, "digest", "ann:i"))),
+    ),
+    "PrepareGroup response, open": (PrepareGroup("g"), PrepareGroupResponse(0)),
     "AlterTopic response": (
         AlterTopic("test"),
         AlterTopicResponse(0, UUID, 8, {"retention.ms": "3600000", "message.format": "0.7"}),

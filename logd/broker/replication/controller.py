@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Protocol
 
 from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
+from logd.broker.replication.operator_work import ControllerEpoch, OperatorWork
+from logd.broker.topics.directory import TopicDirectory
 from logd.checkedjson import decimal
 from logd.coord import paths
-from logd.coord.elections import elect, elect_unclean, prefer
+from logd.coord.elections import elect, prefer
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.records import Check, Delete, EventType, Operation, SessionState, SetData
+from logd.coord.records import EventType, Operation, SessionState, SetData
+from logd.coord.registries.brokers import read_brokers
+from logd.coord.registries.operator_requests import read_draining
 from logd.coord.registries.partition_states import KnownState, PartitionStates
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
@@ -25,6 +28,8 @@ from logd.topic import TopicEntry
 
 #: Seconds before a failed attempt is repeated.
 RETRY_SECONDS = 1.0
+#: Seconds before the live brokers are compared with the tree again.
+LOOK_SECONDS = 0.1
 #: Seconds between two looks for leaders that are not the preferred ones.
 BALANCE_SECONDS = 1.0
 #: The most states that one transaction changes, and the most leaders that move back at a time.
@@ -34,16 +39,8 @@ MOST_MOVES = 50
 Place = tuple[str, int]
 
 
-class Topics(Protocol):
-    """What the controller asks about topics; TopicDirectory answers."""
-
-    def names(self) -> list[str]: ...
-
-    def get(self, topic: str) -> TopicEntry | None: ...
-
-
 @frozen
-class _Change:
+class StateChange:
     """A state that is to be written."""
 
     place: Place
@@ -66,7 +63,7 @@ class Controller:
     _clock: Clock
     _me: int
     _instance: Callable[[], str]
-    _topics: Topics
+    _topics: TopicDirectory
     _states: PartitionStates
     #: Returns the instance of each live broker.
     _live: Callable[[], Mapping[int, str]]
@@ -76,9 +73,10 @@ class Controller:
     _balance: float | None
     #: The epoch as a controller, None while another broker is the controller, or nobody is known to be.
     epoch: int | None = field(default=None, init=False)
-    #: Brokers that are to lead nothing.
-    draining: frozenset[int] = field(default=frozenset(), init=False)
-    _epoch_version: int = field(default=-1, init=False)
+    _fence: ControllerEpoch = field(default=ControllerEpoch(0, -1), init=False)
+    #: True once the live brokers as last seen were found to be those in the tree, in this epoch.
+    _sees_brokers: bool = field(default=False, init=False)
+    _operators: OperatorWork = field(init=False)
     _dirty: set[Place] = field(factory=set, init=False)
     _all_dirty: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
@@ -87,7 +85,9 @@ class Controller:
     _background: Background = field(factory=lambda: Background("choosing leaders"), init=False)
     _unsubscribe: Callable[[], None] | None = field(default=None, init=False)
     _timer: Timer | None = field(default=None, init=False)
-    _stopped: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._operators = OperatorWork(self._tree, self._topics, self._states, self._live)
 
     def start(self) -> None:
         """Become the controller as soon as that is possible."""
@@ -96,8 +96,7 @@ class Controller:
             self._background.start(self._run())
 
     def stop(self) -> None:
-        """Change nothing any more. The node ends with the session."""
-        self._stopped = True
+        """StateChange nothing any more. The node ends with the session."""
         self.epoch = None
         if self._unsubscribe is not None:
             self._unsubscribe()
@@ -124,7 +123,7 @@ class Controller:
         self.epoch = None
         self._background.stop()
         self._working = False
-        if state is SessionState.CONNECTED and not self._stopped:
+        if state is SessionState.CONNECTED:
             self._background.start(self._run())
 
     async def _run(self) -> None:
@@ -176,13 +175,14 @@ class Controller:
                 written = await self._tree.set(paths.CONTROLLER_EPOCH, b"%d" % (former + 1), stat.version)
             except BadVersion:
                 continue
-            self._epoch_version, self.epoch = written.version, former + 1
+            self._fence, self.epoch = ControllerEpoch(former + 1, written.version), former + 1
+            self._sees_brokers = False
             return
 
     # Changes
 
     def _work(self) -> None:
-        if self.epoch is not None and not self._working and not self._stopped:
+        if self.epoch is not None and not self._working:
             self._working = True
             self._background.start(self._work_off())
 
@@ -190,14 +190,18 @@ class Controller:
         try:
             while self.epoch is not None and (self._dirty or self._all_dirty):
                 places = self._places()
-                await self._ask_for_help()
-                changes = [change for place in places if (change := self._elected(place)) is not None]
-                if not await self._write(changes):
-                    await sleep(self._clock, RETRY_SECONDS)
+                await self._read_draining()
+                changes = self._elections(places)
+                if changes and not await self._look_at_brokers():
+                    changes, self._all_dirty = [], True
+                    await sleep(self._clock, LOOK_SECONDS)
+                elif changes:
+                    changes = self._elections(places)
+                await self._write(changes)
         finally:
             self._working = False
 
-    def _places(self) -> Iterable[Place]:
+    def _places(self) -> list[Place]:
         places, everything = self._dirty, self._all_dirty
         self._dirty, self._all_dirty = set(), False
         if not everything:
@@ -209,51 +213,61 @@ class Controller:
             for number in sorted(entry.partitions)
         ]
 
-    async def _ask_for_help(self) -> None:
-        """Read which brokers are to lead nothing."""
-        try:
-            names = await self._tree.get_children(paths.DRAINING)
-            self.draining = frozenset(decimal(name) for name in names)
-        except (NoNode, ValueError):
-            self.draining = frozenset()
-        except CoordinationError:
-            pass
+    async def _read_draining(self) -> None:
+        with suppress(CoordinationError):
+            self._operators.draining = await read_draining(self._tree)
 
-    def _elected(self, place: Place) -> _Change | None:
+    async def _look_at_brokers(self) -> bool:
+        """Return whether the live brokers as last seen are those in the tree.
+
+        They are not for a moment after a session began: then all leaders would seem to be dead.
+        """
+        if not self._sees_brokers:
+            try:
+                found = await read_brokers(self._tree)
+            except CoordinationError:
+                return False
+            self._sees_brokers = {number: info.instance for number, info in found.items()} == dict(self._live())
+        return self._sees_brokers
+
+    def _elections(self, places: Iterable[Place]) -> list[StateChange]:
+        return [change for place in places if (change := self._elected(place)) is not None]
+
+    def _elected(self, place: Place) -> StateChange | None:
         entry, known = self._topics.get(place[0]), self._states.get(*place)
         if entry is None or known is None or not entry.replicated or place[1] not in entry.partitions:
             return None
         replicas, live = entry.partitions[place[1]], self._live()
-        state = elect(known.state, replicas, live, self._least(entry), self.draining)
-        return None if state is None else _Change(place, known, state)
+        state = elect(known.state, replicas, live, self._least(entry), self._operators.draining)
+        return None if state is None else StateChange(place, known, state)
 
-    async def _write(self, changes: list[_Change]) -> bool:
-        """Write states; return False if something has to be tried again later."""
-        whole = True
+    async def _write(self, changes: list[StateChange]) -> None:
+        """Write states. One that cannot be written is looked at again later, and keeps no other one waiting."""
         for start in range(0, len(changes), BATCH):
             batch = changes[start : start + BATCH]
             try:
                 await self._write_together(batch)
             except CoordinationError:
-                for each in batch:  # one of them may have changed, or its topic may be gone
-                    try:
-                        await self._write_together([each])
-                    except (BadVersion, NoNode):
-                        await self._check_epoch()  # its watch brings the state that is there
-                    except CoordinationError as error:
-                        self._log.debug(
-                            "the leader of {place} cannot be written: {error}", place=each.place, error=error
-                        )
-                        self._dirty.add(each.place)
-                        whole = False
+                await self._write_each(batch)  # one of them may have changed, or its topic may be gone
             if self.epoch is None:
-                return False
-        return whole
+                return
 
-    async def _write_together(self, batch: list[_Change]) -> None:
+    async def _write_each(self, batch: list[StateChange]) -> None:
+        for each in batch:
+            if self.epoch is None:
+                return
+            try:
+                await self._write_together([each])
+            except (BadVersion, NoNode):
+                await self._check_epoch()  # its watch brings the state that is there
+            except CoordinationError as error:
+                self._log.debug("the leader of {place} cannot be written: {error}", place=each.place, error=error)
+                self._clock.callLater(RETRY_SECONDS, self.look_at, *each.place)
+
+    async def _write_together(self, batch: list[StateChange]) -> None:
         epoch = self.epoch or 0
         states = [evolve(each.state, controller_epoch=epoch) for each in batch]
-        operations: list[Operation] = [Check(paths.CONTROLLER_EPOCH, self._epoch_version)]
+        operations: list[Operation] = [self._fence.check()]
         for each, state in zip(batch, states, strict=True):
             operations.append(SetData(paths.partition_state(*each.place), state.encode(), each.known.version))
         await self._tree.multi(operations)
@@ -276,7 +290,7 @@ class Controller:
             _, stat = await self._tree.get(paths.CONTROLLER_EPOCH)
         except CoordinationError:
             return
-        if stat.version != self._epoch_version:
+        if stat.version != self._fence.version:
             self.epoch = None
 
     # Preferred leaders
@@ -289,15 +303,25 @@ class Controller:
         self._timer = None
         if self.epoch is None:
             return
-        self._background.start(self._move_leaders())
-        self._balance_later()
+        self._background.start(self._balance_once())
+
+    async def _balance_once(self) -> None:
+        try:
+            await self._move_leaders()
+        finally:
+            self._balance_later()
 
     async def _move_leaders(self) -> None:
-        """Let preferred leaders that have been in sync long enough lead, a few at a time; end unclean elections."""
-        await self._elect_unclean()
-        await self._ask_for_help()
+        """Let preferred leaders that have been in sync long enough lead, a few at a time; do what operators ask."""
+        try:
+            present = frozenset(await self._tree.get_children(paths.BROKERS))
+            self._operators.draining = await read_draining(self._tree) if "draining" in present else frozenset()
+            if self.epoch is not None:
+                await self._operators.look(self._fence, present)
+        except CoordinationError:
+            return
         now, live = self._clock.seconds(), self._live()
-        moves: list[_Change] = []
+        moves: list[StateChange] = []
         movable: dict[Place, float] = {}
         for topic in self._topics.names():
             entry = self._topics.get(topic)
@@ -305,43 +329,14 @@ class Controller:
                 continue
             for number, replicas in entry.partitions.items():
                 known, place = self._states.get(topic, number), (topic, number)
-                state = None if known is None else prefer(known.state, replicas, live, self.draining)
+                state = None if known is None else prefer(known.state, replicas, live, self._operators.draining)
                 if known is None or state is None:
                     continue
                 since = movable[place] = self._movable.get(place, now)
-                must = known.state.leader in self.draining
+                must = known.state.leader in self._operators.draining
                 waited = self._balance is not None and now - since >= self._balance
                 if (must or waited) and len(moves) < MOST_MOVES:
-                    moves.append(_Change(place, known, state))
+                    moves.append(StateChange(place, known, state))
         self._movable = movable
-        if moves and self.epoch is not None:
+        if moves and self.epoch is not None and await self._look_at_brokers():
             await self._write(moves)
-
-    async def _elect_unclean(self) -> None:
-        """Make the unclean elections that a person has asked for."""
-        try:
-            topics = await self._tree.get_children(paths.ELECTIONS)
-        except CoordinationError:
-            return
-        for topic in topics:
-            path = f"{paths.ELECTIONS}/{topic}"
-            try:
-                data, stat = await self._tree.get(path)
-                numbers = [decimal(text) for text in data.decode("ascii", "replace").split(",")]
-            except (CoordinationError, ValueError):
-                continue
-            entry, operations = self._topics.get(topic), [Check(paths.CONTROLLER_EPOCH, self._epoch_version)]
-            changes: list[Operation] = [*operations, Delete(path, stat.version)]
-            for number in numbers:
-                known = self._states.get(topic, number)
-                if entry is None or known is None or number not in entry.partitions:
-                    continue
-                state = elect_unclean(known.state, entry.partitions[number], self._live())
-                if state is not None:
-                    state = evolve(state, controller_epoch=self.epoch or 0)
-                    changes.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
-            try:
-                await self._tree.multi(changes)
-                self._log.warn("{topic}: an unclean election of partitions {numbers}", topic=topic, numbers=numbers)
-            except CoordinationError as error:
-                self._log.warn("the unclean election of {topic} failed: {error}", topic=topic, error=str(error))

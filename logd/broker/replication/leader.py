@@ -244,8 +244,12 @@ class LeaderRole:
             self.look()
 
     def _move_visible_end(self) -> None:
-        """Show what all in-sync replicas have flushed, while they are as many as min.insync.replicas demands."""
-        if self._ended or len(self.in_sync) < self.log.settings.min_insync_replicas:
+        """Show what all in-sync replicas have flushed, while they are as many as min.insync.replicas demands.
+
+        While the state remembers last members, any of them may be elected: so nothing that they lack is shown, also if
+        min.insync.replicas was lowered meanwhile.
+        """
+        if self._ended or self._known.state.last or len(self.in_sync) < self.log.settings.min_insync_replicas:
             return
         members = {*self.in_sync, *(self._proposed or ())} - {self.me}
         ends = [self._flushed_by(member) for member in members]
@@ -279,7 +283,8 @@ class LeaderRole:
                 if broker not in state.in_sync and self._may_join(follower, broker)
             ]
         wanted = tuple(sorted([*staying, *joining]))
-        if wanted != tuple(sorted(state.in_sync)):
+        forgets = bool(state.last) and len(wanted) >= self.log.settings.min_insync_replicas
+        if wanted != tuple(sorted(state.in_sync)) or forgets:
             self._propose(wanted)
         else:
             self.unsettled = self.is_under_replicated or not all(

@@ -148,6 +148,7 @@ class ReplicaManager:
             for log in self.store.logs_of(topic):
                 self.log_opened(log)
             self._look_at_topic(topic)
+            self._forget_left(topic, entry)
         elif self.states.is_followed(topic):
             self.topic_hidden(topic)
 
@@ -156,6 +157,12 @@ class ReplicaManager:
         self._uuids.pop(topic, None)
         self.states.forget(topic)
         for key in [key for key in self._replicas if key[0] == topic]:
+            self._replicas.pop(key).stop()
+
+    def _forget_left(self, topic: str, entry: TopicEntry) -> None:
+        """Forget the replicas that other brokers store now."""
+        here = {number for number, replicas in entry.partitions.items() if self.store.broker_id in replicas}
+        for key in [key for key in self._replicas if key[0] == topic and key[1] not in here]:
             self._replicas.pop(key).stop()
 
     def log_opened(self, log: PartitionLog) -> None:

@@ -18,6 +18,7 @@ from logd.broker.routing import Routing
 from logd.broker.security.administration_log import AdministrationLog
 from logd.broker.security.authentication import Authentication
 from logd.broker.security.authorizer import Authorizer
+from logd.broker.security.group_access import GroupAccess
 from logd.broker.security.quotas import Quotas
 from logd.broker.security.requester import Requester
 from logd.broker.topics.directory import TopicDirectory
@@ -82,6 +83,8 @@ class BrokerCore:
     quotas: Quotas = field(init=False)
     #: The groups of today's Kafka clients that this broker coordinates.
     groups: GroupCoordinator = field(init=False)
+    #: The access lists of groups in the tree.
+    group_access: GroupAccess = field(init=False)
     #: The replicas of partitions that several brokers store.
     replication: ReplicaManager = field(init=False)
     controller: Controller = field(init=False)

@@ -18,6 +18,7 @@ from logd.broker.requests.fetch import FetchRequests
 from logd.broker.requests.fetch_session_requests import FetchSessionRequests
 from logd.broker.requests.produce import ProducerCutOff, ProduceRequests
 from logd.broker.requests.repair import RepairRequests
+from logd.broker.security.prepare_group import PrepareGroupRequests
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
 from logd.net.server import Connection
@@ -28,6 +29,7 @@ from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_session import FetchWaitV1
 from logd.protocol.requests.fetch_wait import FetchWait
+from logd.protocol.requests.groups.prepare_group import PrepareGroup
 from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck
@@ -79,6 +81,7 @@ class BrokerSession:
             CreateTopicV2: administration.create_topic_v2,
             AlterTopic: administration.alter_topic,
             DeleteTopic: administration.delete_topic,
+            PrepareGroup: PrepareGroupRequests(broker.group_access, self.rights).prepare,
             Repair: RepairRequests(broker, self.rights).repair,
             ReplicaFetch: self._fetch_as_replica,
             Unsupported: self._describing.unsupported,

@@ -9,7 +9,8 @@
 - The tree has the topic under another uuid: the logs here are removed if the tree notes that their uuid was deleted, or
   if they never held data. Otherwise it is unclear which topic they belong to: they are refused, with an error that
   names both sides, and nothing is touched.
-- A log is here, and the tree lists only other brokers for its partition: the log is refused likewise.
+- A log is here, and the tree lists only other brokers for its partition: the log is refused likewise. If the topic is
+  replicated, and the partition's state does not count on this broker, the log is removed: other brokers have it.
 - The tree was restored from a backup, and says that the loss of a log is accepted: the log begins again by itself.
 - The tree lists several brokers for a partition, or the stored ends cannot be read: the topic is refused likewise.
 
@@ -29,7 +30,11 @@ from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.lost_log import LostLog
 from logd.broker.topics.stored_topics import StoredTopics
+from logd.coord import paths
+from logd.coord.elections import lost_with_the_tree
+from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
+from logd.coord.partition_state import PartitionState
 from logd.coord.registries.topics import brokers_to_remove, create_topic, read_topic, removed_by
 from logd.errors import CoordinationUnavailable, LogdError, TopicExists, UnknownError
 from logd.topic import TopicEntry
@@ -93,7 +98,8 @@ class TopicComparison:
             elif entry is None:
                 self._log.info("topic {topic} is moved from topics.json into the coordination tree", topic=topic)
                 try:
-                    await create_topic(self._tree, topic, record)
+                    states = dict.fromkeys(record.partitions, lost_with_the_tree()) if record.replicated else None
+                    await create_topic(self._tree, topic, record, states)
                     entry = record
                 except TopicExists:
                     entry = await read_topic(self._tree, topic)
@@ -115,6 +121,9 @@ class TopicComparison:
             self._refuse(topic, stored.partitions_here(topic), reason)
             raise UnknownError(reason) from error
         await stored.readmit(topic, {*strangers, *lost})
+        if strangers and entry.replicated:
+            left = await self._left_to_others(topic, entry, strangers)
+            strangers = [number for number in strangers if number not in left]
         if not strangers:
             self._clear(topic)
         else:
@@ -125,6 +134,27 @@ class TopicComparison:
         await self._ends.record(topic, mine)
         for each in self._ends.given_up(topic):
             await self._begin_again(each)
+
+    async def _left_to_others(self, topic: str, entry: TopicEntry, strangers: Collection[int]) -> list[int]:
+        """Remove logs of partitions whose replicas are on other brokers now; return those partitions.
+
+        The state of such a partition names a leader among its replicas, and does not count on this broker.
+        """
+        left = []
+        for number in strangers:
+            try:
+                state = PartitionState.decode((await self._tree.get(paths.partition_state(topic, number)))[0])
+            except (NoNode, ValueError):
+                continue
+            if state.leader in entry.partitions.get(number, ()) and self._me not in (*state.in_sync, *state.last):
+                left.append(number)
+        if left:
+            self._directory.show(topic, entry)  # so that they are not written any more
+            await self._ends.leave(topic, left)
+            await self._stored.leave(topic, left)
+            self._log.info("{topic}: partitions {left} are stored by other brokers now", topic=topic, left=left)
+            self._changed()
+        return left
 
     async def _begin_again(self, lost: LostLog) -> None:
         """Begin a log whose loss the tree says is accepted."""

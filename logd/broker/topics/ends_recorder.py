@@ -7,7 +7,7 @@ written a second after its first flush, and at most once a minute after that; a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from attrs import define, evolve, field
@@ -324,6 +324,21 @@ class EndsRecorder:
         await self._write(node, {number: 0})
         self._found(topic, number)
         return True
+
+    async def leave(self, topic: str, numbers: Collection[int]) -> None:
+        """Vouch no more for logs that this broker is to store no more. Raises CoordinationError."""
+        node = self._nodes.get(topic)
+        if node is None or node.value is None:
+            return
+        async with self._locks.hold(topic):
+            value = node.value
+            ends = {number: end for number, end in value.ends.items() if number not in numbers}
+            others = {number: each for number, each in value.others.items() if number not in numbers}
+            if ends != value.ends:
+                await self._put(node, evolve(value, ends=ends, others=others, given_up=value.given_up - {*numbers}))
+        for number in numbers:
+            self._found(topic, number)
+            self._limits.get(topic, {}).pop(number, None)
 
     def beginning(self, lost: LostLog) -> int:
         """Return the position at which a lost log would begin again. Blocks."""

@@ -168,6 +168,17 @@ class StoredTopics:
         except (LogdError, OSError) as error:
             raise _answerable(f"the logs of topic {topic!r} cannot be removed", error) from error
 
+    async def leave(self, topic: str, partitions: Collection[int]) -> None:
+        """Remove the logs of some partitions, which other brokers store from now on.
+
+        Raises StorageFull or UnknownError when the disk does not take it; the call can be repeated.
+        """
+        try:
+            await called_back(lambda done: self._store.delete(topic, done, partitions, whole=False))
+        except (LogdError, OSError) as error:
+            raise _answerable(f"logs of topic {topic!r} cannot be removed", error) from error
+        self._refused -= {(topic, number) for number in partitions}
+
     def refuse(self, topic: str, partitions: Collection[int], reason: str) -> None:
         """Take these logs offline without touching their files."""
         for number in partitions:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from attrs import define, evolve, field
@@ -131,7 +132,7 @@ class TopicAdministration:
         async with self._reconciler.locks.hold(topic):
             self._check_ready(f"topic {topic!r} cannot be changed", since)
             try:
-                former, entry = await change_topic(self._tree, topic, change)
+                former, entry = await change_topic(self._tree, topic, change, partial(self._states, topic))
             except CoordinationError as error:
                 self._reconciler.try_again(topic, error)  # the entry may be changed, with only the answer lost
                 may = "may not be changed" if isinstance(error, ChangeUncertain) else "cannot be changed"
@@ -173,7 +174,13 @@ class TopicAdministration:
                 f"topic {topic!r} has {counted(before, 'partition')} and cannot have {partitions}; this broker allows "
                 f"{before} to {before + room} (partitions are never removed; topics.max = {self._settings.topics_max})"
             )
-        placed = self._placement.of(partitions)
+        copies = max(map(len, entry.partitions.values()), default=1) if entry.replicated else 1
+        placed = self._placement.of(partitions, copies)
+        if brokers is not None and not entry.replicated and any(len(each) > 1 for each in brokers):
+            raise InvalidTopic(
+                f"topic {topic!r} is not replicated, so its new partitions are on one broker each: `logd topics "
+                "reassign` gives all its partitions replicas"
+            )
         unused = [number for number in placed if number not in entry.partitions]  # an entry made by hand may have holes
         added = unused[: partitions - before]
         if brokers is not None:
@@ -213,7 +220,9 @@ class TopicAdministration:
         try:
             if topic in self._stored.entries:
                 await self._reconciler.settle_shown(topic)  # a former topic of this name has left something
-            await create_topic(self._tree, topic, entry, self._states(topic, entry) if entry.replicated else None)
+            await create_topic(
+                self._tree, topic, entry, self._states(topic, entry, entry.partitions) if entry.replicated else None
+            )
         except TopicExists:
             await self._look_up(topic)
             raise
@@ -222,15 +231,17 @@ class TopicAdministration:
         await self._make_ours(topic, entry)
         return entry
 
-    def _states(self, topic: str, entry: TopicEntry) -> dict[int, PartitionState]:
-        """Return the states of a new replicated topic's partitions. Raises InvalidTopic if they cannot be made."""
-        if len(entry.partitions) > MOST_STATES:
+    def _states(self, topic: str, entry: TopicEntry, new: Iterable[int]) -> dict[int, PartitionState]:
+        """Return the states of new partitions of a replicated topic. Raises InvalidTopic if they cannot be made."""
+        numbers = list(new)
+        if len(numbers) > MOST_STATES:
             raise InvalidTopic(
-                f"topic {topic!r} cannot be created with {len(entry.partitions)} replicated partitions at once; "
-                f"allowed are {MOST_STATES}: create it with fewer, and let it grow"
+                f"topic {topic!r} cannot get {len(numbers)} replicated partitions at once; allowed are {MOST_STATES}: "
+                "create it with fewer, and let it grow in several steps"
             )
         live, states = self._instances(), {}
-        for number, replicas in entry.partitions.items():
+        for number in numbers:
+            replicas = entry.partitions[number]
             state = initial_state(replicas, live)
             if state is None:
                 raise NoLeader(f"none of the brokers {list(replicas)} is live, which are to store {topic}-{number}")

@@ -61,7 +61,10 @@ class Cluster:
         self.settings = settings = settings or LinkSettings()
         self.random = random
         self._connect = connect or default_connect(reactor, settings)
-        find = credentials or find_credentials(settings.user, settings.password, settings.password_file)
+        #: Returns whom to connect as; None for nobody.
+        self.credentials = find = credentials or find_credentials(
+            settings.user, settings.password, settings.password_file
+        )
         if find is not None:
             self._connect = authenticating_connect(self._connect, find, reactor, settings.request_timeout)
         self._bootstrap = () if brokers == () else parse_brokers(brokers)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred
 from zope.interface import Interface
 
-from logd.coord.errors import CoordinationError
+from logd.errors import LogdError
 from logd.topic import TopicPartition
 
 
@@ -37,7 +37,7 @@ class IGroupReader(Interface):
         ``uuids`` are those of the topics that the positions belong to.
         """
 
-    def refused(error: CoordinationError) -> None:
+    def refused(error: LogdError) -> None:
         """Tell the application that this consumer cannot be a member now; ``start`` is called once it can."""
 
     def lost(where: TopicPartition) -> None:

@@ -13,7 +13,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
-from logd.coord.errors import CoordinationError
+from logd.coord.errors import CoordinationError, NoAuth
+from logd.coord.groups.admission import Admission, Prepare
 from logd.coord.groups.claims import Conflict
 from logd.coord.groups.commit_timer import CommitTimer
 from logd.coord.groups.interfaces import IGroupReader
@@ -27,7 +28,16 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import InterruptibleSleep
 from logd.deferreds.timeouts import with_timeout
 from logd.deferreds.waiting import OneTimeEvent, WaitingDeferreds
-from logd.errors import ClientClosed, PartitionLost
+from logd.errors import (
+    AuthenticationFailed,
+    BrokerUnavailable,
+    ClientClosed,
+    ConfigurationError,
+    GroupAuthorizationFailed,
+    LogdError,
+    PartitionLost,
+    WireError,
+)
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
 
@@ -46,8 +56,13 @@ class GroupMembership:
         reader: IGroupReader,
         random: Callable[[], float],
         timing: Timing | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
-        """``consumer``: this member's id, unique among all members ever. Raises ValueError for a bad group name."""
+        """``consumer``: this member's id, unique among all members ever. Raises ValueError for a bad group name.
+
+        ``prepare(again)`` is awaited before this member joins, and again after the tree has refused a call: it has the
+        group's nodes given to this member's user.
+        """
         self.phase = Phase.IDLE
         self._coordination = coordination
         self._clock = clock
@@ -57,8 +72,7 @@ class GroupMembership:
         self._share = GroupShare(coordination, clock, group, consumer, reader, self._counter, callbacks)
         #: True if something may have changed since the registries were last read.
         self._wanted = False
-        #: True if the last attempt found members among Kafka's clients.
-        self._refused = False
+        self._admission = Admission(prepare)
         self._backoff = Backoff(timing.first_wait, timing.longest_wait, random)
         self._sleep = InterruptibleSleep(clock)
         self._background = Background(f"the membership of group {group}")
@@ -143,10 +157,26 @@ class GroupMembership:
             self._wanted = False
             blocker: str | None = None
             try:
+                await self._admission.ask()
                 await self._share.rebalance()
             except KafkaMembers as error:
                 self._refuse(error)
                 blocker = error.path
+            except NoAuth as error:
+                self._admission.ask_again()
+                self._counter.add(errors=1)
+                if not self._admission.can_prepare or self._backoff.failures:
+                    self._log.warn(
+                        "group {group}: trying again after {error} Its nodes belong to others: give the consumer a "
+                        "user that may read in the group, or the credentials of their owner",
+                        group=self.group,
+                        error=str(error),
+                    )
+            except (AuthenticationFailed, GroupAuthorizationFailed) as error:
+                self._refuse(error)
+            except (BrokerUnavailable, WireError, ConfigurationError) as error:
+                self._counter.add(errors=1)
+                self._log.warn("group {group}: no broker prepares it: {error}", group=self.group, error=str(error))
             except Conflict as error:
                 self._counter.add(conflicts=1)
                 self._log.debug("group {group}: {error}", group=self.group, error=error)
@@ -162,7 +192,7 @@ class GroupMembership:
                 self._log.failure("a bug in the membership of group {group}", group=self.group)
             else:
                 self._backoff.reset()
-                self._refused = False
+                self._admission.refused = False
                 if self._share.delivering:  # else the session was lost, and CONNECTED will follow
                     self._enter(Phase.STEADY)
                     self._settled.fire(None)
@@ -171,11 +201,11 @@ class GroupMembership:
             self._enter(Phase.WAITING)
             await self._wait(blocker)
 
-    def _refuse(self, error: KafkaMembers) -> None:
-        """Tell the application that the group has members of another kind, and log that once until they have left."""
+    def _refuse(self, error: LogdError) -> None:
+        """Tell the application that it may not be a member now, and log that once until it may."""
         self._counter.add(conflicts=1)
-        if not self._refused:
-            self._refused = True
+        if not self._admission.refused:
+            self._admission.refused = True
             self._log.warn("{error}", error=error)
         self._share.refused(error)
         self._settled.fail(error)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from attrs import frozen
 from twisted.logger import Logger
 
-from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
+from logd.coord.errors import ConnectionLoss, NoNode, SessionExpired
 from logd.coord.groups.claims import Claims
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.member_registration import Registration
@@ -29,6 +29,7 @@ from logd.coord.records import SessionState
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
+from logd.errors import LogdError
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
 
@@ -168,7 +169,7 @@ class GroupShare:
         self._tenure.end()
         self._claims.forget()
 
-    def refused(self, error: CoordinationError) -> None:
+    def refused(self, error: LogdError) -> None:
         """Tell the reader that this consumer cannot be a member now."""
         self._tenure.refused(error)
 

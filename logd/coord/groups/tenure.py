@@ -13,11 +13,11 @@ from enum import Enum
 
 from twisted.internet.defer import Deferred, succeed
 
-from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.liveness import LivenessTimer
 from logd.coord.groups.registry_view import Registries
 from logd.coord.interfaces import ICoordination
+from logd.errors import LogdError
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
 
@@ -86,7 +86,7 @@ class Tenure:
         """
         return {} if self.state is TenureState.NONE else self._reader.handled()
 
-    def refused(self, error: CoordinationError) -> None:
+    def refused(self, error: LogdError) -> None:
         """Tell the reader that this consumer cannot be a member now."""
         self._reader.refused(error)
 

@@ -1,10 +1,12 @@
 """The broker registry of the paper (section 3.2): an ephemeral node for each live broker, with its partitions.
 
 /brokers/ids/<id>    {"host": "10.0.0.5", "port": 6667, "instance": "<uuid>", "topics": {"<topic>": [0, 2], ...},
-                      "kafka": [{"host": "10.0.0.5", "port": 9092}, ...], "version": "0.2.0"}
+                      "kafka": [{"host": "10.0.0.5", "port": 9092}, ...], "version": "0.2.0",
+                      "rack": "a"}
 
 ``kafka`` is there if the broker listens for clients of today's Kafka: the address of each of its listeners, in their
-order. ``version`` is that of logd, for people. Readers that do not know these members pass them over.
+order. ``version`` is that of logd, for people. ``rack`` is there if the broker names one. Readers that do not know
+these members pass them over.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from logd.interfaces import Clock
 _HOST = re.compile(r"[^\s\x00-\x20\x7f-\x9f]{1,255}\Z")
 _INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _VERSION = re.compile(r"[A-Za-z0-9.+_-]{0,100}\Z")
+_RACK = re.compile(r"[A-Za-z0-9._-]{0,100}\Z")
 #: The most listeners for clients of today's Kafka that a broker may have.
 MOST_LISTENERS = 16
 #: Bytes; ZooKeeper refuses nodes above 1 MiB. The list of topics is informative, so it is left out beyond this.
@@ -50,6 +53,8 @@ class BrokerInfo:
     kafka: tuple[tuple[str, int], ...] = ()
     #: The version of its logd; empty for one that does not tell.
     version: str = ""
+    #: Where it stands; empty if it does not tell.
+    rack: str = ""
 
     def encode(self) -> bytes:
         """Return the node's value."""
@@ -58,6 +63,8 @@ class BrokerInfo:
             value["kafka"] = [{"host": host, "port": port} for host, port in self.kafka]
         if self.version:
             value["version"] = self.version
+        if self.rack:
+            value["rack"] = self.rack
         topics = {name: list(partitions) for name, partitions in sorted(self.topics.items())}
         data = json.dumps({**value, "topics": topics}).encode()
         return data if len(data) <= MOST_BYTES else json.dumps({**value, "topics": {}}).encode()
@@ -78,7 +85,10 @@ class BrokerInfo:
             version = value.get("version", "")
             if not isinstance(version, str) or not _VERSION.match(version):
                 raise ValueError(f"{excerpt(version)} is no version")
-            return cls(decimal(name), *_address(value), instance, topics, listeners, version)
+            rack = value.get("rack", "")
+            if not isinstance(rack, str) or not _RACK.match(rack):
+                raise ValueError(f"{excerpt(rack)} is no rack")
+            return cls(decimal(name), *_address(value), instance, topics, listeners, version, rack)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a broker's entry: {excerpt(data)}") from error
 

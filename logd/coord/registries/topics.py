@@ -26,7 +26,7 @@ from logd.coord.errors import (
 )
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.records import Create, Delete, Operation
+from logd.coord.records import Create, Delete, Operation, SetData
 from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.stored_ends import removal_of_ends
 from logd.errors import InvalidRequest, InvalidTopic, TopicExists, UnknownTopic
@@ -36,6 +36,8 @@ from logd.topic import TopicEntry, check_topic_name
 
 #: Attempts when others change the node meanwhile, or the answer is lost.
 ATTEMPTS = 5
+#: Returns the states of new partitions of a topic. Raises WireErrors.
+StatesOf = Callable[[TopicEntry, Iterable[int]], Mapping[int, PartitionState]]
 #: Operations in one multi, which keeps it far below ZooKeeper's limit of 1 MiB.
 BATCH = 1000
 
@@ -115,9 +117,12 @@ async def create_topic(
     raise TopicExists(f"topic {name!r} is created and deleted faster than it can be read")
 
 
-def creation_of_states(topic: str, states: Mapping[int, PartitionState]) -> list[Operation]:
-    """Return the operations that create the states of a topic's partitions, behind that of the topic's node."""
-    operations: list[Operation] = [Create(f"{paths.topic(topic)}/partitions")]
+def creation_of_states(topic: str, states: Mapping[int, PartitionState], *, first: bool = True) -> list[Operation]:
+    """Return the operations that create the states of a topic's partitions, behind that of the topic's node.
+
+    ``first``: the topic had none before.
+    """
+    operations: list[Operation] = [Create(f"{paths.topic(topic)}/partitions")] if first else []
     for number, state in states.items():
         path = paths.partition_state(topic, number)
         operations += [Create(path.rpartition("/")[0]), Create(path, state.encode())]
@@ -142,9 +147,14 @@ class _Unanswered(NamedTuple):
 
 
 async def change_topic(
-    coordination: ICoordination, name: str, change: Callable[[TopicEntry], TopicEntry]
+    coordination: ICoordination,
+    name: str,
+    change: Callable[[TopicEntry], TopicEntry],
+    states: StatesOf | None = None,
 ) -> tuple[TopicEntry, TopicEntry]:
     """Replace a topic's entry by ``change(entry)``; return the former and the new one.
+
+    ``states`` makes those of the new partitions of a replicated topic, which are created with the change.
 
     ``change`` is called again where others have changed the entry meanwhile; what it raises is raised. A change whose
     answer was lost is looked for in the tree, and is not made a second time. Raises UnknownTopic, and
@@ -183,7 +193,12 @@ async def change_topic(
             if changed == entry:
                 return entry, changed
         try:
-            await coordination.set(path, encode_entry(changed), stat.version)
+            added = [number for number in changed.partitions if number not in entry.partitions]
+            if changed.replicated and added:
+                new = creation_of_states(name, {} if states is None else states(changed, added), first=False)
+                await coordination.multi([SetData(path, encode_entry(changed), stat.version), *new])
+            else:
+                await coordination.set(path, encode_entry(changed), stat.version)
         except NoNode:
             raise UnknownTopic(f"there is no topic {name!r}") from None
         except BadVersion as error:
@@ -226,6 +241,9 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
         for group in await _children(coordination, paths.CONSUMERS):
             for positions in (paths.group_offsets(group, name), paths.group_metadata(group, name)):
                 doomed += [*await _below(coordination, positions), *await _itself(coordination, positions)]
+        if entry.replicated:
+            for request in (paths.election(name), paths.reassignment(name)):
+                doomed += await _itself(coordination, request)
         operations: list[Operation] = [Delete(each) for each in doomed]
         try:
             while len(operations) > BATCH:

@@ -41,6 +41,8 @@ from logd.coord.records import (
     ANY_VERSION,
     OPEN_ACL,
     Acl,
+    AddAuth,
+    ClientCall,
     Create,
     Delete,
     Exists,
@@ -186,6 +188,11 @@ class ZooKeeperCoordination:
     def sync(self, path: str = "/", timeout: float | None = None) -> Deferred[None]:
         return self._read(lambda full, _: Sync(full), path, timeout)[0]
 
+    def authenticate(self, user: str, password: str, timeout: float | None = None) -> Deferred[None]:
+        credentials = f"{user}:{password}"
+        self._session.know(credentials)
+        return self._ask(AddAuth(credentials), "/", timeout)
+
     def _read(
         self, make: Callable[[str, bool], Request], path: str, timeout: float | None, kind: WatchKind | None = None
     ) -> tuple[Deferred[Any], Deferred[WatchEvent]]:
@@ -220,7 +227,7 @@ class ZooKeeperCoordination:
         return evolve(operation, path=self._address.full(path))
 
     def _ask(
-        self, request: Request, path: str, timeout: float | None, before: Callable[[object], None] | None = None
+        self, request: ClientCall, path: str, timeout: float | None, before: Callable[[object], None] | None = None
     ) -> Deferred[Any]:
         if self.state is SessionState.CLOSED:
             return fail(ClientClosing(f"{path}: the client was closed", path))

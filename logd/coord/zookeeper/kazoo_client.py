@@ -27,7 +27,9 @@ from logd.coord import errors
 from logd.coord.client_watches import WatchKind
 from logd.coord.records import (
     Acl,
+    AddAuth,
     Check,
+    ClientCall,
     Create,
     Delete,
     EventType,
@@ -37,7 +39,6 @@ from logd.coord.records import (
     GetData,
     Multi,
     Operation,
-    Request,
     SessionState,
     SetAcl,
     SetData,
@@ -232,7 +233,7 @@ class KazooSession:
         closing.start()
 
     def send(
-        self, request: Request, connection: int, done: Callable[[object, errors.CoordinationError | None], None]
+        self, request: ClientCall, connection: int, done: Callable[[object, errors.CoordinationError | None], None]
     ) -> bool:
         """Send on the connection of that number; return whether it still existed.
 
@@ -253,7 +254,7 @@ class KazooSession:
                 self._handler.link = None
         return True
 
-    def _issue(self, request: Request) -> Any:
+    def _issue(self, request: ClientCall) -> Any:
         client = self._client
         match request:
             case GetData(path, watch):
@@ -270,6 +271,8 @@ class KazooSession:
                 return client.delete_async(path, version)
             case Sync(path):
                 return client.sync_async(path)
+            case AddAuth(credentials):
+                return client.add_auth_async("digest", credentials)
             case GetAcl(path):
                 return client.get_acls_async(path)
             case SetAcl(path, acl, version):
@@ -312,7 +315,7 @@ class KazooSession:
             return  # closed by us, or the thread is ending: reported then
         self._reactor.callFromThread(self.events.state, change)
 
-    def _outcome(self, request: Request, result: Any) -> tuple[object, errors.CoordinationError | None]:
+    def _outcome(self, request: ClientCall, result: Any) -> tuple[object, errors.CoordinationError | None]:
         """Return the value or error that an answer of kazoo's stands for."""
         path: str = getattr(request, "path", "/")
         try:

@@ -127,6 +127,11 @@ class KeptSession:
 
         return Deferred.fromCoroutine(make()) if self._address.chroot else succeed(None)
 
+    def know(self, credentials: str) -> None:
+        """Use these credentials, of scheme digest, in later sessions too."""
+        if credentials not in self._settings.digests:
+            self._settings = evolve(self._settings, digests=(*self._settings.digests, credentials))
+
     def subscribe(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
         """As ICoordination's."""
         key = object()

@@ -14,10 +14,7 @@ from logd.leadership import PartitionLeadership
 from logd.log.checkpoints_and_expiry import Upkeep
 from logd.log.disk.folder_syncs import FolderSyncs
 from logd.log.disk.folders import may_hold_log
-from logd.log.disk.names import (
-    folder_name,
-    join,
-)
+from logd.log.disk.names import folder_name, join
 from logd.log.disk.open_files import OpenFiles
 from logd.log.flusher import Flusher
 from logd.log.group_sync_choice import open_groups
@@ -222,21 +219,26 @@ class LogStore:
         for log in self.logs_of(topic):
             log.configure(settings)
 
-    def delete(self, topic: str, done: Callable[[BaseException | None], None], partitions: Iterable[int] = ()) -> None:
-        """Delete a topic's logs, and call ``done`` with None once that is durable, or with the error.
+    def delete(
+        self,
+        topic: str,
+        done: Callable[[BaseException | None], None],
+        partitions: Iterable[int] = (),
+        whole: bool = True,
+    ) -> None:
+        """Delete a topic's logs, unless ``whole`` is False, and ``partitions``, whether there are logs of them or not.
 
-        The logs are no longer found at once, and waits on them fail. Until ``done``, ``create`` refuses them. The
-        folders of ``partitions`` are removed too, whether there are logs of them or not.
-        """
-        logs = self.logs_of(topic)
-        self._logs.pop(topic, None)
-        leaving = {(topic, number) for number in (*partitions, *[log.partition for log in logs])}
+        The logs are no longer found at once, and waits on them fail. Until ``done``, which gets None once all that is
+        durable, or the error, ``create`` refuses them."""
+        here = self._logs.pop(topic, {})
+        numbers = {*partitions, *(here if whole else ())}
+        logs = [here.pop(number) for number in sorted(numbers.intersection(here))]
+        self._logs.update({topic: here} if here else {})
+        leaving = {(topic, number) for number in numbers}
         self._known_ends = {key: end for key, end in self._known_ends.items() if key not in leaving}
-        deleted = UnknownTopic(f"topic {topic} was deleted")
         for log in logs:
-            log.go_offline(deleted, reported=False)
+            log.go_offline(UnknownTopic(f"topic {topic} was deleted"), reported=False)
             log.close()
-
         self._deletion.delete(leaving, logs, done)
 
     def reopen(

@@ -39,6 +39,8 @@ from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.fetch_session import FetchWaitResponseV1, FetchWaitV1
 from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Piece
+from logd.protocol.requests.groups import prepare_group
+from logd.protocol.requests.groups.prepare_group import PrepareGroup, PrepareGroupResponse
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataResponseV1, MetadataV1
@@ -222,6 +224,15 @@ NATIVE_APIS = (
         authenticate.read_authenticate,
         authenticate.encode_authenticate_response,
         authenticate.read_authenticate_response,
+    ),
+    Api(
+        25,
+        PrepareGroup,
+        PrepareGroupResponse,
+        prepare_group.encode_prepare_group,
+        prepare_group.read_prepare_group,
+        prepare_group.encode_prepare_group_response,
+        prepare_group.read_prepare_group_response,
     ),
     Api(
         32,

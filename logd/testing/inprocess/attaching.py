@@ -48,6 +48,13 @@ class SessionKeeper:
         self._next: Timer | None = None
         self._closed: Callable[[], None] = lambda: None
 
+    def authenticate(self, identity: Identity) -> None:
+        """Add an identity, now and on later connections."""
+        if identity not in self._identities:
+            self._identities = (*self._identities, identity)
+            if self.connection is not None:
+                self.connection.authenticate(identity)
+
     def start(self) -> None:
         """Start to open a session."""
         self._connect()

@@ -29,6 +29,7 @@ from logd.coord.records import (
     ANY_VERSION,
     OPEN_ACL,
     Acl,
+    AddAuth,
     Children,
     Create,
     Created,
@@ -51,6 +52,7 @@ from logd.coord.records import (
     Sync,
     WatchEvent,
 )
+from logd.coord.tree.access import digest_identity
 from logd.coord.tree.outcome import MultiFailed, OperationResult, Outcome
 from logd.coord.tree.pathnames import check_path, parent_of
 from logd.coord.tree.tree_host import TreeHost
@@ -205,6 +207,7 @@ class InProcessCoordination:
     def _send(self, call: PendingCall) -> bool:
         if self._connection is None:
             return False
+        assert not isinstance(call.request, AddAuth)
         self._connection.execute(call.request, partial(self._answered, call, self._clock.seconds()))
         return True
 
@@ -322,6 +325,11 @@ class InProcessCoordination:
         """See ICoordination."""
         return self._ask(Sync(path), _as_it_is, timeout)
 
+    def authenticate(self, user: str, password: str, timeout: float | None = None) -> Deferred[None]:
+        """See ICoordination. It is known to the tree before any later call."""
+        self._session.authenticate(digest_identity(f"{user}:{password}".encode()))
+        return succeed(None)
+
     def _owned(self, operation: AnyOperation) -> AnyOperation:
         """Return the operation with the client's access list, if the caller gave none."""
         if isinstance(operation, Create) and operation.acl is OPEN_ACL:
@@ -373,14 +381,12 @@ def _as_it_is(answer: Any) -> Any:
     return answer
 
 
-def _path_of(answer: Any) -> str:
-    created: Created = answer
-    return created.path
+def _path_of(answer: Created) -> str:
+    return answer.path
 
 
-def _data_of(answer: Any) -> tuple[bytes, Stat]:
-    node: NodeData = answer
-    return node.data, node.stat
+def _data_of(answer: NodeData) -> tuple[bytes, Stat]:
+    return answer.data, answer.stat
 
 
 def _names_of(answer: Any) -> list[str]:

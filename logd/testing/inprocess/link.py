@@ -110,6 +110,15 @@ class LinkConnection:
 
         self._requests.send(arrive)
 
+    def authenticate(self, identity: Identity) -> None:
+        """Add an identity of the client."""
+
+        def arrive() -> None:
+            if self._server.attachment is not None:
+                self._server.attachment.authenticated(identity)
+
+        self._requests.send(arrive)
+
     def ping(self, answered: Callable[[], None]) -> None:
         """Send a ping."""
 

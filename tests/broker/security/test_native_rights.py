@@ -21,6 +21,7 @@ from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV
 from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_session import FetchWaitV1, NewPart
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.groups.prepare_group import PrepareGroup
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
@@ -31,7 +32,7 @@ from logd.security.principals import ANONYMOUS
 from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
-TOPIC_REFUSED = 121
+TOPIC_REFUSED, GROUP_REFUSED = 121, 122
 HELLO = plain(b"hello")
 
 
@@ -45,6 +46,8 @@ class Need:
     error: Callable[[Any], int] | None = lambda answer: int(answer.error)
     #: The code of a refusal.
     refused: int = TOPIC_REFUSED
+    #: The type of the resource called t.
+    kind: ResourceType = ResourceType.TOPIC
 
 
 def _first(answer: Any) -> int:
@@ -74,6 +77,7 @@ NEEDS = (
     Need(DeleteTopic("t"), Operation.DELETE),
     Need(DescribeLog("t", 0), Operation.DESCRIBE),
     Need(Repair("t", 0), Operation.ALTER),
+    Need(PrepareGroup("t"), Operation.READ, refused=GROUP_REFUSED, kind=ResourceType.GROUP),
 )
 #: The requests that anybody may send, each with the reason.
 FREE: dict[type, str] = {
@@ -110,10 +114,15 @@ class NativeRightsTests(BrokerTestCase):
         return peer
 
     def rule(
-        self, operation: Operation, name: str = "t", principal: str = ANONYMOUS, effect: Effect = Effect.ALLOW
+        self,
+        operation: Operation,
+        name: str = "t",
+        principal: str = ANONYMOUS,
+        effect: Effect = Effect.ALLOW,
+        kind: ResourceType = ResourceType.TOPIC,
     ) -> AccessRule:
-        """Add a rule for topics, and let the broker see it."""
-        rule = AccessRule(principal, effect, operation, ResourceType.TOPIC, name)
+        """Add a rule for topics or groups, and let the broker see it."""
+        rule = AccessRule(principal, effect, operation, kind, name)
         change_rule(self, add_rule, rule)
         return rule
 
@@ -144,16 +153,16 @@ class NativeRightsTests(BrokerTestCase):
             others = set(Operation) - {need.operation, Operation.ALL}
             if need.operation is Operation.DESCRIBE:
                 others = {Operation.CREATE}  # all others imply it
-            rules = [self.rule(each) for each in others]
+            rules = [self.rule(each, kind=need.kind) for each in others]
             self.assertTrue(self.is_refused(self.connect(), need), need)
             for rule in rules:
                 self.remove(rule)
-        self.assertGreater(self.broker.authorizer.refused[ResourceType.TOPIC], 2 * len(NEEDS) - 1)
+        self.assertGreater(self.broker.authorizer.refused[ResourceType.TOPIC], 2 * (len(NEEDS) - 1) - 1)
 
     def test_each_request_is_served_with_its_right(self) -> None:
         """The one right is enough."""
         for need in NEEDS:
-            rule = self.rule(need.operation)
+            rule = self.rule(need.operation, kind=need.kind)
             self.assertFalse(self.is_refused(self.connect(), need), need)
             self.remove(rule)
             if isinstance(need.request, DeleteTopic):

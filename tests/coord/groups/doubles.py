@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
+from logd.errors import LogdError
 from logd.topic import TopicPartition
 
 
@@ -22,7 +22,7 @@ class RecordingReader:
         self.uuids: dict[str, str] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.notes: list[str] = []
-        self.refusals: list[CoordinationError] = []
+        self.refusals: list[LogdError] = []
         self.finishing: Deferred[None] | None = None
 
     def stop(self) -> Deferred[None] | None:
@@ -50,7 +50,7 @@ class RecordingReader:
         self.uuids = dict(uuids)
         self.positions = {}
 
-    def refused(self, error: CoordinationError) -> None:
+    def refused(self, error: LogdError) -> None:
         """See IGroupReader."""
         self.refusals.append(error)
 

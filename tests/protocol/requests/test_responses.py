@@ -22,6 +22,7 @@ from logd.protocol.requests.create_delete_topic import (
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Reader, size_of
+from logd.protocol.requests.groups.prepare_group import GroupAclRow, PrepareGroup, PrepareGroupResponse
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, Offsets
 from logd.protocol.requests.legacy_responses import (
     FetchResponse,
@@ -133,6 +134,19 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
     st.tuples(
         st.just(Authenticate("PLAIN", b"")),
         st.tuples(_codes, texts).map(lambda refusal: AuthenticateResponse(refusal[0], text=refusal[1])),
+    ),
+    st.tuples(
+        st.just(PrepareGroup("g")),
+        st.builds(
+            PrepareGroupResponse,
+            st.just(0),
+            st.lists(st.builds(GroupAclRow, st.integers(-1, 31), texts, texts), max_size=3).map(tuple),
+            st.just(""),
+        ),
+    ),
+    st.tuples(
+        st.just(PrepareGroup("g")),
+        st.tuples(_codes, texts).map(lambda refusal: PrepareGroupResponse(refusal[0], text=refusal[1])),
     ),
     st.tuples(st.just(DeleteTopic("t")), st.just(DeleteTopicResponse(0))),
     st.tuples(st.just(DeleteTopic("t")), st.builds(DeleteTopicResponse, _codes, texts)),

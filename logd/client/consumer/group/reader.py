@@ -17,6 +17,7 @@ from logd.client.cluster.position_lookup import locate_start
 from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group.group_stream_state import GroupStreamState
+from logd.client.consumer.group.preparation import GroupPreparation
 from logd.client.consumer.group.settings import GroupSettings
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position, Starts, start_for
@@ -30,7 +31,7 @@ from logd.coord.registries.consumers import PatternStreams, Subscription, check_
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
-from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, PartitionLost, WireError
+from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, LogdError, PartitionLost, WireError
 from logd.topic import TopicPartition, check_topic_name
 
 #: Called with the partitions that came or went. A Deferred that ``on_revoked`` returns is waited for.
@@ -82,7 +83,14 @@ class Group:
         self._background = Background("a group's reading")
         try:
             self._membership = GroupMembership(
-                coordination, self._clock, name, consumer, self, cluster.random, group_settings.timing
+                coordination,
+                self._clock,
+                name,
+                consumer,
+                self,
+                cluster.random,
+                group_settings.timing,
+                GroupPreparation(cluster, coordination, name).prepare,
             )
         except ValueError as error:
             raise ConfigurationError(f"group: {error}") from None
@@ -216,7 +224,7 @@ class Group:
             self._background.start(self._begin_late(stream, fetch))
         self._tell(self._on_assigned, self._given)
 
-    def refused(self, error: CoordinationError) -> None:
+    def refused(self, error: LogdError) -> None:
         """Fail all streams until this consumer is a member; see IGroupReader."""
         for stream in self._streams():
             stream.fail(error)

@@ -1,0 +1,183 @@
+"""The controller's part in what operators ask for: unclean elections, and other replicas for partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import define, evolve, field, frozen
+from twisted.logger import Logger
+
+from logd.broker.topics.directory import TopicDirectory
+from logd.coord import paths
+from logd.coord.elections import elect_unclean, initial_state, reassigned
+from logd.coord.errors import CoordinationError, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.partition_state import PartitionState
+from logd.coord.records import Check, Delete, Operation, SetData, Stat
+from logd.coord.registries.operator_requests import Reassignment, UncleanElection
+from logd.coord.registries.partition_states import PartitionStates
+from logd.coord.registries.topics import creation_of_states, decode_entry, encode_entry
+from logd.errors import WireError
+from logd.topic import TopicEntry
+
+#: The most partitions that get new replicas at a time, in the whole cluster.
+ADDED_AT_ONCE = 50
+#: The most partitions of a topic that become replicated in one transaction.
+MOST_STATES = 1_500
+
+
+@frozen
+class ControllerEpoch:
+    """A controller's epoch, and the version of ``/controller_epoch`` that stands as long as it is the controller."""
+
+    number: int
+    version: int
+
+    def check(self) -> Operation:
+        """Return the operation that fails once there is another controller."""
+        return Check(paths.CONTROLLER_EPOCH, self.version)
+
+
+@define(eq=False)
+class OperatorWork:
+    """Carries out the requests of operators, one step of each at a time; call it about each second."""
+
+    _log = Logger()
+
+    _tree: ICoordination
+    _topics: TopicDirectory
+    _states: PartitionStates
+    #: Returns the instance of each live broker.
+    _live: Callable[[], Mapping[int, str]]
+    #: Brokers that are to lead nothing, as last seen.
+    draining: frozenset[int] = field(default=frozenset(), init=False)
+    #: The last problem with each request, as logged.
+    _problems: dict[str, str] = field(factory=dict, init=False)
+    #: Partitions that have got new replicas in this look, or wait for them.
+    _under_way: int = field(default=0, init=False)
+
+    async def look(self, epoch: ControllerEpoch, present: frozenset[str]) -> None:
+        """Carry out what can be; ``present`` are the nodes below /brokers."""
+        self._under_way = 0
+        for parent, work in ((paths.ELECTIONS, self._elect), (paths.REASSIGNMENTS, self._reassign)):
+            if parent.rpartition("/")[2] not in present:
+                continue
+            for topic in await self._tree.get_children(parent):
+                path = f"{parent}/{topic}"
+                try:
+                    await work(epoch, topic, path)
+                    self._problems.pop(path, None)
+                except NoNode:
+                    continue  # it was taken back meanwhile
+                except (CoordinationError, WireError, ValueError) as error:
+                    self._trouble(path, str(error))
+
+    def _trouble(self, path: str, text: str) -> None:
+        """Log a problem once; the next look tries again."""
+        if self._problems.get(path) != text:
+            self._problems[path] = text
+            self._log.warn("{path} is not carried out yet: {error}", path=path, error=text)
+
+    async def _elect(self, epoch: ControllerEpoch, topic: str, path: str) -> None:
+        data, stat = await self._tree.get(path)
+        asked = UncleanElection.decode(data)
+        entry = self._topics.get(topic)
+        if entry is None:
+            await self._end_if_deleted(epoch, topic, path, stat)
+            return
+        operations: list[Operation] = [epoch.check(), Delete(path, stat.version)]
+        elected = []
+        for number in asked.partitions if asked.uuid == entry.uuid else ():
+            known = self._states.get(topic, number)
+            if known is None or number not in entry.partitions:
+                continue
+            state = elect_unclean(known.state, entry.partitions[number], self._live())
+            if state is not None:
+                state = evolve(state, controller_epoch=epoch.number)
+                operations.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
+                elected.append((number, state.leader))
+        await self._tree.multi(operations)
+        for number, leader in elected:
+            self._log.warn(
+                "{topic}-{partition} is led by broker {leader} after an unclean election, as an operator has asked: "
+                "messages that only other replicas have are lost",
+                topic=topic,
+                partition=number,
+                leader=leader,
+            )
+
+    async def _end_if_deleted(self, epoch: ControllerEpoch, topic: str, path: str, stat: Stat) -> None:
+        if await self._tree.exists(paths.topic(topic)) is None:
+            await self._tree.multi([epoch.check(), Delete(path, stat.version)])
+
+    async def _reassign(self, epoch: ControllerEpoch, topic: str, path: str) -> None:
+        data, stat = await self._tree.get(path)
+        asked = Reassignment.decode(data)
+        try:
+            node, node_stat = await self._tree.get(paths.topic(topic))
+        except NoNode:
+            await self._tree.multi([epoch.check(), Delete(path, stat.version)])
+            return
+        entry = decode_entry(topic, node)
+        wanted = asked.partitions if asked.uuid == entry.uuid else {}
+        left = {number: each for number, each in wanted.items() if entry.partitions.get(number, each) != each}
+        operations: list[Operation] = [epoch.check()]
+        if not left:
+            await self._tree.multi([*operations, Delete(path, stat.version)])
+            self._log.info("the reassignment of topic {topic} is complete", topic=topic)
+            return
+        if not entry.replicated:
+            new = evolve(entry, replicated=True)
+            states = creation_of_states(topic, self._first_states(topic, entry, epoch))
+            change = SetData(paths.topic(topic), encode_entry(new), node_stat.version)
+            await self._tree.multi([*operations, Check(path, stat.version), change, *states])
+            self._log.info("topic {topic} is replicated from now on", topic=topic)
+            return
+        changed, steps = self._next_steps(epoch, topic, entry, left)
+        if steps:
+            change = SetData(paths.topic(topic), encode_entry(changed), node_stat.version)
+            await self._tree.multi([*operations, Check(path, stat.version), change, *steps])
+
+    def _first_states(self, topic: str, entry: TopicEntry, epoch: ControllerEpoch) -> dict[int, PartitionState]:
+        """Return the states of a topic that was not replicated. Raises ValueError if one cannot be made now."""
+        if len(entry.partitions) > MOST_STATES:
+            raise ValueError(
+                f"a topic with more than {MOST_STATES} partitions cannot be given replicas: mirror it into another one"
+            )
+        live, states = self._live(), {}
+        for number, replicas in entry.partitions.items():
+            state = initial_state(replicas, live, epoch.number)
+            if state is None:
+                raise ValueError(f"{topic}-{number} is on broker {replicas[0]}, which is not live: start it")
+            states[number] = state
+        return states
+
+    def _next_steps(
+        self, epoch: ControllerEpoch, topic: str, entry: TopicEntry, left: Mapping[int, tuple[int, ...]]
+    ) -> tuple[TopicEntry, list[Operation]]:
+        """Return the entry and the changes of states after the next step of each partition that can make one."""
+        live, partitions = self._live(), dict(entry.partitions)
+        steps: list[Operation] = []
+        for number, wanted in sorted(left.items()):
+            known, replicas = self._states.get(topic, number), entry.partitions[number]
+            adds = not set(wanted) <= set(replicas)
+            if known is None or (adds and self._under_way >= ADDED_AT_ONCE):
+                continue
+            step = reassigned(known.state, replicas, wanted, live)
+            if step is None or adds:
+                self._under_way += 1
+            if step is None:
+                continue
+            partitions[number], state = step
+            state = evolve(state, controller_epoch=epoch.number)
+            steps.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
+            self._log.info(
+                "{topic}-{partition} is stored by brokers {replicas}, to be {wanted} in the end",
+                topic=topic,
+                partition=number,
+                replicas=list(partitions[number]),
+                wanted=list(wanted),
+            )
+            if len(steps) >= ADDED_AT_ONCE:
+                break
+        return evolve(entry, partitions=partitions), steps

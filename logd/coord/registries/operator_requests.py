@@ -1,0 +1,164 @@
+"""What operators ask of the controller, by nodes of the coordination tree that they write and it reads.
+
+/brokers/draining/<id>             a broker that is to lead nothing; no value
+/brokers/elections/<topic>         {"uuid": "<topic's uuid>", "partitions": [0, 3]}: any live replica may lead them
+/brokers/reassignments/<topic>     {"uuid": "<topic's uuid>", "partitions": {"0": [2, 3]}}: the replicas in the end
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+from attrs import field, frozen
+
+from logd.checkedjson import decimal, excerpt, load_json, whole_number
+from logd.coord import paths
+from logd.coord.errors import BadVersion, NodeExists, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.partition_state import MOST_REPLICAS
+from logd.topic import is_uuid
+
+#: Attempts when others change a node meanwhile.
+ATTEMPTS = 5
+
+
+@frozen
+class UncleanElection:
+    """Partitions of one topic that any live replica may lead, as a person has decided."""
+
+    uuid: str
+    partitions: tuple[int, ...]
+
+    def encode(self) -> bytes:
+        """Return the node's value."""
+        return json.dumps({"uuid": self.uuid, "partitions": list(self.partitions)}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> UncleanElection:
+        """Decode a node's value; raise ValueError, and nothing else, for any other value."""
+        value = _object(data)
+        partitions = value.get("partitions")
+        if not isinstance(partitions, list):
+            raise ValueError(f"{excerpt(partitions)} is no list of partitions")
+        return cls(_uuid(value), tuple(sorted(set(map(whole_number, partitions)))))
+
+
+@frozen
+class Reassignment:
+    """The replicas that partitions of one topic are to have in the end, the preferred leader first."""
+
+    uuid: str
+    partitions: Mapping[int, tuple[int, ...]] = field(factory=dict)
+
+    def encode(self) -> bytes:
+        """Return the node's value."""
+        partitions = {str(number): list(wanted) for number, wanted in sorted(self.partitions.items())}
+        return json.dumps({"uuid": self.uuid, "partitions": partitions}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Reassignment:
+        """Decode a node's value; raise ValueError, and nothing else, for any other value."""
+        value = _object(data)
+        partitions = value.get("partitions")
+        if not isinstance(partitions, dict):
+            raise ValueError(f"{excerpt(partitions)} has no replicas of partitions")
+        return cls(_uuid(value), {decimal(number): _replicas(wanted) for number, wanted in partitions.items()})
+
+
+async def read_draining(tree: ICoordination) -> frozenset[int]:
+    """Return the brokers that are to lead nothing. Raises CoordinationError."""
+    try:
+        names = await tree.get_children(paths.DRAINING)
+    except NoNode:
+        return frozenset()
+    found = set()
+    for name in names:
+        with suppress(ValueError):
+            found.add(decimal(name))
+    return frozenset(found)
+
+
+async def set_draining(tree: ICoordination, broker: int, draining: bool) -> bool:
+    """Let a broker lead nothing, or let it lead again; return whether that is a change. Raises CoordinationError."""
+    path = f"{paths.DRAINING}/{broker:d}"
+    try:
+        if draining:
+            await tree.create(path, makepath=True)
+        else:
+            await tree.delete(path)
+    except (NodeExists, NoNode):
+        return False
+    return True
+
+
+async def request_election(tree: ICoordination, topic: str, uuid: str, partitions: Collection[int]) -> None:
+    """Ask for an unclean election. Raises CoordinationError."""
+    await _write(tree, paths.election(topic), UncleanElection(uuid, tuple(sorted(partitions))).encode())
+
+
+async def request_reassignment(tree: ICoordination, topic: str, wanted: Reassignment) -> None:
+    """Ask for other replicas, in place of what was asked for before. Raises CoordinationError."""
+    await _write(tree, paths.reassignment(topic), wanted.encode())
+
+
+async def read_reassignments(tree: ICoordination) -> dict[str, Reassignment]:
+    """Return the reassignments under way, by topic; what cannot be read is left out. Raises CoordinationError."""
+    try:
+        topics = await tree.get_children(paths.REASSIGNMENTS)
+    except NoNode:
+        return {}
+    found = {}
+    for topic in topics:
+        with suppress(NoNode, ValueError):
+            found[topic] = Reassignment.decode((await tree.get(paths.reassignment(topic)))[0])
+    return found
+
+
+async def cancel_reassignment(tree: ICoordination, topic: str) -> bool:
+    """End a reassignment where it stands; return False if there is none. Raises CoordinationError."""
+    try:
+        await tree.delete(paths.reassignment(topic))
+    except NoNode:
+        return False
+    return True
+
+
+async def _write(tree: ICoordination, path: str, data: bytes) -> None:
+    for _ in range(ATTEMPTS):
+        try:
+            await tree.create(path, data, makepath=True)
+            return
+        except NodeExists:
+            pass
+        try:
+            await tree.set(path, data)
+            return
+        except NoNode:
+            continue  # it was carried out meanwhile
+    raise BadVersion(f"{path} changes faster than it can be written", path)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    value = load_json(data)
+    if not isinstance(value, dict):
+        raise ValueError(f"{excerpt(value)} is no request to the controller")
+    return value
+
+
+def _uuid(value: dict[str, Any]) -> str:
+    uuid = value.get("uuid")
+    if not is_uuid(uuid):
+        raise ValueError(f"{excerpt(uuid)} is not a topic's uuid")
+    return str(uuid)
+
+
+def _replicas(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= MOST_REPLICAS:
+        raise ValueError(f"{excerpt(value)} is no list of 1 to {MOST_REPLICAS} brokers")
+    replicas = tuple(map(whole_number, value))
+    if len(set(replicas)) != len(replicas):
+        raise ValueError(f"{excerpt(value)} names a broker twice")
+    return replicas

@@ -1,0 +1,1 @@
+"""Requests of members of consumer groups."""

@@ -1,0 +1,335 @@
+"""Tests of the controller: several of them on one tree, of which one changes the states of partitions."""
+
+from __future__ import annotations
+
+import json
+
+from attrs import define, evolve, field
+from twisted.internet.task import Clock
+
+from logd.broker.replication.controller import Controller, StateChange
+from logd.broker.topics.directory import TopicDirectory
+from logd.coord import paths
+from logd.coord.partition_state import PartitionState
+from logd.coord.registries.brokers import BrokerInfo, watch_brokers
+from logd.coord.registries.child_cache import ChildCache
+from logd.coord.registries.operator_requests import (
+    Reassignment,
+    cancel_reassignment,
+    read_reassignments,
+    request_election,
+    request_reassignment,
+    set_draining,
+)
+from logd.coord.registries.partition_states import PartitionStates
+from logd.coord.registries.topics import create_topic, decode_entry, watch_topics
+from logd.leadership import NO_LEADER
+from logd.testing.inprocess.client import InProcessCoordination
+from logd.topic import TopicEntry
+from tests.coord.registries.rig import SESSION, RegistryTestCase
+
+#: Seconds after which preferred leaders lead again.
+BALANCE = 5.0
+TOPIC = "t"
+
+
+@define(eq=False)
+class Member:
+    """What one broker has of replication: its registration, its view of the tree, and a controller."""
+
+    number: int
+    clock: Clock
+    tree: InProcessCoordination
+    instance: str = field(init=False)
+    brokers: ChildCache[BrokerInfo] = field(init=False)
+    topics: TopicDirectory = field(init=False, factory=TopicDirectory)
+    states: PartitionStates = field(init=False)
+    controller: Controller = field(init=False)
+    entries: ChildCache[TopicEntry] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.instance = f"disk-{self.number}"
+        self.brokers = watch_brokers(self.tree, self.clock, lambda name: self.controller.look())
+        self.entries = watch_topics(self.tree, self.clock, self._topic_changed)
+        self.states = PartitionStates(self.tree, self.clock)
+        self.controller = Controller(
+            self.tree,
+            self.clock,
+            self.number,
+            lambda: self.instance,
+            self.topics,
+            self.states,
+            self.live,
+            lambda entry: int(entry.settings.get("min.insync.replicas", 1)),
+            BALANCE,
+        )
+        self.states.changed = self.controller.look_at
+
+    def live(self) -> dict[int, str]:
+        """Return the instances of live brokers."""
+        return {info.id: info.instance for info in self.brokers.values.values()}
+
+    def start(self) -> None:
+        """Begin to watch, and claim to be the controller."""
+        self.brokers.start()
+        self.entries.start()
+        self.states.start()
+        self.controller.start()
+
+    def _topic_changed(self, topic: str) -> None:
+        entry = self.entries.values.get(topic)
+        if entry is None:
+            self.states.forget(topic)
+            self.topics.hide(topic)
+        else:
+            if entry.replicated:
+                self.states.follow(topic, entry.partitions)
+            self.topics.show(topic, entry)
+        self.controller.look()
+
+
+class ControllerTestCase(RegistryTestCase):
+    """Three brokers, each of which could be the controller, and a replicated topic."""
+
+    def setUp(self) -> None:
+        """Start them."""
+        super().setUp()
+        self.outcome(self.tree.create(paths.BROKER_IDS, makepath=True))
+        self.outcome(self.tree.create(paths.BROKER_TOPICS, makepath=True))
+        self.members = {number: self.member(number) for number in (1, 2, 3)}
+        self.outcome(
+            create_topic(
+                self.tree,
+                TOPIC,
+                TopicEntry("uuid", {0: (1, 2, 3), 1: (2, 3, 1)}, replicated=True),
+                {0: self.state(1, (1, 2, 3)), 1: self.state(2, (1, 2, 3))},
+            )
+        )
+        self.settle()
+
+    def state(self, leader: int, in_sync: tuple[int, ...], last: tuple[int, ...] = ()) -> PartitionState:
+        """Return a state of the disks that the members have."""
+        return PartitionState(leader, 0, in_sync, last, {each: f"disk-{each}" for each in (*in_sync, *last)})
+
+    def member(self, number: int) -> Member:
+        """Register and start a broker."""
+        member = Member(number, self.clock, self.client())
+        self.register(member)
+        member.start()
+        self.settle()
+        return member
+
+    def register(self, member: Member) -> None:
+        """Write the registration of a broker."""
+        info = BrokerInfo(member.number, "h", 1, member.instance)
+        self.outcome(member.tree.create(paths.broker(member.number), info.encode(), ephemeral=True))
+
+    def kill(self, number: int) -> Member:
+        """Let a broker vanish; its session ends later."""
+        member = self.members.pop(number)
+        member.controller.stop()
+        member.tree.link.vanish()
+        return member
+
+    def stored(self, partition: int = 0) -> PartitionState:
+        """Return a state as it is in the tree."""
+        return PartitionState.decode(self.outcome(self.tree.get(paths.partition_state(TOPIC, partition)))[0])
+
+    def write(self, state: PartitionState, partition: int = 0) -> None:
+        """StateChange a state as its leader would."""
+        self.outcome(self.tree.set(paths.partition_state(TOPIC, partition), state.encode()))
+
+    def entry(self) -> TopicEntry:
+        """Return the topic's entry."""
+        return decode_entry(TOPIC, self.outcome(self.tree.get(paths.topic(TOPIC)))[0])
+
+    def controllers(self) -> list[int]:
+        """Return the brokers that believe to be the controller."""
+        return [number for number, member in self.members.items() if member.controller.epoch is not None]
+
+
+class ElectionTests(ControllerTestCase):
+    """Leaders are chosen once, by one controller."""
+
+    def test_one_is_the_controller_and_another_follows_it(self) -> None:
+        """The node names it; the epoch rises with each."""
+        self.assertEqual(self.controllers(), [1])
+        value = json.loads(self.outcome(self.tree.get(paths.CONTROLLER))[0])
+        self.assertEqual(value, {"broker": 1, "instance": "disk-1"})
+        self.kill(1)
+        self.pass_time(SESSION + 1)
+        self.assertEqual(len(self.controllers()), 1)
+        self.assertEqual(self.outcome(self.tree.get(paths.CONTROLLER_EPOCH))[0], b"2")
+
+    def test_a_dead_leader_is_replaced(self) -> None:
+        """Also where the dead one was the controller as well; partitions of others are left alone."""
+        self.kill(1)
+        self.pass_time(SESSION + 1)
+        state = self.stored()
+        self.assertEqual((state.leader, state.leader_epoch, state.controller_epoch), (2, 1, 2))
+        self.assertEqual(self.stored(1).leader_epoch, 0)
+
+    def test_nobody_leads_until_one_that_may_is_back(self) -> None:
+        """A replica that is not in sync does not lead."""
+        self.write(self.state(1, (1,)))
+        dead = self.kill(1)
+        self.pass_time(SESSION + 1)
+        self.assertEqual(self.stored().leader, NO_LEADER)
+        self.members[1] = self.member(1)
+        self.pass_time(1)
+        self.assertEqual((self.stored().leader, self.stored().in_sync), (1, (1,)))
+        self.assertEqual(dead.instance, "disk-1")
+
+    def test_a_former_controller_changes_nothing(self) -> None:
+        """It is paused with a change at hand, and another one comes: the transaction is refused."""
+        zombie = self.members[1].controller
+        epoch, fence = zombie.epoch, zombie._fence
+        zombie.stop()
+        self.outcome(self.tree.delete(paths.CONTROLLER))
+        self.settle()
+        known = self.members[1].states.get(TOPIC, 0)
+        assert known is not None
+        zombie.epoch = epoch
+        zombie._fence = fence
+        self.outcome(zombie._write([StateChange((TOPIC, 0), known, evolve(known.state, leader=3))]))
+        self.assertEqual(self.stored().leader, 1)
+        self.assertIsNone(zombie.epoch)
+
+    def test_lost_answers_and_sessions_leave_one_leader(self) -> None:
+        """Each connection is cut again and again while brokers die and return."""
+        for turn in range(12):
+            number = turn % 3 + 1
+            member = self.members[number]
+            if turn % 4 == 3:
+                self.host.expire(member.tree.session_id)
+            member.tree.link.delay = lambda: 0.05
+            self.clock.callLater(0.12, member.tree.link.cut)
+            self.pass_time(SESSION / 2)
+            member.tree.link.delay = lambda: 0.0
+            self.pass_time(2 * SESSION)
+            if self.outcome(self.tree.exists(paths.broker(number))) is None:
+                self.register(member)
+            self.pass_time(BALANCE + 2)
+            self.assertEqual(len(self.controllers()), 1)
+            self.assertEqual((self.stored(0).leader, self.stored(1).leader), (1, 2), turn)
+
+    def test_a_state_that_cannot_be_read_keeps_no_other_waiting(self) -> None:
+        """It stays as it is, for an operator."""
+        self.outcome(self.tree.set(paths.partition_state(TOPIC, 0), b"{}"))
+        self.kill(2)
+        self.pass_time(SESSION + 1)
+        self.assertEqual(self.stored(1).leader, 3)
+        self.assertEqual(self.outcome(self.tree.get(paths.partition_state(TOPIC, 0)))[0], b"{}")
+
+    def test_a_new_controller_does_not_take_the_living_for_dead(self) -> None:
+        """Its view of live brokers is empty for a moment; then no leader would seem to live."""
+        member = Member(4, self.clock, self.client())
+        self.register(member)
+        member.brokers.start()
+        self.settle()
+        seen = dict(member.brokers.values)
+        member.brokers.values.clear()
+        member.entries.start()
+        member.states.start()
+        for each in self.members.values():
+            each.controller.stop()
+        self.outcome(self.tree.delete(paths.CONTROLLER))
+        member.controller.start()
+        self.pass_time(1)
+        self.assertIsNotNone(member.controller.epoch)
+        self.assertEqual((self.stored().leader, self.stored().leader_epoch), (1, 0))
+        member.brokers.values.update(seen)
+        self.outcome(self.tree.delete(paths.BROKER_IDS + "/1"))
+        self.pass_time(1)
+        self.assertEqual(self.stored().leader, 2)
+
+
+class BalanceTests(ControllerTestCase):
+    """Preferred leaders come back, brokers are drained."""
+
+    def test_a_preferred_leader_comes_back_later(self) -> None:
+        """Not before it has been in sync for a while."""
+        self.write(evolve(self.state(2, (1, 2, 3)), leader_epoch=3))
+        self.pass_time(BALANCE - 2)
+        self.assertEqual(self.stored().leader, 2)
+        self.pass_time(4)
+        self.assertEqual((self.stored().leader, self.stored().leader_epoch), (1, 4))
+
+    def test_a_draining_broker_leads_nothing(self) -> None:
+        """It leads again after it is undrained."""
+        self.assertTrue(self.outcome(set_draining(self.tree, 1, True)))
+        self.assertFalse(self.outcome(set_draining(self.tree, 1, True)))
+        self.pass_time(2)
+        self.assertEqual((self.stored(0).leader, self.stored(1).leader), (2, 2))
+        self.assertTrue(self.outcome(set_draining(self.tree, 1, False)))
+        self.pass_time(BALANCE + 3)
+        self.assertEqual(self.stored(0).leader, 1)
+
+
+class RequestTests(ControllerTestCase):
+    """What operators ask for."""
+
+    def test_an_unclean_election(self) -> None:
+        """Only the partitions asked for, only where nobody leads; the request is gone afterwards."""
+        self.write(self.state(1, (1,)))
+        self.kill(1)
+        self.pass_time(SESSION + 1)
+        self.assertEqual(self.stored().leader, NO_LEADER)
+        self.outcome(request_election(self.tree, TOPIC, "uuid", [0, 1, 7]))
+        self.pass_time(2)
+        self.assertEqual((self.stored().leader, self.stored().in_sync), (2, (2,)))
+        self.assertEqual(self.stored(1).leader_epoch, 0)
+        self.assertIsNone(self.outcome(self.tree.exists(paths.election(TOPIC))))
+
+    def test_requests_about_another_topic_of_that_name_are_dropped(self) -> None:
+        """The topic was deleted and made again meanwhile."""
+        self.write(evolve(self.state(1, (1,)), leader=NO_LEADER, instances={1: "another"}))
+        self.outcome(request_election(self.tree, TOPIC, "former", [0]))
+        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("former", {0: (3,)})))
+        self.pass_time(2)
+        self.assertEqual((self.stored().leader, self.entry().partitions[0]), (NO_LEADER, (1, 2, 3)))
+        for path in (paths.election(TOPIC), paths.reassignment(TOPIC)):
+            self.assertIsNone(self.outcome(self.tree.exists(path)))
+
+    def test_a_value_that_is_no_request_harms_nothing(self) -> None:
+        """Other topics' requests are carried out."""
+        for parent in (paths.ELECTIONS, paths.REASSIGNMENTS, paths.DRAINING):
+            self.outcome(self.tree.create(f"{parent}/a", b"\xff{", makepath=True))
+        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (2, 1, 3)})))
+        self.pass_time(2)
+        self.assertEqual(self.entry().partitions[0], (2, 1, 3))
+
+    def test_a_partition_moves_to_another_broker(self) -> None:
+        """It is added, has to be in sync, and only then does another one go."""
+        self.members[4] = self.member(4)
+        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (4, 2), 1: (2, 3, 1)})))
+        self.pass_time(3)
+        self.assertEqual(self.entry().partitions[0], (1, 2, 3, 4))
+        self.assertEqual((self.stored().in_sync, self.stored().leader), ((1, 2, 3), 1))
+        self.assertEqual(list(self.outcome(read_reassignments(self.tree))), [TOPIC])
+        self.write(evolve(self.state(1, (1, 2, 3, 4)), leader_epoch=self.stored().leader_epoch))
+        self.pass_time(3)
+        state = self.stored()
+        self.assertEqual((self.entry().partitions[0], state.in_sync, state.leader), ((4, 2), (2, 4), 4))
+        self.assertEqual(sorted(state.instances), [2, 4])
+        self.assertEqual(self.outcome(read_reassignments(self.tree)), {})
+
+    def test_a_reassignment_ends_where_it_is_cancelled(self) -> None:
+        """What was added stays."""
+        self.members[4] = self.member(4)
+        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (4,)})))
+        self.pass_time(2)
+        self.assertTrue(self.outcome(cancel_reassignment(self.tree, TOPIC)))
+        self.write(self.state(1, (1, 2, 3, 4)))
+        self.pass_time(3)
+        self.assertEqual(self.entry().partitions[0], (1, 2, 3, 4))
+
+    def test_a_topic_of_one_replica_gets_more(self) -> None:
+        """All its partitions have states from then on."""
+        self.outcome(create_topic(self.tree, "old", TopicEntry("old-uuid", {0: (1,), 1: (3,)})))
+        self.outcome(request_reassignment(self.tree, "old", Reassignment("old-uuid", {0: (1, 2)})))
+        self.pass_time(3)
+        entry = decode_entry("old", self.outcome(self.tree.get(paths.topic("old")))[0])
+        self.assertEqual((entry.replicated, dict(entry.partitions)), (True, {0: (1, 2), 1: (3,)}))
+        found = [self.outcome(self.tree.get(paths.partition_state("old", number)))[0] for number in (0, 1)]
+        self.assertEqual([PartitionState.decode(each).in_sync for each in found], [(1,), (3,)])

@@ -1,0 +1,1 @@
+"""Tests of the states of partitions, and of the rules by which they change."""
