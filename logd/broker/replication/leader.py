@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from attrs import define, field
 from twisted.logger import Logger
 
+from logd.broker.replication.copies import CopyWaiters
 from logd.coord.elections import with_in_sync
 from logd.coord.errors import BadVersion, CoordinationError
 from logd.coord.partition_state import PartitionState
@@ -15,11 +16,12 @@ from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.errors import NotEnoughReplicas, NotLeader, WireError
-from logd.interfaces import Clock
+from logd.interfaces import Clock, IFlushListener
 from logd.leadership import PartitionLeadership
 from logd.log.epochs.history import EpochHistory
 from logd.log.epochs.mark import EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
+from logd.log.visibility.waiters import Wait
 
 #: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
 GONE_SECONDS = 1.0
@@ -91,6 +93,8 @@ class LeaderRole:
     followers: dict[int, FollowerProgress] = field(factory=dict, init=False)
     #: The in-sync set that is being written, None if none is.
     _proposed: tuple[int, ...] | None = field(default=None, init=False)
+    #: Waits of producers with acks=2 or more.
+    _copies: CopyWaiters = field(init=False)
     _ended: bool = field(default=False, init=False)
     #: The visible end of which the sessions of followers know.
     _told_end: int = field(default=-1, init=False)
@@ -103,6 +107,7 @@ class LeaderRole:
 
     def __attrs_post_init__(self) -> None:
         self._began = self._clock.seconds()
+        self._copies = CopyWaiters(lambda text: self._log.error("a bug in an acknowledgement: {text}", text=text))
         self._take_leadership()
 
     # ReplicaRole
@@ -134,6 +139,19 @@ class LeaderRole:
     def went_offline(self) -> None:
         """See ReplicaRole."""
         self._on_offline()
+
+    def wait_copies(self, copies: int, position: int, listener: IFlushListener) -> Wait | None:
+        """See ReplicaRole."""
+        if self._ended:
+            listener.failed(self._no_leader())
+            return None
+        return self._copies.wait(copies, position, self._appended_ends(), listener)
+
+    def _appended_ends(self) -> list[int]:
+        return [self.log.end, *(each.position for each in self.followers.values())]
+
+    def _no_leader(self) -> NotLeader:
+        return NotLeader(f"broker {self.me} does not lead {self.log.topic}-{self.log.partition} now")
 
     def check_latest(self) -> None:
         """See ReplicaRole."""
@@ -200,7 +218,8 @@ class LeaderRole:
         self._ended = True
         self._changes.stop()
         self.log.visible_limit = self.log.visible_end
-        self.log.fail_waiters(NotLeader(f"broker {self.me} does not lead {self.log.topic}-{self.log.partition} now"))
+        self.log.fail_waiters(self._no_leader())
+        self._copies.fail(self._no_leader())
         self.appended()
 
     # Followers
@@ -228,6 +247,7 @@ class LeaderRole:
     def fetched(self, follower: FollowerProgress, position: int, flushed: int) -> None:
         """Note the position from which a follower fetches, and what it has flushed."""
         follower.position = position
+        self._copies.moved(self._appended_ends)
         self.progressed(follower, flushed)
 
     def progressed(self, follower: FollowerProgress, flushed: int) -> None:
