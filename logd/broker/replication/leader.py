@@ -24,7 +24,7 @@ from logd.log.partition import PartitionLog
 from logd.log.visibility.waiters import Wait
 
 #: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
-GONE_SECONDS = 1.0
+GONE_SECONDS = 0.25
 #: Seconds before a change of the in-sync set that may have failed is tried again.
 RETRY_SECONDS = 0.5
 
