@@ -32,8 +32,11 @@ class Wire:
     #: Called when neither end knows the connection any more.
     ended: Callable[[Wire], None]
     ends: tuple[MemoryTransport, MemoryTransport] = field(init=False)
-    #: True while nothing arrives and neither end is notified, until ``MemoryNetwork.heal``.
-    silent: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """True while nothing arrives at one end or at both."""
+        return self.ends[0].deaf or self.ends[1].deaf
 
 
 @implementer(ITransport, IConsumer, IPushProducer)
@@ -52,6 +55,8 @@ class MemoryTransport:
     disconnecting: bool = field(default=False, init=False)
     #: True if the process is gone, or the connection is over here: further bytes are answered by a reset.
     gone: bool = field(default=False, init=False)
+    #: True while nothing arrives here, and this end is told of nothing, until ``MemoryNetwork.heal``.
+    deaf: bool = field(default=False, init=False)
     producer: Any = field(default=None, init=False)
     #: The time when the latest piece arrives here: nothing overtakes it.
     last_arrival: float = field(default=0.0, init=False)
@@ -66,7 +71,7 @@ class MemoryTransport:
     _unread: int = field(default=0, init=False)
     _finished: bool = field(default=False, init=False)
     _reading: bool = field(default=False, init=False)
-    #: Pieces that should have arrived while the wire was silent.
+    #: Pieces that should have arrived while this end was deaf.
     _held_up: int = field(default=0, init=False)
     #: Set by protocols; without effect here.
     bufferSize: int = field(default=BUFFER_BYTES, init=False)  # noqa: N815  # Twisted's name
@@ -168,8 +173,8 @@ class MemoryTransport:
         self.clock.callLater(arrival - self.clock.seconds(), self.arrive)
 
     def arrive(self) -> None:
-        """Deliver the next piece, unless the wire is silent."""
-        if self.wire.silent:
+        """Deliver the next piece, unless this end is deaf."""
+        if self.deaf:
             self._held_up += 1
         elif self.coming and not self.gone:
             data = self.coming.popleft()
@@ -178,7 +183,7 @@ class MemoryTransport:
                 self._read()
 
     def arrive_late(self) -> None:
-        """Deliver the pieces held up while the wire was silent."""
+        """Deliver the pieces held up while this end was deaf."""
         held_up, self._held_up = self._held_up, 0
         for _ in range(held_up):
             self.arrive()
@@ -210,7 +215,7 @@ class MemoryTransport:
     # Implementation.
 
     def _reset(self) -> None:
-        if not self.wire.silent:
+        if not self.deaf:
             self.lose(ConnectionLost())
 
     def _read(self) -> None:
