@@ -99,15 +99,14 @@ class MemoryNetwork:
         for wire in self.wires:
             for end in wire.ends:
                 if (end.peer.host, end.host.host) == (source, target):
-                    end.deaf = True
+                    wire.deaf.add(end)
 
     def heal(self) -> None:
         """Let everything pass again; pieces held up arrive."""
         self._blocked.clear()
         for wire in tuple(self.wires):
-            if wire.silent:
-                for end in wire.ends:
-                    end.deaf = False
+            if wire.deaf:
+                wire.deaf.clear()
                 for end in wire.ends:
                     if end.other.gone and not end.gone:
                         end.reset_later()  # retransmitted, and answered with a reset
@@ -124,7 +123,7 @@ class MemoryNetwork:
         for wire in tuple(self.wires):
             for end in wire.ends:
                 if end.host.host == host and not end.gone:
-                    if not quietly and not end.other.deaf and not end.other.gone:
+                    if not quietly and end.other not in wire.deaf and not end.other.gone:
                         end.other.reset_later()
                     end.vanish()
 

@@ -32,11 +32,8 @@ class Wire:
     #: Called when neither end knows the connection any more.
     ended: Callable[[Wire], None]
     ends: tuple[MemoryTransport, MemoryTransport] = field(init=False)
-
-    @property
-    def silent(self) -> bool:
-        """True while nothing arrives at one end or at both."""
-        return self.ends[0].deaf or self.ends[1].deaf
+    #: The ends at which nothing arrives, and which are told of nothing, until ``MemoryNetwork.heal``.
+    deaf: set[MemoryTransport] = field(factory=set)
 
 
 @implementer(ITransport, IConsumer, IPushProducer)
@@ -55,8 +52,6 @@ class MemoryTransport:
     disconnecting: bool = field(default=False, init=False)
     #: True if the process is gone, or the connection is over here: further bytes are answered by a reset.
     gone: bool = field(default=False, init=False)
-    #: True while nothing arrives here, and this end is told of nothing, until ``MemoryNetwork.heal``.
-    deaf: bool = field(default=False, init=False)
     producer: Any = field(default=None, init=False)
     #: The time when the latest piece arrives here: nothing overtakes it.
     last_arrival: float = field(default=0.0, init=False)
@@ -174,7 +169,7 @@ class MemoryTransport:
 
     def arrive(self) -> None:
         """Deliver the next piece, unless this end is deaf."""
-        if self.deaf:
+        if self in self.wire.deaf:
             self._held_up += 1
         elif self.coming and not self.gone:
             data = self.coming.popleft()
@@ -215,7 +210,7 @@ class MemoryTransport:
     # Implementation.
 
     def _reset(self) -> None:
-        if not self.deaf:
+        if self not in self.wire.deaf:
             self.lose(ConnectionLost())
 
     def _read(self) -> None:
