@@ -167,7 +167,7 @@ def _print_preferred(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
 
 
 @frozen
-class Loss:
+class UncleanLoss:
     """A partition without a leader, the live replica with the most, and what is known to be lost if that one leads."""
 
     partition: int
@@ -202,7 +202,9 @@ class Loss:
         return behind
 
 
-def losses(partitions: Sequence[PartitionMetadata], described: Mapping[int, DescribeReplicasResponse]) -> list[Loss]:
+def losses(
+    partitions: Sequence[PartitionMetadata], described: Mapping[int, DescribeReplicasResponse]
+) -> list[UncleanLoss]:
     """Return what an unclean election of each partition would lose, by the logs of the live brokers."""
     found = []
     for each in partitions:
@@ -216,7 +218,7 @@ def losses(partitions: Sequence[PartitionMetadata], described: Mapping[int, Desc
         leader = max(usable, key=lambda broker: _rank(usable[broker], -each.replicas.index(broker)), default=NO_LEADER)
         known = max((max(log.recorded_end, log.visible_end) for log in logs.values()), default=-1)
         end = usable[leader].end if usable else -1
-        found.append(Loss(each.partition, leader, end, known, each.in_sync))
+        found.append(UncleanLoss(each.partition, leader, end, known, each.in_sync))
     return found
 
 
@@ -233,7 +235,7 @@ async def _elect_uncleanly(
     yes: bool,
     timeout: float,
     as_json: bool,
-) -> list[Loss]:
+) -> list[UncleanLoss]:
     """Show what would be lost, ask, and have the replicas with the most lead. Raises LogdError."""
     leaderless = [each for each in partitions if each.leader == NO_LEADER and len(each.replicas) > 0]
     if not leaderless:
