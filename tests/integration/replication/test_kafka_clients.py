@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
