@@ -27,7 +27,7 @@ from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, Repl
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.cluster import MemoryCluster
 from logd.testing.memory.files import MemoryFiles
-from tests.simulation.replication.invariants import bytes_of
+from tests.simulation.replication.contents import bytes_of
 
 
 class ReplicaTestCase(SynchronousTestCase):
@@ -162,6 +162,32 @@ class ReplicaTests(ReplicaTestCase):
         clock.resume()
         self.cluster.advance(5.0)
         self.assertEqual(self.in_sync(), (0, 1, 2))
+
+    def test_a_number_of_copies(self) -> None:
+        """acks=2 waits for one follower, and not for a second one that stands still; acks=3 waits for both."""
+        self.send(b"before")
+        (follower, _) = self.followers
+        clock = follower.clock
+        assert clock is not None
+        two, three = self.cluster.producer(acks=2), self.cluster.producer(acks=3, delivery_timeout=60.0)
+        self.cluster.wait(two.send("t", b"first"))
+        self.cluster.wait(three.send("t", b"second"))
+        clock.pause()
+        begin = self.cluster.clock.seconds()
+        self.cluster.wait(two.send("t", b"third"))
+        self.assertLess(self.cluster.clock.seconds() - begin, 0.5)
+        waiting = three.send("t", b"fourth")
+        self.cluster.advance(0.5)
+        self.assertNoResult(waiting)
+        clock.resume()
+        self.cluster.wait(waiting)
+        self.assertLess(self.cluster.clock.seconds() - begin, 5.0)
+
+    def test_more_copies_than_replicas_in_sync(self) -> None:
+        """They are refused at once, as they cannot be made."""
+        sending = self.cluster.producer(acks=4, delivery_timeout=1.0).send("t", b"x")
+        error = self.assertRaises(DeliveryFailed, self.cluster.wait, sending)
+        self.assertIn("fewer in-sync replicas than the copies", str(error))
 
     def test_a_topic_that_is_made_again_begins_anew(self) -> None:
         """Its states and logs are those of another topic."""
