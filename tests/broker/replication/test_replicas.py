@@ -27,7 +27,7 @@ from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, Repl
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.cluster import MemoryCluster
 from logd.testing.memory.files import MemoryFiles
-from tests.simulation.replication.invariants import bytes_of
+from tests.simulation.replication.contents import bytes_of
 
 
 class ReplicaTestCase(SynchronousTestCase):
