@@ -13,9 +13,11 @@ from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 
 from logd.coord.errors import SystemFailure
+from logd.coord.server.admission import Admission
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
 from logd.coord.server.four_letter_words import answer_word
+from logd.coord.server.pending import REQUEST_BYTES
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage.durable_tree import Storage
 from logd.coord.server.storage.journal import JournalDisk
@@ -24,7 +26,7 @@ from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.deferreds.waiting import OneTimeEvent
-from logd.errors import DataDirectoryError
+from logd.errors import DataDirectoryError, ProtocolViolation
 from logd.interfaces import Clock, IFileOperations, IThreads
 from logd.net.limits.connection_quotas import AdmissionLimits, OpenConnections
 from logd.net.limits.server_limits import ConnectionLimits, Watch
@@ -78,6 +80,8 @@ class CoordinationServer:
             JournalDisk(folder, files, threads, clock, random_bytes), settings.snapshot_bytes, self._report
         )
         self.factory: Factory = _ServerFactory(self)
+        #: Decides who may use the tree.
+        self.admission = Admission(self)
         #: The reason why nothing is served at the moment; None while the tree is served.
         self.error: Exception | None = None
         self.watch: Watch[ServerConnection] = Watch(clock, _limits(settings), self.counters)
@@ -158,6 +162,7 @@ class CoordinationServer:
                 self._reopening.end(stopped.happen)
             else:
                 self._host.stop()
+                self.admission.stop()
                 for connection in tuple(self.connections):
                     connection.close(drain=False)
                 self.watch.stop()
@@ -165,9 +170,9 @@ class CoordinationServer:
                 self._reopening.end(lambda: self.clock.callLater(0, stopped.happen))
         return self._stopped.wait()
 
-    def answer_word(self, word: bytes) -> bytes:
-        """Return the answer to a four-letter word."""
-        return answer_word(self, word)
+    def answer_word(self, word: bytes, address: str = "") -> bytes:
+        """Return the answer to a four-letter word that came from ``address``."""
+        return answer_word(self, word) if self.admission.answers(word, address) else b""
 
     @property
     def connections(self) -> OpenConnections[ServerConnection]:
@@ -186,6 +191,28 @@ class CoordinationServer:
         if self.watch.handshakes is not None:
             self.watch.handshakes.begin(connection)
         return True
+
+    def left(self, connection: ServerConnection) -> None:
+        """Forget a connection that is lost or about to be closed."""
+        self.watch.leave(connection)
+        self.admission.left(connection)
+
+    def demand_change(self, zxid: int) -> None:
+        """Raise ProtocolViolation if a client has seen a change that was not made here."""
+        if zxid > self.last_zxid:
+            raise ProtocolViolation(
+                f"the client has seen change {zxid:#x}, the last one here is {self.last_zxid:#x}: "
+                "it was connected to another server, or this one has lost data"
+            )
+
+    def is_held_up(self) -> bool:
+        """Return whether a new session is refused since the disk stands still; count the refusal.
+
+        Clients that reconnect meanwhile would leave a session or a pending request each time.
+        """
+        held_up = self.host.held_back * REQUEST_BYTES >= self.settings.pending_bytes
+        self.counters.connections_refused += held_up
+        return held_up
 
     def answered(self, peer: str, seconds: float, outcome: Outcome) -> None:
         """Count an answer; log once a minute that the tree has reached a bound: the answer has no text."""
