@@ -13,6 +13,7 @@ from logd.broker.flush_pressure import FlushPressure
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
 from logd.broker.replication.controller import Controller
+from logd.broker.replication.operations import ReplicaOperations
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.security.group_access import GroupAccess
 from logd.broker.security.security_view import SecurityView
@@ -127,6 +128,7 @@ def join_others(
         least,
         None if balance == -1 else balance / 1000,
     )
+    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks)
     replication.on_change = controller.look_at
     store.on_opened = replication.log_opened
 

@@ -96,8 +96,9 @@ class BrokerSettings:
     zookeeper_session_ms: int = setting(
         "zookeeper.session.ms",
         Whole(100, DAY_MS, "milliseconds"),
-        10_000,
-        "The session timeout: a broker that is silent for this time is considered dead.",
+        6_000,
+        "The session timeout: a broker that is silent for this time is considered dead, and others lead in its place. "
+        "A ZooKeeper with its own defaults grants 4000 at least.",
     )
     zookeeper_timeout_ms: int = setting(
         "zookeeper.timeout.ms",
