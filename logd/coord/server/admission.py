@@ -44,7 +44,7 @@ _REFUSAL = (
 
 
 @define(eq=False)
-class Admission:
+class TreeAdmission:
     """Tells who may use the tree of one server: everybody, until credentials are demanded."""
 
     _server: CoordinationServer

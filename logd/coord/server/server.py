@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -13,7 +14,7 @@ from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 
 from logd.coord.errors import SystemFailure
-from logd.coord.server.admission import Admission
+from logd.coord.server.admission import TreeAdmission
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
 from logd.coord.server.four_letter_words import answer_word
@@ -72,7 +73,6 @@ class CoordinationServer:
         closed by then, and nothing is served until the folder is recovered, which is retried until it succeeds.
         """
         self.clock = clock
-        self._wall = clock.seconds if wall is None else wall
         self.settings = settings
         self.folder = folder
         self.counters = ServerCounters()
@@ -81,13 +81,22 @@ class CoordinationServer:
         )
         self.factory: Factory = _ServerFactory(self)
         #: Decides who may use the tree.
-        self.admission = Admission(self)
+        self.admission = TreeAdmission(self)
         #: The reason why nothing is served at the moment; None while the tree is served.
         self.error: Exception | None = None
         self.watch: Watch[ServerConnection] = Watch(clock, _limits(settings), self.counters)
         #: Bytes of requests with pending answers.
         self.pending_bytes = 0
-        self._random_bytes = random_bytes
+        bounds = SessionLimits(settings.shortest_session_ms, settings.longest_session_ms)
+        self._new_host = partial(
+            TreeHost,
+            journal=self.storage,
+            clock=clock,
+            random_bytes=random_bytes,
+            limits=bounds,
+            failed=self._journal_failed,
+            wall=clock.seconds if wall is None else wall,
+        )
         self._failed = failed
         self._host: TreeHost | None = None
         self._refused_at: float | None = None
@@ -148,9 +157,7 @@ class CoordinationServer:
         if self._host is not None:
             self._host.resume(tree)
             return
-        limits = SessionLimits(self.settings.shortest_session_ms, self.settings.longest_session_ms)
-        random_bytes, failed = self._random_bytes, self._journal_failed
-        self._host = TreeHost(tree, self.storage, self.clock, random_bytes, limits, failed, self._wall)
+        self._host = self._new_host(tree)
         self._host.start()
         self.counters.started_at = self.clock.seconds()
 
