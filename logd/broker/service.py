@@ -19,6 +19,7 @@ from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
 from logd.broker.descriptors import raise_limit, share_out
+from logd.broker.listening.peers import connect_to_broker
 from logd.broker.listening.ports import BrokerPorts
 from logd.broker.resources import BrokerResources
 from logd.config import BrokerSettings
@@ -26,7 +27,6 @@ from logd.coord.interfaces import ICoordination
 from logd.errors import LogdError
 from logd.interfaces import IFileOperations
 from logd.log.disk.local_files import LocalFiles
-from logd.net.connection import BrokerConnection
 from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
 from logd.plurals import counted
@@ -135,7 +135,7 @@ class BrokerService(Service):
             self._coordination,
             self._ports.listen,
             self._end_threads,
-            partial(BrokerConnection.connect, self._reactor),
+            partial(connect_to_broker, self._reactor, settings.replication.replica_tls_authorities),
             descriptors.readers,
             descriptors.writers,
         )
