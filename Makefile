@@ -12,13 +12,15 @@ STAMP := $(VENV)/.installed
 # How often make flakes runs each test, and how long make soak goes on.
 RUNS ?= 10
 HOURS ?= 8
+# How many seeds make simulate-replication tries.
+SEEDS ?= 2000
 # Where make bench-peers finds, or fetches, the systems that it measures beside logd.
 SYSTEMS ?= build/systems
 # Where make clients puts the clients of Kafka that it tries, and the records of each.
 CLIENTS ?= /tmp/logd-clients
 RECORDS ?= 1000000
 
-.PHONY: help demo test coverage lint bench bench-peers bench-figures clients client-suites smoke sanitize flakes soak docs site wheel clean
+.PHONY: help demo test coverage lint simulate-replication bench bench-peers bench-figures clients client-suites smoke sanitize flakes soak docs site wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
@@ -51,6 +53,9 @@ lint: $(STAMP)  ## ruff (rules and format) and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy
+
+simulate-replication: $(STAMP)  ## Try SEEDS=2000 lives of replicated topics in the simulator
+	$(BIN)/python -m tests.simulation.replication --seeds $(SEEDS)
 
 bench: $(STAMP)  ## Measure produce, consume and latency against the limits of this machine
 	$(BIN)/logd bench produce

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import define, frozen
+from attrs import asdict, define, frozen
 
 from logd.bench.systems.comparison import PeerComparison, PeerPlan
+from logd.bench.systems.failover import FailoverBench
+from logd.bench.systems.peer import Peer
 from logd.bench.systems.places import SystemPlaces
+from logd.bench.systems.servers.clusters import KafkaCluster, LogdCluster
 from logd.bench.systems.servers.kafka_pair import KafkaByKafkaClients, LogdByKafkaClients
 
 #: The sizes of batches in bytes: Kafka's default, and the largest that both brokers take by default.
@@ -19,7 +22,10 @@ _BESIDE_BYTES = 10
 
 @define
 class KafkaClientsBench:
-    """Measures both brokers in turn. See PeerComparison, which does the work."""
+    """Measures both in turn: one broker of each with acks=1, or clusters of three with acks=all and three replicas.
+
+    See PeerComparison and FailoverBench, which do the work.
+    """
 
     folder: str
     places: SystemPlaces
@@ -27,14 +33,27 @@ class KafkaClientsBench:
     size: int
     rounds: int
     tell: Callable[[str], None] = lambda _: None
+    clusters: bool = False
+    #: Leaders that are killed in each cluster.
+    kills: int = 0
 
     def run(self) -> dict[str, Any]:
-        """Return what PeerComparison returns, and under ``ratios`` logd's figures divided by Kafka's."""
+        """Return what PeerComparison returns, and under ``ratios`` logd's figures divided by Kafka's.
+
+        Under ``failover`` is, for clusters, the result of FailoverBench.
+        """
         batches = tuple(max(each // (self.size + _BESIDE_BYTES), 1) for each in BATCH_BYTES)
-        plan = PeerPlan(self.messages, self.size, batches, (), self.rounds)
-        pair = (LogdByKafkaClients, KafkaByKafkaClients)
+        plan = PeerPlan(self.messages, self.size, batches, (), self.rounds, "all" if self.clusters else "1")
+        pair: tuple[type[Peer], ...] = (LogdByKafkaClients, KafkaByKafkaClients)
+        failovers: list[dict[str, Any]] = []
+        if self.clusters:
+            pair = (LogdCluster, KafkaCluster)
         result: dict[str, Any] = PeerComparison(self.folder, self.places, plan, pair, self.tell).run()
-        return {**result, "bench": "kafka", "ratios": [each.to_json() for each in compared(result)]}
+        if self.clusters and self.kills and not any(kind.missing(self.places) for kind in pair):
+            bench = FailoverBench(self.folder, self.places, (LogdCluster, KafkaCluster), self.kills, self.tell)
+            failovers = [asdict(each) for each in bench.run()]
+        ratios = [each.to_json() for each in compared(result)]
+        return {**result, "bench": "kafka", "failover": failovers, "ratios": ratios}
 
 
 @frozen

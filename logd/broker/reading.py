@@ -10,6 +10,7 @@ from logd.errors import (
     PartitionOffline,
     TopicAuthorizationFailed,
     UnknownTopic,
+    WireError,
     WrongPartition,
 )
 from logd.interfaces import IFileRange
@@ -35,9 +36,14 @@ def find_log(logs: LogStore, topics: TopicDirectory, topic: str, partition: int)
         raise WrongPartition(f"partition {partition} of topic {topic!r} is not on this broker: {where}")
     if log.offline is not None:
         raise PartitionOffline(f"{topic}-{partition} is offline: {log.offline}")
-    if log.replica is not None and (refusal := log.replica.refusal) is not None:
+    if (refusal := replica_refusal(log)) is not None:
         raise refusal
     return log
+
+
+def replica_refusal(log: PartitionLog) -> WireError | None:
+    """Return the error for clients if this broker stores a replica of the partition, but does not lead it."""
+    return None if log.replica is None else log.replica.refusal
 
 
 def read_range(log: PartitionLog, offset: int, max_bytes: int) -> IFileRange | None:

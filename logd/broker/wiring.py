@@ -13,6 +13,7 @@ from logd.broker.flush_pressure import FlushPressure
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
 from logd.broker.replication.controller import Controller
+from logd.broker.replication.operations import ReplicaOperations
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.security.group_access import GroupAccess
 from logd.broker.security.security_view import SecurityView
@@ -43,7 +44,7 @@ def join_others(
     clock: Clock,
     gate: FlushPressure,
     pick: Callable[[int], int] = random.randrange,
-    connect: Callable[[tuple[str, int]], Deferred[BrokerConnection]] | None = None,
+    connect: Callable[[tuple[str, int], bool], Deferred[BrokerConnection]] | None = None,
 ) -> tuple[Broker, BrokerRegistration, SecurityView]:
     """Build the broker and its registration. The broker takes requests once its topics agree with the tree.
 
@@ -89,13 +90,14 @@ def join_others(
             broker.addresses.own_kafka,
             __version__,
             settings.replication.rack,
+            settings.listen.startswith("ssl:"),
         )
 
     def connect_to(number: int) -> Deferred[BrokerConnection]:
         info = registry.values.get(str(number))
         if info is None or connect is None:
             return fail(BrokerUnavailable(f"broker {number} is not registered now"))
-        return connect((info.host, info.port))
+        return connect((info.host, info.port), info.tls)
 
     def least(entry: TopicEntry) -> int:
         value = entry.settings.get("min.insync.replicas", settings.log.min_insync_replicas)
@@ -127,6 +129,7 @@ def join_others(
         least,
         None if balance == -1 else balance / 1000,
     )
+    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks)
     replication.on_change = controller.look_at
     store.on_opened = replication.log_opened
 

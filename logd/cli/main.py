@@ -82,6 +82,12 @@ def _dump() -> click.Command:
     return dump
 
 
+def _elect() -> click.Command:
+    from logd.cli.cluster.elect import elect
+
+    return elect
+
+
 def _groups() -> click.Command:
     from logd.cli.cluster.groups import groups
 
@@ -169,12 +175,13 @@ class Commands(LazyGroup):
         "backup": Lazy("Write topics, users, rules, schemas and positions to a file.", _backup),
         "bench": Lazy("Measure the performance of logd on this machine.", _bench),
         "broker": Lazy("Run a broker in the foreground.", _broker),
-        "brokers": Lazy("List the brokers that share a coordination tree.", _brokers),
+        "brokers": Lazy("List the brokers of a cluster, and take leaderships from them.", _brokers),
         "collect": Lazy("Send the lines of files to a topic, and follow them.", _collect),
         "consume": Lazy("Write the messages of a topic to standard output.", _consume),
         "dead-letters": Lazy("List and replay messages that could not be handled.", _dead_letters),
         "doctor": Lazy("Look for what would stop a broker or lose data, with remedies.", _doctor),
         "dump": Lazy("Show the entries of a segment file.", _dump),
+        "elect": Lazy("Choose the leaders of replicated partitions anew.", _elect),
         "groups": Lazy("List, describe, reset and delete consumer groups.", _groups),
         "import": Lazy("Load new messages of topics into files, with Spark.", _import),
         "mirror": Lazy("Copy topics to another cluster.", _mirror),
@@ -183,7 +190,7 @@ class Commands(LazyGroup):
         "repair": Lazy("Replace damaged entries by gaps.", _repair),
         "restore": Lazy("Write a backup into a new coordination tree.", _restore),
         "sql": Lazy("Query topics in SQL, with Spark.", _sql),
-        "topics": Lazy("List, create, describe and delete topics.", _topics),
+        "topics": Lazy("List, create, describe, change and delete topics.", _topics),
         "tree": Lazy("Show and change who may write to the coordination tree.", _tree),
         "users": Lazy("Say who may connect.", _users),
         "verify": Lazy("Check a data directory, a partition or a segment.", _verify),

@@ -76,7 +76,8 @@ class BrokerSettings:
         "zookeeper.listen",
         Endpoint("tcp:2181:interface=127.0.0.1"),
         "tcp:2181:interface=127.0.0.1",
-        "The endpoint of the broker's own coordination tree, when `zookeeper.hosts` is not given.",
+        "The endpoint of the broker's own coordination tree, when `zookeeper.hosts` is not given. Where other machines "
+        "can connect, clients need the credentials in `zookeeper.digest.file`, or those of a user.",
         option="zookeeper-listen",
     )
     zookeeper_nodes_max: int = setting(
@@ -95,8 +96,9 @@ class BrokerSettings:
     zookeeper_session_ms: int = setting(
         "zookeeper.session.ms",
         Whole(100, DAY_MS, "milliseconds"),
-        10_000,
-        "The session timeout: a broker that is silent for this time is considered dead.",
+        6_000,
+        "The session timeout: a broker that is silent for this time is considered dead, and others lead in its place. "
+        "A ZooKeeper with its own defaults grants 4000 at least.",
     )
     zookeeper_timeout_ms: int = setting(
         "zookeeper.timeout.ms",

@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from logd.config.kinds import Names, Whole
+from logd.config.kinds import Names, PemFile, Whole
 from logd.config.setting import setting
 
 _RACK = re.compile(r"[A-Za-z0-9._-]{1,100}\Z")
@@ -40,6 +40,13 @@ class ReplicationSettings:
         Whole(1000, 86_400_000, "milliseconds", none="leaders stay where they are"),
         30_000,
         "How long the first replica of a partition has to be in sync before it leads again.",
+    )
+    replica_tls_authorities: str | None = setting(
+        "replica.tls.authorities",
+        PemFile("a file of certificates in PEM"),
+        None,
+        "The authorities that sign the certificates of brokers, for copying from brokers whose `listen` has TLS "
+        "(ssl:); by default those of the system.",
     )
     rack: str = setting(
         "rack",

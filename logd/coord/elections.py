@@ -89,12 +89,15 @@ def prefer(
     return None
 
 
-def elect_unclean(state: PartitionState, replicas: Sequence[int], live: Mapping[int, str]) -> PartitionState | None:
+def elect_unclean(
+    state: PartitionState, replicas: Sequence[int], live: Mapping[int, str], wanted: int = NO_LEADER
+) -> PartitionState | None:
     """Return the state in which any live replica leads, though it may lack messages; None if one leads, or none lives.
 
-    Only a person may ask for this.
+    Only a person may ask for this. ``wanted`` leads, if it is a live replica, else the first one that is.
     """
-    leader = next((broker for broker in replicas if broker in live), None)
+    candidates = [broker for broker in replicas if broker in live]
+    leader = wanted if wanted in candidates else next(iter(candidates), None)
     if state.leader != NO_LEADER or leader is None:
         return None
     return _led_by(evolve(state, in_sync=(leader,), last=(), instances={leader: live[leader]}), leader)

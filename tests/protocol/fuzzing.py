@@ -22,6 +22,8 @@ from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, Offsets
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
+from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
 from logd.protocol.requests.requests import encode_request
 
 LIMIT = 4096
@@ -39,6 +41,10 @@ ASKED = (
     AlterTopic("t", "uuid", 2, {"retention.ms": "5"}),
     Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=abc"),
     PrepareGroup("g"),
+    Reassign("t", "uuid", (Placed(0, (1, 2)),), (1, 2), 2, 1000),
+    ElectLeaders("t", "uuid", ((0, 1),), True),
+    DrainBroker(1, True),
+    DescribeReplicas("t"),
     ProduceAck(1, 0, (ProducePart("t", 0, 0, False, b""),)),
 )
 

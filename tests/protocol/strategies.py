@@ -18,6 +18,8 @@ from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
+from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
 
 int16s = st.integers(-(1 << 15), (1 << 15) - 1)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -67,6 +69,8 @@ _numbers = st.lists(int32s, max_size=3).map(tuple)
 _replicas = st.lists(st.tuples(texts, int32s), max_size=3).map(tuple)
 _replica_parts = st.lists(st.builds(ReplicaPart, texts, int32s, int32s, int64s, int32s, int64s), max_size=3).map(tuple)
 _flushed_parts = st.lists(st.builds(FlushedPart, texts, int32s, int32s, int64s), max_size=3).map(tuple)
+_placed = st.lists(st.builds(Placed, int32s, _numbers), max_size=3).map(tuple)
+_pairs = st.lists(st.tuples(int32s, int32s), max_size=3).map(tuple)
 native_requests = st.one_of(
     st.builds(Metadata, st.none() | st.lists(texts, max_size=3).map(tuple), st.booleans(), int32s),
     st.builds(ProduceAck, int16s, int32s, _produce_parts, int32s),
@@ -80,6 +84,10 @@ native_requests = st.one_of(
     st.builds(AlterTopic, texts, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(Authenticate, texts, st.binary(max_size=40), int32s),
     st.builds(DeleteTopic, texts, int32s),
+    st.builds(Reassign, texts, texts, _placed, _numbers, int32s, int64s, st.booleans(), st.booleans(), int32s),
+    st.builds(ElectLeaders, texts, texts, _pairs, st.booleans(), int32s),
+    st.builds(DrainBroker, int32s, st.booleans(), int32s),
+    st.builds(DescribeReplicas, texts, int32s),
     st.builds(PrepareGroup, texts, st.booleans(), int32s),
     st.builds(Repair, texts, int32s, st.booleans(), st.booleans(), int64s, st.booleans(), int32s),
     st.builds(DescribeLog, texts, int32s, st.lists(int64s, max_size=3).map(tuple), int64s, int32s),

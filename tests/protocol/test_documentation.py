@@ -65,6 +65,23 @@ from logd.protocol.requests.replica_fetch import (
     ReplicaPart,
     ReplicaProgress,
 )
+from logd.protocol.requests.replicas.describe_replicas import (
+    LEADS,
+    DescribedReplica,
+    DescribeReplicas,
+    DescribeReplicasResponse,
+    FollowerEnd,
+)
+from logd.protocol.requests.replicas.operations import (
+    DrainBroker,
+    DrainBrokerResponse,
+    ElectLeaders,
+    ElectLeadersResponse,
+    MovedPartition,
+    Placed,
+    Reassign,
+    ReassignResponse,
+)
 from logd.protocol.requests.requests import NativeRequest, decode_request, encode_request
 from logd.protocol.requests.responses import (
     ErrorResponse,
@@ -131,6 +148,11 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "Authenticate": Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=fyko", ID),
     "PrepareGroup": PrepareGroup("g", False, ID),
     "DescribeLog": DescribeLog("test", 0, (20,), TIME, ID),
+    "Reassign": Reassign("test", UUID, (Placed(0, (2, 3)),), (), 0, 1000000, correlation_id=ID),
+    "Reassign, only plan": Reassign("test", "", (), (1, 2), 2, 0, True, correlation_id=ID),
+    "ElectLeaders": ElectLeaders("test", UUID, ((0, 2), (1, -1)), True, ID),
+    "DrainBroker": DrainBroker(2, True, ID),
+    "DescribeReplicas": DescribeReplicas("test", ID),
     "ReplicaFetch": ReplicaFetch(2, UUID, 500, 4 << 20, (ReplicaPart("test", 0, 5, 28, 4, 28),), (("test", 1),), ID),
     "ReplicaProgress": ReplicaProgress((FlushedPart("test", 0, 5, 42),), ID),
     "Repair, dry run": Repair("test", 3, True, False, 1 << 30, False, ID),
@@ -195,6 +217,18 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
     "AlterTopic response": (
         AlterTopic("test"),
         AlterTopicResponse(0, UUID, 8, {"retention.ms": "3600000", "message.format": "0.7"}),
+    ),
+    "Reassign response": (
+        Reassign("test"),
+        ReassignResponse(0, UUID, (MovedPartition(0, (1, 2), (2, 3)),)),
+    ),
+    "ElectLeaders response": (ElectLeaders("test"), ElectLeadersResponse(0)),
+    "DrainBroker response": (DrainBroker(2, True), DrainBrokerResponse(0, True)),
+    "DescribeReplicas response": (
+        DescribeReplicas("test"),
+        DescribeReplicasResponse(
+            0, UUID, (2,), (DescribedReplica(0, LEADS, 5, 0, 28, 28, 42, 5, 14, (1, 3), (FollowerEnd(3, 28),)),)
+        ),
     ),
     "DeleteTopic response": (DeleteTopic("test"), DeleteTopicResponse(0)),
     "DescribeLog response": (

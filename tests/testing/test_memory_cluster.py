@@ -133,6 +133,17 @@ class MemoryNetworkTests(SynchronousTestCase):
         self.turn()
         self.assertEqual(self.server.data, b"held up")
 
+    def test_one_direction_can_be_blocked(self) -> None:
+        """What is written the other way arrives."""
+        self.network.block_one_way("here", "there")
+        self.client.transport.write(b"held up")
+        self.server.transport.write(b"arrives")
+        self.turn()
+        self.assertEqual((self.client.data, self.server.data), (b"arrives", b""))
+        self.network.heal()
+        self.turn()
+        self.assertEqual(self.server.data, b"held up")
+
     def test_a_reader_that_pauses_pauses_the_writer(self) -> None:
         """The writer's producer is paused at once, and resumed when the bytes are read."""
         calls: list[str] = []

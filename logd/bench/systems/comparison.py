@@ -35,6 +35,8 @@ class PeerPlan:
     batches: tuple[int, ...] = (1, 50, 0)
     rates: tuple[int, ...] = (100, 1_000, 5_000, 20_000)
     rounds: int = 3
+    #: For clients of Kafka: "1", or "all".
+    acks: str = "1"
 
     def messages_of(self, batch: int) -> int:
         """Return the messages of one measurement, a multiple of ``batch``."""
@@ -118,7 +120,9 @@ class PeerComparison:
             self._missing[f"{peer.name} by {client.name}, {what}"] = str(error)
 
     def _rates(self, peer: Peer, client: PeerClient, batch: int) -> None:
-        load = Load(_topic(client, f"b{batch}"), self.plan.messages_of(batch), self.plan.size, batch)
+        load = Load(
+            _topic(client, f"b{batch}"), self.plan.messages_of(batch), self.plan.size, batch, acks=self.plan.acks
+        )
         peer.create(load.topic)
         before = peer.stored_bytes()
         produced, server = self._measure(peer, client, "produce", load)

@@ -33,6 +33,8 @@ class Load:
     size: int = 200
     batch: int = 0
     rate: float = 0.0
+    #: For clients of Kafka: "1", or "all".
+    acks: str = "1"
 
     def payload(self) -> bytes:
         """Return the payload of every message that is not paced."""

@@ -9,6 +9,7 @@ from attrs import define, field
 from twisted.logger import Logger
 
 from logd.errors import LogdError, NotLeader, OffsetOutOfRange, WireError
+from logd.interfaces import IFlushListener
 from logd.leadership import NO_LEADER
 from logd.log.epochs.history import EpochHistory
 from logd.log.partition import PartitionLog
@@ -54,6 +55,10 @@ class FollowerRole:
 
     def check_produce(self, acks: int) -> None:
         """See ReplicaRole. Nothing is produced to a follower."""
+
+    def wait_copies(self, copies: int, position: int, listener: IFlushListener) -> None:
+        """See ReplicaRole. Nothing is produced to a follower."""
+        listener.failed(NotLeader(f"broker {self.me} does not lead {self.log.topic}-{self.log.partition} now"))
 
     def check_latest(self) -> None:
         """See ReplicaRole. Nothing is asked of a follower."""

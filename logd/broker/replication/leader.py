@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import define, field
 from twisted.logger import Logger
 
+from logd.broker.replication.followers import FollowerListener, FollowerProgress, Followers
 from logd.coord.elections import with_in_sync
 from logd.coord.errors import BadVersion, CoordinationError
 from logd.coord.partition_state import PartitionState
@@ -15,54 +16,20 @@ from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.errors import NotEnoughReplicas, NotLeader, WireError
-from logd.interfaces import Clock
+from logd.interfaces import Clock, IFlushListener
 from logd.leadership import PartitionLeadership
 from logd.log.epochs.history import EpochHistory
 from logd.log.epochs.mark import EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
+from logd.log.visibility.waiters import Wait
 
 #: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
-GONE_SECONDS = 1.0
+GONE_SECONDS = 0.25
 #: Seconds before a change of the in-sync set that may have failed is tried again.
 RETRY_SECONDS = 0.5
 
 #: Changes the partition's state in the tree: ``(version, state)``. See PartitionStates.change.
 ChangeState = Callable[[int, PartitionState], Coroutine[Any, Any, KnownState]]
-
-
-class FollowerListener(Protocol):
-    """The session of one follower on this broker, as far as it concerns one partition."""
-
-    def grown(self) -> None:
-        """Take note of an append, or of the end of the leadership."""
-        ...
-
-    def shown(self) -> None:
-        """Take note that the visible end has moved."""
-        ...
-
-
-@define(eq=False)
-class FollowerProgress:
-    """What the leader knows of one follower."""
-
-    #: The instance of its data directory, as the follower has named it.
-    instance: str
-    #: The follower has fetched up to here, and has flushed up to ``flushed``.
-    position: int = 0
-    flushed: int = 0
-    #: The last time (clock's seconds) at which it had flushed all that there was then.
-    caught_up: float = 0.0
-    #: The log's end at ``sampled``: reached by ``flushed``, it makes that time the one of ``caught_up``.
-    sample_end: int = 0
-    sampled: float = 0.0
-    #: Its connections, the latest one last: an old one may end later than the next one begins.
-    sessions: list[FollowerListener] = field(factory=list)
-
-    @property
-    def session(self) -> FollowerListener | None:
-        """Its latest connection, None while it has none."""
-        return self.sessions[-1] if self.sessions else None
 
 
 @define(eq=False)
@@ -88,12 +55,10 @@ class LeaderRole:
     _lag: float
     #: Called when the log cannot be served any more.
     _on_offline: Callable[[], None]
-    followers: dict[int, FollowerProgress] = field(factory=dict, init=False)
+    followers: Followers = field(init=False)
     #: The in-sync set that is being written, None if none is.
     _proposed: tuple[int, ...] | None = field(default=None, init=False)
     _ended: bool = field(default=False, init=False)
-    #: The visible end of which the sessions of followers know.
-    _told_end: int = field(default=-1, init=False)
     _began: float = field(init=False)
     _changes: Background = field(factory=lambda: Background("changing an in-sync set"), init=False)
     #: False while all replicas are in sync and have everything, so that there is nothing to look for.
@@ -103,6 +68,7 @@ class LeaderRole:
 
     def __attrs_post_init__(self) -> None:
         self._began = self._clock.seconds()
+        self.followers = Followers(lambda text: self._log.error("a bug in an acknowledgement: {text}", text=text))
         self._take_leadership()
 
     # ReplicaRole
@@ -123,9 +89,7 @@ class LeaderRole:
     def appended(self) -> None:
         """See ReplicaRole."""
         self.unsettled = True
-        for follower in self.followers.values():
-            for session in follower.sessions:
-                session.grown()
+        self.followers.grown()
 
     def flushed(self) -> None:
         """See ReplicaRole."""
@@ -134,6 +98,16 @@ class LeaderRole:
     def went_offline(self) -> None:
         """See ReplicaRole."""
         self._on_offline()
+
+    def wait_copies(self, copies: int, position: int, listener: IFlushListener) -> Wait | None:
+        """See ReplicaRole."""
+        if self._ended:
+            listener.failed(self._no_leader())
+            return None
+        return self.followers.copies.wait(copies, position, self.followers.ends(self.log.end), listener)
+
+    def _no_leader(self) -> NotLeader:
+        return NotLeader(f"broker {self.me} does not lead {self.log.topic}-{self.log.partition} now")
 
     def check_latest(self) -> None:
         """See ReplicaRole."""
@@ -200,7 +174,8 @@ class LeaderRole:
         self._ended = True
         self._changes.stop()
         self.log.visible_limit = self.log.visible_end
-        self.log.fail_waiters(NotLeader(f"broker {self.me} does not lead {self.log.topic}-{self.log.partition} now"))
+        self.log.fail_waiters(self._no_leader())
+        self.followers.copies.fail(self._no_leader())
         self.appended()
 
     # Followers
@@ -228,6 +203,7 @@ class LeaderRole:
     def fetched(self, follower: FollowerProgress, position: int, flushed: int) -> None:
         """Note the position from which a follower fetches, and what it has flushed."""
         follower.position = position
+        self.followers.copies.moved(lambda: self.followers.ends(self.log.end))
         self.progressed(follower, flushed)
 
     def progressed(self, follower: FollowerProgress, flushed: int) -> None:
@@ -254,11 +230,7 @@ class LeaderRole:
         members = {*self.in_sync, *(self._proposed or ())} - {self.me}
         ends = [self._flushed_by(member) for member in members]
         self.log.show_up_to(min(ends, default=self.log.flushed_end))
-        if self.log.visible_end > self._told_end:  # it may have moved by a flush alone
-            self._told_end = self.log.visible_end
-            for follower in self.followers.values():
-                for session in follower.sessions:
-                    session.shown()
+        self.followers.shown(self.log.visible_end)
 
     def _flushed_by(self, broker: int) -> int:
         """Return the flushed end that a follower has reported in this epoch; that it is the same one counts too."""

@@ -9,15 +9,16 @@ from twisted.logger import Logger
 
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord import paths
-from logd.coord.elections import elect_unclean, initial_state, reassigned
+from logd.coord.elections import elect_unclean, initial_state, prefer, reassigned
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import Check, Delete, Operation, SetData, Stat
-from logd.coord.registries.operator_requests import Reassignment, UncleanElection
+from logd.coord.registries.operator_requests import Reassignment, RequestedElection
 from logd.coord.registries.partition_states import PartitionStates
 from logd.coord.registries.topics import creation_of_states, decode_entry, encode_entry
 from logd.errors import WireError
+from logd.leadership import NO_LEADER
 from logd.topic import TopicEntry
 
 #: The most partitions that get new replicas at a time, in the whole cluster.
@@ -80,7 +81,7 @@ class OperatorWork:
 
     async def _elect(self, epoch: ControllerEpoch, topic: str, path: str) -> None:
         data, stat = await self._tree.get(path)
-        asked = UncleanElection.decode(data)
+        asked = RequestedElection.decode(data)
         entry = self._topics.get(topic)
         if entry is None:
             await self._end_if_deleted(epoch, topic, path, stat)
@@ -91,13 +92,17 @@ class OperatorWork:
             known = self._states.get(topic, number)
             if known is None or number not in entry.partitions:
                 continue
-            state = elect_unclean(known.state, entry.partitions[number], self._live())
+            replicas, live = entry.partitions[number], self._live()
+            if asked.unclean:
+                state = elect_unclean(known.state, replicas, live, asked.leaders.get(number, NO_LEADER))
+            else:
+                state = prefer(known.state, replicas, live, self.draining)
             if state is not None:
                 state = evolve(state, controller_epoch=epoch.number)
                 operations.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
                 elected.append((number, state.leader))
         await self._tree.multi(operations)
-        for number, leader in elected:
+        for number, leader in elected if asked.unclean else ():
             self._log.warn(
                 "{topic}-{partition} is led by broker {leader} after an unclean election, as an operator has asked: "
                 "messages that only other replicas have are lost",
@@ -120,7 +125,7 @@ class OperatorWork:
             return
         entry = decode_entry(topic, node)
         wanted = asked.partitions if asked.uuid == entry.uuid else {}
-        left = {number: each for number, each in wanted.items() if entry.partitions.get(number, each) != each}
+        left = {number: each for number, each in wanted.items() if not self._is_done(topic, entry, number, each)}
         operations: list[Operation] = [epoch.check()]
         if not left:
             await self._tree.multi([*operations, Delete(path, stat.version)])
@@ -137,6 +142,13 @@ class OperatorWork:
         if steps:
             change = SetData(paths.topic(topic), encode_entry(changed), node_stat.version)
             await self._tree.multi([*operations, Check(path, stat.version), change, *steps])
+
+    def _is_done(self, topic: str, entry: TopicEntry, number: int, wanted: tuple[int, ...]) -> bool:
+        """Return whether a partition has the wanted replicas, all of them in sync, or is not there any more."""
+        if number not in entry.partitions or not (entry.replicated or entry.partitions[number] != wanted):
+            return True
+        known = self._states.get(topic, number)
+        return entry.partitions[number] == wanted and known is not None and set(wanted) <= set(known.state.in_sync)
 
     def _first_states(self, topic: str, entry: TopicEntry, epoch: ControllerEpoch) -> dict[int, PartitionState]:
         """Return the states of a topic that was not replicated. Raises ValueError if one cannot be made now."""
@@ -163,7 +175,7 @@ class OperatorWork:
             adds = not set(wanted) <= set(replicas)
             if known is None or (adds and self._under_way >= ADDED_AT_ONCE):
                 continue
-            step = reassigned(known.state, replicas, wanted, live)
+            step = None if replicas == wanted else reassigned(known.state, replicas, wanted, live)
             if step is None or adds:
                 self._under_way += 1
             if step is None:

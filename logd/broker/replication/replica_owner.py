@@ -10,7 +10,7 @@ from logd.broker.replication.replica_fetcher import ReplicaFetcher
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
 from logd.errors import NotLeader, WireError
-from logd.interfaces import IThreads
+from logd.interfaces import IFlushListener, IThreads
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 
@@ -68,6 +68,10 @@ class IdleRole:
 
     def check_produce(self, acks: int) -> None:
         """See ReplicaRole."""
+
+    def wait_copies(self, copies: int, position: int, listener: IFlushListener) -> None:
+        """See ReplicaRole."""
+        listener.failed(self._refusal)
 
     def check_latest(self) -> None:
         """See ReplicaRole."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from logd.broker.replication.leader import FollowerProgress, LeaderRole
+from logd.broker.replication.followers import FollowerProgress
+from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.errors import LogdError, NotLeader, OffsetOutOfRange, StaleLeaderEpoch, WireError
 from logd.interfaces import Clock, Timer

@@ -36,6 +36,7 @@ from logd.topic import TopicEntry
 if TYPE_CHECKING:
     from logd.broker.kafka.groups.coordinator import GroupCoordinator
     from logd.broker.replication.controller import Controller
+    from logd.broker.replication.operations import ReplicaOperations
     from logd.broker.replication.replica_manager import ReplicaManager
 
 #: The settings of topics that clients use and that are created for that: none, or those for clients of 0.7.
@@ -88,6 +89,7 @@ class BrokerCore:
     #: The replicas of partitions that several brokers store.
     replication: ReplicaManager = field(init=False)
     controller: Controller = field(init=False)
+    operations: ReplicaOperations = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.disk_slices import run_in_slices
-from logd.broker.reading import REFUSALS, find_log, read_range
+from logd.broker.reading import REFUSALS, find_log, read_range, replica_refusal
 from logd.broker.requests.boundary_search import Start, must_search, search_boundary
 from logd.broker.requests.waiting_fetch import LONGEST_WAIT_MS, TURN_PARTS, LargeFetchQueue
 from logd.broker.security.rights import Rights
@@ -242,6 +242,7 @@ class FetchSession:
             isinstance(start, WireError)
             or log is None
             or log.offline is not None
+            or replica_refusal(log) is not None
             or not log.start <= start <= log.end
             or part.leader_epoch > log.leadership.epoch
             or part.max_bytes < 0
@@ -302,7 +303,7 @@ class FetchSession:
         if isinstance(start, REFUSALS):  # nothing is told of a log that may not be read
             return SessionPart(part.number, start.code)
         try:
-            if log is None or log.offline is not None:
+            if log is None or log.offline is not None or replica_refusal(log) is not None:
                 log = find_log(self._logs, self._topics, part.topic, part.partition)
             log.leadership.check_fetch(part.leader_epoch)
         except WireError as error:

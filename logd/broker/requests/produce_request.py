@@ -263,7 +263,10 @@ class AcknowledgedProduceRequest(ProduceRequest):
         self._unappended -= 1
         if not self._unappended:
             self.state = _APPENDED
-        if self._acks not in (0, 1) and log.visible_end < result.next_position:
+        if self._acks > 1 and log.replica is not None:
+            listener = self._listener(index, result)
+            listener.wait = log.replica.wait_copies(self._acks, result.next_position, listener)
+        elif self._acks not in (0, 1) and log.visible_end < result.next_position:
             self._wait_for_flush(index, result, log)
         else:
             self.settle(index, result)
@@ -279,13 +282,17 @@ class AcknowledgedProduceRequest(ProduceRequest):
 
     def _wait_for_flush(self, index: int, result: ProducedPart, log: PartitionLog) -> None:
         """Settle a part once its log is flushed up to the part's end."""
+        listener = self._listener(index, result)
+        listener.wait = log.wait_visible(result.next_position, listener)
+        self._producing.routing.due_now(log)
+
+    def _listener(self, index: int, result: ProducedPart) -> _FlushListener:
+        """Return the listener for a part that waits, for no longer than the request says."""
         routing = self._producing.routing
         if self._timer is None and self._timeout_ms > 0:
             self._timer = routing.clock.callLater(min(self._timeout_ms, LONGEST_WAIT_MS) / 1000, self._time_out)
-        listener = _FlushListener(self, index, result)
-        self._flushing[index] = listener
-        listener.wait = log.wait_visible(result.next_position, listener)
-        routing.due_now(log)
+        listener = self._flushing[index] = _FlushListener(self, index, result)
+        return listener
 
     def _time_out(self) -> None:
         self._timer = None

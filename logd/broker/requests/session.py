@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.replication.operator_requests import OperatorRequests
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.requests.authenticate import AuthenticateRequests
 from logd.broker.requests.core import BrokerCore
@@ -35,6 +36,8 @@ from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
+from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
 from logd.protocol.requests.requests import Unsupported
 
 _log = Logger()
@@ -65,6 +68,7 @@ class BrokerSession:
         self._describing = DescribeRequests(broker, self.rights)
         self._replicas = ReplicaRequests(broker.replication, broker.clock)
         administration = AdministrationRequests(broker, self.rights)
+        operators = OperatorRequests(broker, self.rights)
         self.has_produced = False
         #: The handler of each kind of request, except produce requests.
         self.handlers: dict[type, Handler] = {
@@ -83,6 +87,10 @@ class BrokerSession:
             DeleteTopic: administration.delete_topic,
             PrepareGroup: PrepareGroupRequests(broker.group_access, self.rights).prepare,
             Repair: RepairRequests(broker, self.rights).repair,
+            Reassign: operators.reassign,
+            ElectLeaders: operators.elect,
+            DrainBroker: operators.drain,
+            DescribeReplicas: operators.describe,
             ReplicaFetch: self._fetch_as_replica,
             Unsupported: self._describing.unsupported,
         }

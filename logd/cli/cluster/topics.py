@@ -1,4 +1,4 @@
-"""``logd topics``: list, create, describe and delete; ``topic_changes`` has set and grow."""
+"""``logd topics``: list, create, describe and delete; ``topic_changes`` has set and grow, ``reassign`` the rest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from logd.cli.cluster.admin_command import with_admin
+from logd.cli.cluster.reassign import reassign
 from logd.cli.cluster.setting_parameter import SettingsParameter
 from logd.cli.cluster.topic_changes import grow, set_settings
 from logd.cli.options import broker_option, json_option, topic_argument
@@ -42,6 +43,7 @@ def topics() -> None:
 
 topics.add_command(set_settings)
 topics.add_command(grow)
+topics.add_command(reassign)
 
 
 @topics.command("list")

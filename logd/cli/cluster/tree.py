@@ -73,7 +73,7 @@ def status(ctx: click.Context, /, zookeeper: str, as_json: bool, paths: bool) ->
     with_tree(ctx, zookeeper, work)
 
 
-@tree.command(epilog=_EPILOG)
+@tree.command(epilog=_EPILOG, short_help="Close what only brokers write to everybody else.")
 @zookeeper_option
 @dry_run_option
 @yes_option
@@ -113,7 +113,7 @@ def protect(ctx: click.Context, /, zookeeper: str, dry_run: bool, yes: bool, for
     with_tree(ctx, zookeeper, work)
 
 
-@tree.command(epilog=_EPILOG)
+@tree.command(epilog=_EPILOG, short_help="Open the tree to everybody, secrets included.")
 @zookeeper_option
 @dry_run_option
 @yes_option

@@ -128,7 +128,7 @@ def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list
     default=-1,
     show_default=True,
     metavar="N",
-    help="-1: flushed to disk and in every in-sync replica; 1: received; 0: no acknowledgement.",
+    help="-1: on the disk of every in-sync replica; 1: received; N: received by N replicas; 0: no acknowledgement.",
 )
 @click.option(
     "--key-separator", metavar="TEXT", help="The text before this separator is the message's key (\\t: a tab)."

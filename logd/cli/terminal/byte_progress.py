@@ -1,12 +1,22 @@
-"""Shows the bytes done, and the rate, on stderr if stderr is a terminal."""
+"""Shows the bytes done and the rate, or the things done, on stderr if stderr is a terminal."""
 
 from __future__ import annotations
 
 import sys
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 
 class BytesProgress:
@@ -17,15 +27,12 @@ class BytesProgress:
         self._progress: Progress | None = None
         if quiet or not sys.stderr.isatty():
             return
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-        )
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), *self._figures())
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._progress.add_task(what, total=total)
+
+    def _figures(self) -> tuple[ProgressColumn, ...]:
+        return DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
 
     def reach(self, done: int, total: int | None = None) -> None:
         """Show ``done`` bytes of ``total``, which may have changed."""
@@ -37,7 +44,7 @@ class BytesProgress:
         if self._progress is not None:
             self._progress.update(self._task, description=what)
 
-    def __enter__(self) -> BytesProgress:
+    def __enter__(self) -> Self:
         if self._progress is not None:
             self._progress.start()
         return self
@@ -47,3 +54,10 @@ class BytesProgress:
     ) -> None:
         if self._progress is not None:
             self._progress.stop()
+
+
+class CountProgress(BytesProgress):
+    """As BytesProgress, of things that are counted."""
+
+    def _figures(self) -> tuple[ProgressColumn, ...]:
+        return (MofNCompleteColumn(),)

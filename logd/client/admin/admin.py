@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from logd.client.admin import replicas as _replicas
 from logd.client.admin.repair import repair_log
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.describe_log import describe_log, describe_logs
@@ -21,6 +22,14 @@ from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicV
 from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.protocol.requests.metadata import MetadataResponse, TopicMetadata
 from logd.protocol.requests.repair import RepairResponse
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
+from logd.protocol.requests.replicas.operations import (
+    DrainBroker,
+    ElectLeaders,
+    Placed,
+    Reassign,
+    ReassignResponse,
+)
 from logd.topic import check_topic_name
 
 T = TypeVar("T")
@@ -117,6 +126,67 @@ class Admin:
         are given up. Raises the errors that ``describe_log`` fails with.
         """
         return repair_log(self._cluster, topic, partition, dry_run, cut, accept_at)
+
+    def reassign(
+        self,
+        topic: str,
+        placed: Mapping[int, Sequence[int]] | None = None,
+        *,
+        brokers: Sequence[int] = (),
+        replicas: int = 0,
+        rate: int = 0,
+        plan_only: bool = False,
+        uuid: str = "",
+    ) -> Deferred[ReassignResponse]:
+        """Give partitions of a topic other replicas while they are used; fires with what changes, before it is done.
+
+        ``placed`` has the brokers that are to store each partition, the preferred leader first. Without it the broker
+        plans: ``replicas`` copies (0: as many as there are) spread over ``brokers`` (none: all live ones), with as few
+        moves as possible. ``rate`` is the most bytes a second that each leader sends for it, 0 for the brokers' own
+        setting. ``plan_only``: nothing is changed. Fails with UnknownTopic, with InvalidRequest for brokers that are
+        not live, and with ClusterAuthorizationFailed.
+        """
+        wanted = tuple(Placed(number, tuple(each)) for number, each in sorted((placed or {}).items()))
+        request = Reassign(topic, uuid, wanted, tuple(brokers), replicas, rate, plan_only)
+        return self._run(_replicas.ask(self._cluster, request))
+
+    def cancel_reassignment(self, topic: str) -> Deferred[ReassignResponse]:
+        """End a reassignment: partitions that are not done get back the replicas that they had. Fires with those.
+
+        Fails with UnknownTopic and ClusterAuthorizationFailed.
+        """
+        return self._run(_replicas.ask(self._cluster, Reassign(topic, cancel=True)))
+
+    def elect(
+        self, topic: str, partitions: Mapping[int, int] | None = None, *, unclean: bool = False, uuid: str = ""
+    ) -> Deferred[None]:
+        """Ask the controller to let preferred leaders lead ``partitions`` (none: all); fires before it has done so.
+
+        ``unclean``: partitions without a leader get any live replica as leader, by preference the broker that stands at
+        the partition (-1: any), and messages that it lacks are lost. Fails as ``reassign``.
+        """
+        request = ElectLeaders(topic, uuid, tuple(sorted((partitions or {}).items())), unclean)
+        return self._run(_replicas.ask(self._cluster, request)).addCallback(lambda _: None)
+
+    def drain(self, broker: int, draining: bool = True) -> Deferred[bool]:
+        """Let a broker lead nothing that another one can lead, or let it lead again; fires with whether that is new.
+
+        Fails with ClusterAuthorizationFailed.
+        """
+        asking: Deferred[Any] = self._run(_replicas.ask(self._cluster, DrainBroker(broker, draining)))
+        return asking.addCallback(lambda response: response.changed)
+
+    def draining(self) -> Deferred[tuple[int, ...]]:
+        """Return the brokers that are to lead nothing. Fails with ClusterAuthorizationFailed."""
+        asking: Deferred[Any] = self._run(_replicas.ask(self._cluster, DescribeReplicas("")))
+        return asking.addCallback(lambda response: response.draining)
+
+    def describe_replicas(self, topic: str) -> Deferred[dict[int, DescribeReplicasResponse]]:
+        """Return each live broker's description of its logs of a topic, by broker; those not reached are left out.
+
+        Fails with UnknownTopic.
+        """
+        return self._run(_replicas.describe_replicas(self._cluster, topic))
 
     def begin_at(self, addresses: Sequence[Address]) -> None:
         """Ask the brokers at these addresses first from now on, when there is no connection to any broker."""

@@ -164,6 +164,11 @@ class Cluster:
         link, connection = await self.any_link()
         return await link.ask(connection, request, self.settings.request_timeout)
 
+    async def ask_at(self, host: str, port: int, request: Any) -> Any:
+        """Send a request to the broker that metadata name so, and return its response. Raises BrokerUnavailable."""
+        link = self.link(discovered(host, port, self._bootstrap[0]))
+        return await link.ask(await link.get(), request, self.settings.request_timeout)
+
     async def metadata(self, topics: tuple[str, ...] | None, create: bool = False) -> MetadataResponse:
         """Read metadata of some topics (None: all), creating missing ones if ``create``. Raises BrokerUnavailable."""
         response: MetadataResponse

@@ -1,8 +1,12 @@
 """What operators ask of the controller, by nodes of the coordination tree that they write and it reads.
 
 /brokers/draining/<id>             a broker that is to lead nothing; no value
-/brokers/elections/<topic>         {"uuid": "<topic's uuid>", "partitions": [0, 3]}: any live replica may lead them
-/brokers/reassignments/<topic>     {"uuid": "<topic's uuid>", "partitions": {"0": [2, 3]}}: the replicas in the end
+/brokers/elections/<topic>         {"uuid": "<topic's uuid>", "partitions": [0, 3]}: any live replica may lead them,
+                                   by "leaders": {"0": 2} that one if it is live; with "unclean": false their preferred
+                                   leaders are to lead now
+/brokers/reassignments/<topic>     {"uuid": "<topic's uuid>", "partitions": {"0": [2, 3]}}: the replicas in the end;
+                                   "bytes_per_second": 1000000 is the most that each leader sends to them meanwhile,
+                                   "before": {"0": [1, 2]} what a cancelled reassignment goes back to
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from attrs import field, frozen
@@ -23,27 +28,40 @@ from logd.topic import is_uuid
 
 #: Attempts when others change a node meanwhile.
 ATTEMPTS = 5
+NO_LEADERS: Mapping[int, int] = MappingProxyType({})
 
 
 @frozen
-class UncleanElection:
-    """Partitions of one topic that any live replica may lead, as a person has decided."""
+class RequestedElection:
+    """Partitions of one topic that are to get other leaders, as a person has decided."""
 
     uuid: str
     partitions: tuple[int, ...]
+    #: True: any live replica may lead those without a leader. False: preferred leaders are to lead at once.
+    unclean: bool = True
+    #: The replicas that should lead after an unclean election, as they have the most.
+    leaders: Mapping[int, int] = field(factory=dict)
 
     def encode(self) -> bytes:
         """Return the node's value."""
-        return json.dumps({"uuid": self.uuid, "partitions": list(self.partitions)}).encode()
+        value: dict[str, Any] = {"uuid": self.uuid, "partitions": list(self.partitions)}
+        if not self.unclean:
+            value["unclean"] = False
+        if self.leaders:
+            value["leaders"] = {str(number): leader for number, leader in sorted(self.leaders.items())}
+        return json.dumps(value).encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> UncleanElection:
+    def decode(cls, data: bytes) -> RequestedElection:
         """Decode a node's value; raise ValueError, and nothing else, for any other value."""
         value = _object(data)
-        partitions = value.get("partitions")
+        partitions, unclean, leaders = value.get("partitions"), value.get("unclean", True), value.get("leaders", {})
         if not isinstance(partitions, list):
             raise ValueError(f"{excerpt(partitions)} is no list of partitions")
-        return cls(_uuid(value), tuple(sorted(set(map(whole_number, partitions)))))
+        if not isinstance(unclean, bool) or not isinstance(leaders, dict):
+            raise ValueError(f"{excerpt(value)} is no election")
+        wanted = {decimal(number): whole_number(leader) for number, leader in leaders.items()}
+        return cls(_uuid(value), tuple(sorted(set(map(whole_number, partitions)))), unclean, wanted)
 
 
 @frozen
@@ -52,11 +70,19 @@ class Reassignment:
 
     uuid: str
     partitions: Mapping[int, tuple[int, ...]] = field(factory=dict)
+    #: The most bytes a second that each leader sends to replicas that are not in sync, 0 for the brokers' setting.
+    rate: int = 0
+    #: The replicas that the partitions had before, which they get back if the reassignment is cancelled.
+    before: Mapping[int, tuple[int, ...]] = field(factory=dict)
 
     def encode(self) -> bytes:
         """Return the node's value."""
-        partitions = {str(number): list(wanted) for number, wanted in sorted(self.partitions.items())}
-        return json.dumps({"uuid": self.uuid, "partitions": partitions}).encode()
+        value: dict[str, Any] = {"uuid": self.uuid, "partitions": _lists(self.partitions)}
+        if self.rate:
+            value["bytes_per_second"] = self.rate
+        if self.before:
+            value["before"] = _lists(self.before)
+        return json.dumps(value).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Reassignment:
@@ -65,7 +91,10 @@ class Reassignment:
         partitions = value.get("partitions")
         if not isinstance(partitions, dict):
             raise ValueError(f"{excerpt(partitions)} has no replicas of partitions")
-        return cls(_uuid(value), {decimal(number): _replicas(wanted) for number, wanted in partitions.items()})
+        rate, before = whole_number(value.get("bytes_per_second", 0)), value.get("before", {})
+        if not isinstance(before, dict):
+            raise ValueError(f"{excerpt(before)} has no replicas of partitions")
+        return cls(_uuid(value), _tuples(partitions), rate, _tuples(before))
 
 
 async def read_draining(tree: ICoordination) -> frozenset[int]:
@@ -94,9 +123,18 @@ async def set_draining(tree: ICoordination, broker: int, draining: bool) -> bool
     return True
 
 
-async def request_election(tree: ICoordination, topic: str, uuid: str, partitions: Collection[int]) -> None:
-    """Ask for an unclean election. Raises CoordinationError."""
-    await _write(tree, paths.election(topic), UncleanElection(uuid, tuple(sorted(partitions))).encode())
+async def request_election(
+    tree: ICoordination,
+    topic: str,
+    uuid: str,
+    partitions: Collection[int],
+    *,
+    unclean: bool = True,
+    leaders: Mapping[int, int] = NO_LEADERS,
+) -> None:
+    """Ask for an election, in place of one that was asked for before. Raises CoordinationError."""
+    election = RequestedElection(uuid, tuple(sorted(partitions)), unclean, leaders)
+    await _write(tree, paths.election(topic), election.encode())
 
 
 async def request_reassignment(tree: ICoordination, topic: str, wanted: Reassignment) -> None:
@@ -153,6 +191,14 @@ def _uuid(value: dict[str, Any]) -> str:
     if not is_uuid(uuid):
         raise ValueError(f"{excerpt(uuid)} is not a topic's uuid")
     return str(uuid)
+
+
+def _lists(partitions: Mapping[int, tuple[int, ...]]) -> dict[str, list[int]]:
+    return {str(number): list(replicas) for number, replicas in sorted(partitions.items())}
+
+
+def _tuples(partitions: dict[str, Any]) -> dict[int, tuple[int, ...]]:
+    return {decimal(number): _replicas(replicas) for number, replicas in partitions.items()}
 
 
 def _replicas(value: Any) -> tuple[int, ...]:

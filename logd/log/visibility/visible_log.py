@@ -27,6 +27,13 @@ class ReplicaRole(Protocol):
         """Raise the WireError for messages that wait for ``acks`` copies, if there cannot be so many."""
         ...
 
+    def wait_copies(self, copies: int, position: int, listener: IFlushListener) -> Wait | None:
+        """Call ``listener`` once when so many replicas have appended the log up to ``position``.
+
+        Return a wait that can be cancelled; None if the listener was called at once.
+        """
+        ...
+
     def check_latest(self) -> None:
         """Raise a WireError while readers may have seen more than the visible end here."""
         ...

@@ -47,6 +47,16 @@ from logd.protocol.requests.metadata import Metadata, MetadataResponse, Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.repair import Repair, RepairResponse
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
+from logd.protocol.requests.replicas import describe_replicas, operations
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
+from logd.protocol.requests.replicas.operations import (
+    DrainBroker,
+    DrainBrokerResponse,
+    ElectLeaders,
+    ElectLeadersResponse,
+    Reassign,
+    ReassignResponse,
+)
 
 
 class Api(NamedTuple):
@@ -233,6 +243,42 @@ NATIVE_APIS = (
         prepare_group.read_prepare_group,
         prepare_group.encode_prepare_group_response,
         prepare_group.read_prepare_group_response,
+    ),
+    Api(
+        26,
+        Reassign,
+        ReassignResponse,
+        operations.encode_reassign,
+        operations.read_reassign,
+        operations.encode_reassign_response,
+        operations.read_reassign_response,
+    ),
+    Api(
+        27,
+        ElectLeaders,
+        ElectLeadersResponse,
+        operations.encode_elect_leaders,
+        operations.read_elect_leaders,
+        operations.encode_elect_leaders_response,
+        operations.read_elect_leaders_response,
+    ),
+    Api(
+        28,
+        DrainBroker,
+        DrainBrokerResponse,
+        operations.encode_drain_broker,
+        operations.read_drain_broker,
+        operations.encode_drain_broker_response,
+        operations.read_drain_broker_response,
+    ),
+    Api(
+        29,
+        DescribeReplicas,
+        DescribeReplicasResponse,
+        describe_replicas.encode_describe_replicas,
+        describe_replicas.read_describe_replicas,
+        describe_replicas.encode_describe_replicas_response,
+        describe_replicas.read_describe_replicas_response,
     ),
     Api(
         32,

@@ -42,8 +42,8 @@ class MemoryNetwork:
     graveyard: list[object] = field(factory=list, init=False)
     _listeners: dict[tuple[str, int], MemoryPort] = field(factory=dict, init=False)
     _next_port: int = field(default=_FIRST_PORT, init=False)
-    #: Pairs of hosts between which nothing arrives.
-    _blocked: set[frozenset[str]] = field(factory=set, init=False)
+    #: Pairs of hosts (from, to) between which nothing arrives.
+    _blocked: set[tuple[str, str]] = field(factory=set, init=False)
 
     def listen(self, host: str, port: int, factory: IProtocolFactory, clock: Clock | None = None) -> MemoryPort:
         """Listen at ``host:port``; ``clock`` is that of the process. Raises CannotListenError if the port is taken.
@@ -90,17 +90,23 @@ class MemoryNetwork:
 
     def block(self, one: str, other: str) -> None:
         """Silently drop everything between two hosts until ``heal``."""
-        self._blocked.add(frozenset((one, other)))
+        self.block_one_way(one, other)
+        self.block_one_way(other, one)
+
+    def block_one_way(self, source: str, target: str) -> None:
+        """Silently drop everything from one host to another until ``heal``; no connection between them can be made."""
+        self._blocked.add((source, target))
         for wire in self.wires:
-            if self._is_blocked(wire.ends[0].host.host, wire.ends[1].host.host):
-                wire.silent = True
+            for end in wire.ends:
+                if (end.peer.host, end.host.host) == (source, target):
+                    wire.deaf.add(end)
 
     def heal(self) -> None:
         """Let everything pass again; pieces held up arrive."""
         self._blocked.clear()
         for wire in tuple(self.wires):
-            if wire.silent:
-                wire.silent = False
+            if wire.deaf:
+                wire.deaf.clear()
                 for end in wire.ends:
                     if end.other.gone and not end.gone:
                         end.reset_later()  # retransmitted, and answered with a reset
@@ -117,7 +123,7 @@ class MemoryNetwork:
         for wire in tuple(self.wires):
             for end in wire.ends:
                 if end.host.host == host and not end.gone:
-                    if not quietly and not wire.silent and not end.other.gone:
+                    if not quietly and end.other not in wire.deaf and not end.other.gone:
                         end.other.reset_later()
                     end.vanish()
 
@@ -180,7 +186,7 @@ class MemoryNetwork:
             del self._listeners[listener.host, listener.port]
 
     def _is_blocked(self, one: str, other: str) -> bool:
-        return bool(self._blocked) and frozenset((one, other)) in self._blocked
+        return bool(self._blocked) and ((one, other) in self._blocked or (other, one) in self._blocked)
 
     def _first_piece(self, count: int) -> int:
         random = self.random

@@ -32,8 +32,8 @@ class Wire:
     #: Called when neither end knows the connection any more.
     ended: Callable[[Wire], None]
     ends: tuple[MemoryTransport, MemoryTransport] = field(init=False)
-    #: True while nothing arrives and neither end is notified, until ``MemoryNetwork.heal``.
-    silent: bool = False
+    #: The ends at which nothing arrives, and which are told of nothing, until ``MemoryNetwork.heal``.
+    deaf: set[MemoryTransport] = field(factory=set)
 
 
 @implementer(ITransport, IConsumer, IPushProducer)
@@ -66,7 +66,7 @@ class MemoryTransport:
     _unread: int = field(default=0, init=False)
     _finished: bool = field(default=False, init=False)
     _reading: bool = field(default=False, init=False)
-    #: Pieces that should have arrived while the wire was silent.
+    #: Pieces that should have arrived while this end was deaf.
     _held_up: int = field(default=0, init=False)
     #: Set by protocols; without effect here.
     bufferSize: int = field(default=BUFFER_BYTES, init=False)  # noqa: N815  # Twisted's name
@@ -168,8 +168,8 @@ class MemoryTransport:
         self.clock.callLater(arrival - self.clock.seconds(), self.arrive)
 
     def arrive(self) -> None:
-        """Deliver the next piece, unless the wire is silent."""
-        if self.wire.silent:
+        """Deliver the next piece, unless this end is deaf."""
+        if self in self.wire.deaf:
             self._held_up += 1
         elif self.coming and not self.gone:
             data = self.coming.popleft()
@@ -178,7 +178,7 @@ class MemoryTransport:
                 self._read()
 
     def arrive_late(self) -> None:
-        """Deliver the pieces held up while the wire was silent."""
+        """Deliver the pieces held up while this end was deaf."""
         held_up, self._held_up = self._held_up, 0
         for _ in range(held_up):
             self.arrive()
@@ -210,7 +210,7 @@ class MemoryTransport:
     # Implementation.
 
     def _reset(self) -> None:
-        if not self.wire.silent:
+        if self not in self.wire.deaf:
             self.lose(ConnectionLost())
 
     def _read(self) -> None:

@@ -11,15 +11,23 @@ from logd.broker.replication.leader import LeaderRole
 from logd.config import LogSettings
 from logd.config.replication import ReplicationSettings
 from logd.config.security import SecuritySettings
-from logd.errors import ClusterAuthorizationFailed, DeliveryFailed, InvalidRequest, InvalidTopic, NotEnoughReplicas
+from logd.errors import (
+    ClusterAuthorizationFailed,
+    DeliveryFailed,
+    InvalidRequest,
+    InvalidTopic,
+    NotEnoughReplicas,
+    NotLeader,
+)
 from logd.log.epochs.mark import MARK_BYTES
 from logd.log.partition import PartitionLog
+from logd.protocol.requests.fetch_session import EXACT, FetchWaitV1, MovedPart, NewPart
 from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.cluster import MemoryCluster
 from logd.testing.memory.files import MemoryFiles
-from tests.simulation.replication.invariants import bytes_of
+from tests.simulation.replication.contents import bytes_of
 
 
 class ReplicaTestCase(SynchronousTestCase):
@@ -155,6 +163,32 @@ class ReplicaTests(ReplicaTestCase):
         self.cluster.advance(5.0)
         self.assertEqual(self.in_sync(), (0, 1, 2))
 
+    def test_a_number_of_copies(self) -> None:
+        """acks=2 waits for one follower, and not for a second one that stands still; acks=3 waits for both."""
+        self.send(b"before")
+        (follower, _) = self.followers
+        clock = follower.clock
+        assert clock is not None
+        two, three = self.cluster.producer(acks=2), self.cluster.producer(acks=3, delivery_timeout=60.0)
+        self.cluster.wait(two.send("t", b"first"))
+        self.cluster.wait(three.send("t", b"second"))
+        clock.pause()
+        begin = self.cluster.clock.seconds()
+        self.cluster.wait(two.send("t", b"third"))
+        self.assertLess(self.cluster.clock.seconds() - begin, 0.5)
+        waiting = three.send("t", b"fourth")
+        self.cluster.advance(0.5)
+        self.assertNoResult(waiting)
+        clock.resume()
+        self.cluster.wait(waiting)
+        self.assertLess(self.cluster.clock.seconds() - begin, 5.0)
+
+    def test_more_copies_than_replicas_in_sync(self) -> None:
+        """They are refused at once, as they cannot be made."""
+        sending = self.cluster.producer(acks=4, delivery_timeout=1.0).send("t", b"x")
+        error = self.assertRaises(DeliveryFailed, self.cluster.wait, sending)
+        self.assertIn("fewer in-sync replicas than the copies", str(error))
+
     def test_a_topic_that_is_made_again_begins_anew(self) -> None:
         """Its states and logs are those of another topic."""
         self.send(b"before")
@@ -198,6 +232,49 @@ class ReplicaTests(ReplicaTestCase):
         self.cluster.advance(1.0)
         self.assertEqual(outcome, [None])
         self.assertEqual({log.start for log in self.logs().values()}, {position})
+
+
+class FetchSessionTests(ReplicaTestCase):
+    """Clients with a fetch session read from the leader alone."""
+
+    def begin(self, broker: MemoryBroker, offset: int, wait_ms: int) -> Any:
+        """Begin a session that watches the partition; return the connection and the waiting answer."""
+        connection = self.cluster.wait(self.cluster.connect(broker.address))
+        self.addCleanup(connection.abort)
+        part = NewPart("t", 7, 0, 0, offset, 10_000, EXACT)
+        return connection, connection.request(FetchWaitV1(1, 0, wait_ms, 1, 0, (part,)))
+
+    def error(self, answering: Any) -> int:
+        """Return the error of an answer's only part."""
+        (part,) = self.cluster.wait(answering).parts
+        return int(part.error)
+
+    def test_a_follower_does_not_answer(self) -> None:
+        """It may show less than its leader has shown, and may be the leader of nobody any more."""
+        self.send(b"before")
+        self.cluster.advance(1.0)
+        for follower in self.followers:
+            for offset, wait_ms in ((0, 0), (0, 1_000), (self.logs()[follower.host].end, 60_000)):
+                _, answering = self.begin(follower, offset, wait_ms)
+                self.assertEqual(self.error(answering), NotLeader.code)
+
+    def test_a_deposed_leader_answers_no_more(self) -> None:
+        """The session that it has gone on with is told, whether it waits or asks for what it knows."""
+        sent = self.send(b"before")
+        leader = self.leader
+        connection, answering = self.begin(leader, sent.next_position, 60_000)
+        assert leader.coordination is not None
+        leading, link = self.logs()[leader.host], leader.coordination.link
+        link.reachable = False
+        link.cut()
+        self.cluster.advance(6.0)
+        link.reachable = True
+        self.cluster.advance(3.0)
+        self.assertNotIsInstance(leading.replica, LeaderRole)
+        self.assertEqual(self.error(answering), NotLeader.code)
+        part = MovedPart(7, 0, 10_000, EXACT)
+        again = connection.request(FetchWaitV1(1, 1, 0, 1, 0, (), (part,)))
+        self.assertEqual(self.error(again), NotLeader.code)
 
 
 class LeastTests(ReplicaTestCase):

@@ -27,12 +27,14 @@ from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaProgress
-from logd.security.access_rules import AccessRule, Effect, Operation, ResourceType
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
+from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
+from logd.security.access_rules import CLUSTER_NAME, AccessRule, Effect, Operation, ResourceType
 from logd.security.principals import ANONYMOUS
 from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
-TOPIC_REFUSED, GROUP_REFUSED = 121, 122
+TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED = 121, 122, 119
 HELLO = plain(b"hello")
 
 
@@ -77,6 +79,13 @@ NEEDS = (
     Need(DeleteTopic("t"), Operation.DELETE),
     Need(DescribeLog("t", 0), Operation.DESCRIBE),
     Need(Repair("t", 0), Operation.ALTER),
+    Need(DescribeReplicas("t"), Operation.DESCRIBE),
+    Need(Reassign("t", plan_only=True), Operation.DESCRIBE),
+    Need(Reassign("t"), Operation.ALTER, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
+    Need(Reassign("t", cancel=True), Operation.ALTER, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
+    Need(ElectLeaders("t", unclean=True), Operation.ALTER, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
+    Need(DrainBroker(1, True), Operation.ALTER, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
+    Need(DescribeReplicas(""), Operation.DESCRIBE, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
     Need(PrepareGroup("t"), Operation.READ, refused=GROUP_REFUSED, kind=ResourceType.GROUP),
 )
 #: The requests that anybody may send, each with the reason.
@@ -121,7 +130,8 @@ class NativeRightsTests(BrokerTestCase):
         effect: Effect = Effect.ALLOW,
         kind: ResourceType = ResourceType.TOPIC,
     ) -> AccessRule:
-        """Add a rule for topics or groups, and let the broker see it."""
+        """Add a rule for topics, groups or the cluster, and let the broker see it."""
+        name = CLUSTER_NAME if kind is ResourceType.CLUSTER else name
         rule = AccessRule(principal, effect, operation, kind, name)
         change_rule(self, add_rule, rule)
         return rule
@@ -157,7 +167,10 @@ class NativeRightsTests(BrokerTestCase):
             self.assertTrue(self.is_refused(self.connect(), need), need)
             for rule in rules:
                 self.remove(rule)
-        self.assertGreater(self.broker.authorizer.refused[ResourceType.TOPIC], 2 * (len(NEEDS) - 1) - 1)
+        for kind in ResourceType:
+            self.assertGreaterEqual(
+                self.broker.authorizer.refused[kind], 2 * sum(need.kind is kind for need in NEEDS), kind
+            )
 
     def test_each_request_is_served_with_its_right(self) -> None:
         """The one right is enough."""

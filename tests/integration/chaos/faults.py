@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -48,14 +49,35 @@ def pause(target: Target) -> Callable[[], object]:
     return lambda: process.send_signal(signal.SIGCONT)
 
 
-FAULTS = (kill, stop, pause)
+def cut(target: Target) -> Callable[[], object]:
+    """Let nothing reach the target, and no answer leave it, though it runs; return the call that heals it."""
+    assert target.network is not None
+    target.network.cut()
+    return target.network.heal
+
+
+def replace(target: Target) -> Callable[[], object]:
+    """End the target and give it a new empty disk; return the call that heals it."""
+    assert target.disk is not None
+    target.part.kill()
+    shutil.rmtree(target.disk)
+    return target.part.start
+
+
+def faults_of(target: Target) -> list[Callable[[Target], Callable[[], object]]]:
+    """Return what may happen to the target at any time: not the loss of its disk, which only one may lose at a time."""
+    return [kill, stop, pause, *([cut] if target.network is not None else [])]
 
 
 def torment(world: World, random: Random, seconds: float, say: Callable[[str], None]) -> list[str]:
-    """Begin and heal faults of ``world`` for some seconds, one or two at a time; return their names. Blocks."""
+    """Begin and heal faults of ``world`` for some seconds, one or two at a time; return their names. Blocks.
+
+    The disk of one broker is replaced, if the others have what was on it.
+    """
     begin = time.monotonic()
     done: list[str] = []
     wrong: dict[Fault, float] = {}
+    replaced = False
 
     def now() -> float:
         return time.monotonic() - begin
@@ -71,7 +93,9 @@ def torment(world: World, random: Random, seconds: float, say: Callable[[str], N
         if len(wrong) < AT_ONCE and random.random() < 0.3:
             busy = {fault.target for fault in wrong}
             target = random.choice([each for each in world.targets() if each not in busy])
-            what = random.choice(FAULTS)
+            what = random.choice(faults_of(target))
+            if target.disk is not None and not replaced and now() > seconds / 3:
+                what, replaced = replace, True
             name = f"{what.__name__} {target.name}"
             say(f"{now():6.2f} {name}")
             fault = Fault(name, target, what(target))

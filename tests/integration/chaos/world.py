@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 
 from attrs import define, field, frozen
 
-from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.broker import BrokerProcess, free_port
 
 BROKERS = 3
 GROUPS = ("red", "blue")
@@ -41,6 +42,23 @@ class Part(Protocol):
         ...
 
 
+class Network(Protocol):
+    """The network before a broker."""
+
+    @property
+    def hosts(self) -> str:
+        """The address at which clients and other brokers reach the broker."""
+        ...
+
+    def cut(self) -> None:
+        """Let nothing pass from now on; nobody is told."""
+        ...
+
+    def heal(self) -> None:
+        """Let everything pass; connections from before have ended."""
+        ...
+
+
 class TreeProcess(Part, Protocol):
     """A coordination server of either kind."""
 
@@ -56,6 +74,10 @@ class Target:
 
     name: str
     part: Part = field(eq=False)
+    #: The network before it, if that may be cut.
+    network: Network | None = field(default=None, eq=False)
+    #: The folder of its data, if its disk may be replaced.
+    disk: Path | None = None
 
 
 @define(eq=False)
@@ -100,6 +122,11 @@ class World:
     brokers: list[BrokerProcess] = field(factory=list)
     members: list[Member] = field(factory=list)
     producer: subprocess.Popen[bytes] | None = None
+    #: The replicas of each partition.
+    replicas: int = 1
+    ports: list[int] = field(factory=lambda: [free_port() for _ in range(BROKERS)])
+    #: The network before each broker; empty if they are reached directly.
+    networks: list[Network] = field(factory=list)
     #: The parts of the tree that may be harmed; by default the whole.
     tree_targets: tuple[Target, ...] = field()
 
@@ -110,7 +137,7 @@ class World:
     @property
     def addresses(self) -> str:
         """The addresses of all brokers, as clients take them."""
-        return ",".join(broker.address for broker in self.brokers)
+        return ",".join([each.hosts for each in self.networks] or [broker.address for broker in self.brokers])
 
     @property
     def published(self) -> Path:
@@ -126,11 +153,16 @@ class World:
         self.tree.start()
         for number in range(BROKERS):
             data = str(self.folder / f"broker-{number}")
-            options = (
-                *("--id", str(number), "--set", "zookeeper.session.ms=4000"),
-                *("--set", "checkpoint.ms=200", "--set", "segment.bytes=1000000"),
-            )
-            self.brokers.append(BrokerProcess(data, options, zookeeper=self.tree.hosts).start())
+            options = ["--id", str(number), "--set", "zookeeper.session.ms=4000"]
+            options += ["--set", "checkpoint.ms=200", "--set", "segment.bytes=1000000"]
+            if self.networks:
+                options += ["--advertise", self.networks[number].hosts]
+            if self.replicas > 1:
+                # Two disks have what is acknowledged, so one of them may be replaced.
+                options += ["--set", "min.insync.replicas=2", "--set", "replica.lag.ms=3000"]
+                options += ["--set", "leader.balance.ms=1000"]
+            broker = BrokerProcess(data, options, self.ports[number], zookeeper=self.tree.hosts)
+            self.brokers.append(broker.start())
 
     def start_clients(self) -> None:
         """Start the consumers and the producer; the topic must exist."""
@@ -147,9 +179,24 @@ class World:
         """Return the parts that may be harmed: not the producer, whose ledger says what must not be lost."""
         return [
             *self.tree_targets,
-            *(Target(f"broker {number}", broker) for number, broker in enumerate(self.brokers)),
+            *map(self._broker_target, range(len(self.brokers))),
             *(Target(f"consumer {each.group}-{each.name}", each) for each in self.members),
         ]
+
+    def _broker_target(self, number: int) -> Target:
+        broker = self.brokers[number]
+        network = self.networks[number] if self.networks else None
+        return Target(f"broker {number}", broker, network, Path(broker.data) if self.replicas > 1 else None)
+
+    def replica_contents(self, topic: str, partition: int) -> set[str]:
+        """Return the hashes of a partition's log on the disks of all brokers: one, if they are equal."""
+        found = set()
+        for broker in self.brokers:
+            digest = hashlib.sha256()
+            for path in sorted(Path(broker.data, f"{topic}-{partition}").glob("*.log")):
+                digest.update(path.read_bytes())
+            found.add(digest.hexdigest())
+        return found
 
     def stop_producer(self) -> int:
         """Make the producer wait for its answers and end; return its exit status."""

@@ -96,6 +96,8 @@ def place(kind: str) -> Place:
     }
     options = [each for name, value in settings.items() for each in ("--set", f"{name}={value}")]
     broker = BrokerProcess(str(folder / "data"), options)
+    if kind == "demanding":  # the last option of a name counts
+        broker.options = [*options, f"--zookeeper-listen=tcp:{broker.coordination_port}:interface=0.0.0.0"]
     if kind == "real":
         server = ZooKeeperProcess(str(folder / "zookeeper"))
         server.start()

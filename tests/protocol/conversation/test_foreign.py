@@ -110,7 +110,7 @@ class ForeignTests(SynchronousTestCase):
 
     def test_a_later_version_is_never_taken_for_foreign(self) -> None:
         """FetchWait has the number of Kafka's ApiVersions; a newer logd client must get its error."""
-        for type_, version in ((16, 2), (18, 2), (19, 2)):
+        for type_, version in ((16, 2), (18, 2), (19, 3)):
             for rest in (pack(">iii", 500, 1, 1 << 20) + bytes(8), b"\0\1t\0\0\0\1", b""):
                 conversation = ServerConversation()
                 got = conversation.receive_data(framed(pack(">hhi", type_, version, 77) + rest))

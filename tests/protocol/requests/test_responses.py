@@ -42,6 +42,21 @@ from logd.protocol.requests.metadata import (
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchedPart, ReplicaFetchResponse
+from logd.protocol.requests.replicas.describe_replicas import (
+    DescribedReplica,
+    DescribeReplicas,
+    DescribeReplicasResponse,
+    FollowerEnd,
+)
+from logd.protocol.requests.replicas.operations import (
+    DrainBroker,
+    DrainBrokerResponse,
+    ElectLeaders,
+    ElectLeadersResponse,
+    MovedPartition,
+    Reassign,
+    ReassignResponse,
+)
 from logd.protocol.requests.requests import NativeRequest
 from logd.protocol.requests.responses import (
     ErrorResponse,
@@ -134,6 +149,41 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
     st.tuples(
         st.just(Authenticate("PLAIN", b"")),
         st.tuples(_codes, texts).map(lambda refusal: AuthenticateResponse(refusal[0], text=refusal[1])),
+    ),
+    st.tuples(
+        st.just(Reassign("t")),
+        st.builds(
+            ReassignResponse,
+            st.just(0),
+            texts,
+            st.lists(st.builds(MovedPartition, int32s, _int32_lists, _int32_lists), max_size=3).map(tuple),
+            st.just(""),
+        ),
+    ),
+    st.tuples(st.just(ElectLeaders("t")), st.just(ElectLeadersResponse(0))),
+    st.tuples(
+        st.just(ElectLeaders("t")),
+        st.tuples(_codes, texts).map(lambda refusal: ElectLeadersResponse(refusal[0], text=refusal[1])),
+    ),
+    st.tuples(st.just(DrainBroker(1, True)), st.booleans().map(lambda changed: DrainBrokerResponse(0, changed))),
+    st.tuples(
+        st.just(DescribeReplicas("t")),
+        st.builds(
+            DescribeReplicasResponse,
+            st.just(0),
+            texts,
+            _int32_lists,
+            st.lists(
+                st.builds(
+                    DescribedReplica,
+                    *(int32s, _kinds, int32s, int64s, int64s, int64s, int64s, int32s, int64s),
+                    _int32_lists,
+                    st.lists(st.builds(FollowerEnd, int32s, int64s), max_size=2).map(tuple),
+                ),
+                max_size=2,
+            ).map(tuple),
+            st.just(""),
+        ),
     ),
     st.tuples(
         st.just(PrepareGroup("g")),

@@ -53,7 +53,7 @@ def more_messages_than_bytes_are_damage() -> AbstractContextManager[Any]:
 
 def store_wrappers_of_no_codec() -> AbstractContextManager[Any]:
     """A broker stores a wrapper that its codec cannot open."""
-    return mock.patch.object(checking, "may_be_wrapper", lambda attributes, payload: True)
+    return mock.patch.object(checking, "may_be_produced", lambda attributes, payload: True)
 
 
 def append_batches_before_their_format() -> AbstractContextManager[Any]:

@@ -10,10 +10,10 @@ from logd.errors import LogdError
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_main: ``produce`` for each message, with acks=1 and no callback for each."""
+    """See client_main: ``produce`` for each message, with no callback for each."""
     from confluent_kafka import Producer
 
-    settings: dict[str, Any] = {"bootstrap.servers": address, "acks": 1}
+    settings: dict[str, Any] = {"bootstrap.servers": address, "acks": load.acks}
     if load.batch:
         settings |= {"batch.num.messages": load.batch}
     elif load.rate:

@@ -16,7 +16,7 @@ _HEAP = "-Xmx512m"
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
     """See client_main. The tool counts its own seconds, without the start of Java."""
-    settings = [f"bootstrap.servers={address}", "acks=1"]
+    settings = [f"bootstrap.servers={address}", f"acks={load.acks}"]
     if load.batch:  # a record of a batch has some ten bytes beside its payload
         settings += ["linger.ms=0", f"batch.size={load.batch * (load.size + 10) + 100 if load.batch > 1 else 1}"]
     words = ["--topic", load.topic, "--num-records", str(load.messages), "--record-size", str(load.size)]

@@ -13,8 +13,8 @@ from logd.bench.systems.places import SystemPlaces
 from logd.testing.processes.broker import free_port
 
 #: The id of the cluster: any 22 characters of base64.
-_CLUSTER = "bG9nZGJlbmNobG9nZGJlbg"
-_HEAP = "-Xmx1g"
+CLUSTER = "bG9nZGJlbmNobG9nZGJlbg"
+HEAP = "-Xmx1g"
 #: The jar of the broker itself, which folders with Kafka's applications alone do not have.
 _BROKER_JAR = "kafka*/libs/kafka_2*-[0-9]*.jar"
 TOOLS = "logd.bench.systems.clients.kafka_tools"
@@ -86,8 +86,8 @@ class KafkaPeer(Peer):
         with open(path, "w", encoding="ascii") as file:
             file.writelines(f"{name}={value}\n" for name, value in settings.items())
         java = ["java", "-cp", self.class_path]
-        self.call([*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", path])
-        self.run(["java", _HEAP, "-cp", self.class_path, "kafka.Kafka", path])
+        self.call([*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", path])
+        self.run(["java", HEAP, "-cp", self.class_path, "kafka.Kafka", path])
 
     def create(self, topic: str) -> None:
         """See Peer."""

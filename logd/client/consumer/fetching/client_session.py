@@ -69,6 +69,8 @@ class ClientFetchSession:
                 self._disarm(entry)
                 moved.append(MovedPart(entry.number, want.offset, want.max_bytes, flags))
             else:
+                if entry.session is not None:  # its leader was another broker, and has refused it
+                    entry.session.forget(entry)
                 entry.session, entry.number = self, self._next_part
                 self._next_part += 1
                 self._entries[entry.number] = entry

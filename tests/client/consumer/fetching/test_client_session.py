@@ -94,3 +94,13 @@ class ClientSessionTests(SynchronousTestCase):
         self.assertFalse(self.session.must_send)
         self.session.under_way -= 1
         self.assertTrue(self.session.must_send)
+
+    def test_a_partition_that_another_session_asks_for_leaves_this_one(self) -> None:
+        """Its leader has refused it here: the end of this session must not end the fetch of the other one."""
+        self.taken(self.answer(0, (0, 10)))
+        other = ClientFetchSession(8, ModelConnection(ModelBroker(Clock())))
+        want = Wanted(11, 100, True, 1)
+        other.request([(self.entries[0], want)], 0.5, 1000)
+        self.assertEqual([entry.fetch.partition for entry, _ in self.session.end()], [1, 2])
+        self.assertEqual((other.armed, self.entries[0].session, self.entries[0].armed), (1, other, want))
+        self.assertEqual(other.end(), [(self.entries[0], want)])

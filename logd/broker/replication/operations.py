@@ -1,0 +1,205 @@
+"""What operators ask for on a broker: plans and requests for the controller, and descriptions of the replicas here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from attrs import define
+
+from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.leader import LeaderRole
+from logd.broker.replication.operator_work import MOST_STATES
+from logd.broker.replication.reassignment_plan import plan_reassignment
+from logd.broker.replication.replica_manager import ReplicaManager
+from logd.broker.topics.directory import TopicDirectory
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.operator_requests import (
+    Reassignment,
+    cancel_reassignment,
+    read_draining,
+    read_reassignments,
+    request_election,
+    request_reassignment,
+    set_draining,
+)
+from logd.coord.registries.stored_ends import read_all_ends
+from logd.errors import InvalidRequest, UnknownTopic
+from logd.plurals import counted
+from logd.protocol.requests.replicas.describe_replicas import (
+    FOLLOWS,
+    LEADS,
+    NO_LOG,
+    NO_ROLE,
+    OFFLINE,
+    DescribedReplica,
+    FollowerEnd,
+)
+from logd.protocol.requests.replicas.operations import MovedPartition
+from logd.topic import TopicEntry
+
+
+@define(eq=False)
+class ReplicaOperations:
+    """Writes to the tree what operators ask the controller for. Each call that waits raises CoordinationError."""
+
+    _tree: ICoordination
+    _topics: TopicDirectory
+    _replication: ReplicaManager
+    _me: int
+    #: Returns the instance of each live broker, and the rack of each that names one.
+    _live: Callable[[], Mapping[int, str]]
+    _racks: Callable[[], Mapping[int, str]]
+
+    def entry(self, topic: str, uuid: str = "") -> TopicEntry:
+        """Return a topic's entry. Raises UnknownTopic, also for a topic of this name with another uuid."""
+        entry = self._topics.get(topic)
+        if entry is None or (uuid and entry.uuid != uuid):
+            raise UnknownTopic(f"there is no topic {topic!r}" + (f" with uuid {uuid}" if entry is not None else ""))
+        return entry
+
+    def plan(self, entry: TopicEntry, brokers: Sequence[int], replicas: int) -> list[MovedPartition]:
+        """Return what changes if the topic has ``replicas`` (0: as many as now) on these brokers (none: all live ones).
+
+        Raises InvalidRequest if there are not so many brokers.
+        """
+        live = {*self._live(), self._me}
+        chosen = sorted(set(brokers)) or sorted(live)
+        self._check_brokers(chosen, live)
+        most = replicas or max(map(len, entry.partitions.values()), default=0)
+        if replicas < 0 or most > len(chosen):
+            raise InvalidRequest(f"{most} replicas are not possible on {counted(len(chosen), 'broker')}: {chosen}")
+        return _moved(entry, plan_reassignment(entry.partitions, chosen, replicas, self._racks()))
+
+    def check_placed(self, entry: TopicEntry, placed: Iterable[tuple[int, Sequence[int]]]) -> list[MovedPartition]:
+        """Return what changes if partitions get these replicas. Raises InvalidRequest if they cannot."""
+        wanted = {}
+        live = {*self._live(), self._me}
+        for number, replicas in placed:
+            if number not in entry.partitions:
+                raise InvalidRequest(f"there is no partition {number}; the topic has {len(entry.partitions)}")
+            if not replicas or len(set(replicas)) != len(replicas):
+                raise InvalidRequest(f"partition {number} cannot be stored by {list(replicas)}: name different brokers")
+            self._check_brokers([each for each in replicas if each not in entry.partitions[number]], live)
+            wanted[number] = tuple(replicas)
+        return _moved(entry, wanted)
+
+    def _check_brokers(self, brokers: Iterable[int], live: Iterable[int]) -> None:
+        dead = sorted(set(brokers) - set(live))
+        if dead:
+            raise InvalidRequest(f"broker {dead[0]} is not live; live are {', '.join(map(str, sorted(live)))}")
+
+    async def reassign(self, topic: str, entry: TopicEntry, moved: Iterable[MovedPartition], rate: int) -> None:
+        """Ask for other replicas, in place of what was asked for before. Raises InvalidRequest."""
+        if not entry.replicated and len(entry.partitions) > MOST_STATES:
+            raise InvalidRequest(f"a topic with more than {MOST_STATES} partitions cannot be given replicas: mirror it")
+        former = await self._under_way(topic, entry)
+        before = {} if former is None else former.before
+        wanted = {each.partition: each.wanted for each in moved}
+        origins = {each.partition: before.get(each.partition, each.replicas) for each in moved}
+        if wanted:
+            await request_reassignment(self._tree, topic, Reassignment(entry.uuid, wanted, rate, origins))
+
+    async def cancel(self, topic: str) -> list[MovedPartition]:
+        """End a reassignment: partitions that are not done yet get the replicas back that they had. Return those."""
+        entry = self.entry(topic)
+        under_way = await self._under_way(topic, entry)
+        if under_way is None:
+            return []
+        back = {
+            number: under_way.before.get(number, entry.partitions[number])
+            for number, wanted in under_way.partitions.items()
+            if number in entry.partitions and not self._is_done(topic, entry, number, wanted)
+        }
+        returning = {each.partition: each.wanted for each in _moved(entry, back)}
+        if returning:
+            await request_reassignment(self._tree, topic, Reassignment(entry.uuid, returning))
+        else:
+            await cancel_reassignment(self._tree, topic)
+        return [MovedPartition(number, entry.partitions[number], replicas) for number, replicas in sorted(back.items())]
+
+    def _is_done(self, topic: str, entry: TopicEntry, number: int, wanted: tuple[int, ...]) -> bool:
+        known = self._replication.states.get(topic, number)
+        in_sync = () if known is None else known.state.in_sync
+        return entry.partitions[number] == wanted and set(wanted) <= set(in_sync)
+
+    async def _under_way(self, topic: str, entry: TopicEntry) -> Reassignment | None:
+        found = (await read_reassignments(self._tree)).get(topic)
+        return found if found is not None and found.uuid == entry.uuid else None
+
+    async def elect(self, topic: str, uuid: str, partitions: Mapping[int, int], unclean: bool) -> None:
+        """Ask for elections; ``partitions`` has the broker that is to lead each, -1 for any. Raises UnknownTopic."""
+        entry = self.entry(topic, uuid)
+        unknown = [number for number in partitions if number not in entry.partitions]
+        if unknown:
+            raise InvalidRequest(f"there is no partition {unknown[0]}; the topic has {len(entry.partitions)}")
+        if not entry.replicated:
+            raise InvalidRequest(f"topic {topic!r} has one replica of each partition: nobody else can lead them")
+        leaders = {number: leader for number, leader in partitions.items() if leader >= 0}
+        await request_election(
+            self._tree, topic, entry.uuid, tuple(partitions or entry.partitions), unclean=unclean, leaders=leaders
+        )
+
+    async def drain(self, broker: int, draining: bool) -> bool:
+        """Let a broker lead nothing, or let it lead again; return whether that is a change. Raises InvalidRequest."""
+        if broker < 0:
+            raise InvalidRequest(f"{broker} is no broker's id")
+        return await set_draining(self._tree, broker, draining)
+
+    async def draining(self) -> tuple[int, ...]:
+        """Return the brokers that are to lead nothing."""
+        return tuple(sorted(await read_draining(self._tree)))
+
+    async def under_way(self) -> dict[str, Reassignment]:
+        """Return the reassignments under way, by topic."""
+        return await read_reassignments(self._tree)
+
+    async def describe(self, topic: str) -> list[DescribedReplica]:
+        """Return each partition of a topic as this broker has it. Raises UnknownTopic."""
+        entry = self.entry(topic)
+        under_way = await self._under_way(topic, entry)
+        wanted = {} if under_way is None else under_way.partitions
+        recorded: dict[int, int] = {}
+        for ends in (await read_all_ends(self._tree, entry.uuid)).values():
+            for number, end in ends.ends.items():
+                recorded[number] = max(recorded.get(number, -1), end)
+        return [
+            self._describe(topic, number, recorded.get(number, -1), wanted.get(number, ()))
+            for number in sorted(entry.partitions)
+        ]
+
+    def _describe(self, topic: str, number: int, recorded: int, wanted: tuple[int, ...]) -> DescribedReplica:
+        log = self._replication.store.log(topic, number)
+        if log is None:
+            return DescribedReplica(number, NO_LOG, recorded_end=recorded, wanted=wanted)
+        replica = self._replication.replica(topic, number)
+        role = None if replica is None else replica.role
+        history = None if replica is None else replica.history
+        kind, epoch = NO_ROLE, -1
+        followers: tuple[FollowerEnd, ...] = ()
+        if isinstance(role, LeaderRole):
+            kind, epoch = LEADS, role.epoch
+            followers = tuple(FollowerEnd(each, found.flushed) for each, found in sorted(role.followers.items()))
+        elif isinstance(role, FollowerRole):
+            kind, epoch = FOLLOWS, role.epoch
+        return DescribedReplica(
+            number,
+            OFFLINE if log.offline is not None else kind,
+            epoch,
+            log.start,
+            log.visible_end,
+            log.flushed_end,
+            log.end,
+            -1 if history is None else history.before(log.end),
+            recorded,
+            wanted,
+            followers,
+        )
+
+
+def _moved(entry: TopicEntry, wanted: Mapping[int, Sequence[int]]) -> list[MovedPartition]:
+    """Return the partitions that change."""
+    return [
+        MovedPartition(number, tuple(entry.partitions[number]), tuple(replicas))
+        for number, replicas in sorted(wanted.items())
+        if number in entry.partitions and tuple(entry.partitions[number]) != tuple(replicas)
+    ]

@@ -1,0 +1,275 @@
+"""``logd elect``: let preferred leaders lead, or replicas that may lack messages where no other one is left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from attrs import frozen
+
+from logd.cli.cluster.admin_command import with_admin
+from logd.cli.options import TopicParameter, broker_option, json_option
+from logd.cli.terminal.prompts import agree
+from logd.cli.terminal.tables import show
+from logd.client.admin.admin import Admin
+from logd.deferreds.sleeping import sleep
+from logd.errors import LogdError
+from logd.leadership import NO_LEADER
+from logd.plurals import counted
+from logd.protocol.requests.metadata import PartitionMetadata, TopicMetadata
+from logd.protocol.requests.replicas.describe_replicas import (
+    NO_LOG,
+    OFFLINE,
+    DescribedReplica,
+    DescribeReplicasResponse,
+)
+
+#: Seconds between two looks at the leaders.
+LOOK_SECONDS = 0.1
+
+_EPILOG = """\b
+Examples:
+  logd elect                       # the preferred leader of every partition that can have it
+  logd elect orders --partition 3
+  logd elect orders --unclean      # shows what would be lost, and asks
+"""
+
+
+@click.command(short_help="Choose leaders anew.", epilog=_EPILOG)
+@click.argument("topic", type=TopicParameter(), required=False)
+@click.option(
+    "--partition", "-p", "partitions", type=click.IntRange(0), multiple=True, help="Only this one; may be repeated."
+)
+@click.option("--unclean", is_flag=True, help="Let replicas lead that may lack messages, where no leader is left.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The longest wait.",
+)
+@broker_option
+@json_option
+@click.pass_context
+def elect(
+    ctx: click.Context,
+    /,
+    topic: str | None,
+    partitions: tuple[int, ...],
+    unclean: bool,
+    yes: bool,
+    timeout: float,
+    broker: str,
+    as_json: bool,
+) -> None:
+    """Let the first replica of each partition of TOPIC lead, if it is in sync; without TOPIC, of every topic.
+
+    With --unclean it is about partitions that have no leader, because no replica is live that has every message: the
+    live replica with the most leads, and what it lacks is lost. It shows by position what that is, and asks.
+    """
+    if topic is None and (unclean or partitions):
+        raise click.UsageError("name the topic")
+
+    async def work(admin: Admin) -> None:
+        from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
+
+        if topic is not None:
+            found = [await admin.describe(topic)]
+        else:
+            found = [each for each in (await admin.metadata()).topics if not each.error]
+        chosen = {each.topic: _chosen(each, partitions) for each in found}
+        if unclean:
+            assert topic is not None
+            lost = await _elect_uncleanly(reactor, admin, found[0], chosen[topic], yes, timeout, as_json)
+            if as_json:
+                click.echo(json.dumps({"topic": topic, "partitions": [each.to_json() for each in lost]}))
+            return
+        rows, draining = [], await admin.draining()
+        for each in found:
+            rows += await _elect_preferred(reactor, admin, each, chosen[each.topic], draining, timeout)
+        _print_preferred(rows, as_json)
+
+    with_admin(ctx, broker, work)
+
+
+def _chosen(topic: TopicMetadata, numbers: Sequence[int]) -> list[PartitionMetadata]:
+    """Return the partitions named, all if none is. Raises LogdError for one that is not there."""
+    known = {each.partition: each for each in topic.partitions}
+    for number in numbers:
+        if number not in known:
+            raise LogdError(f"topic {topic.topic} has no partition {number}; it has {len(known)}")
+    return [known[number] for number in sorted(set(numbers))] if numbers else list(topic.partitions)
+
+
+# Preferred leaders
+
+
+async def _elect_preferred(
+    reactor: Any,
+    admin: Admin,
+    topic: TopicMetadata,
+    partitions: Sequence[PartitionMetadata],
+    draining: Sequence[int],
+    timeout: float,
+) -> list[dict[str, Any]]:
+    """Have preferred leaders lead where they can; return a row for each partition that another broker led."""
+    moving = {each.partition: each for each in partitions if each.leader != each.replicas[0]}
+    reasons = {number: _reason(each, draining) for number, each in moving.items()}
+    able = [number for number, reason in reasons.items() if not reason]
+    if able:
+        await admin.elect(topic.topic, dict.fromkeys(able, NO_LEADER), uuid=topic.uuid)
+    until = reactor.seconds() + timeout
+    now = {each.partition: each for each in topic.partitions}
+    while any(now[number].leader != now[number].replicas[0] for number in able) and reactor.seconds() < until:
+        await sleep(reactor, LOOK_SECONDS)
+        now = {each.partition: each for each in (await admin.describe(topic.topic)).partitions}
+    return [
+        {
+            "topic": topic.topic,
+            "partition": number,
+            "preferred": each.replicas[0],
+            "before": each.leader,
+            "leader": now[number].leader,
+            "reason": reasons[number] or ("" if now[number].leader == each.replicas[0] else "it is not done yet"),
+        }
+        for number, each in moving.items()
+    ]
+
+
+def _reason(partition: PartitionMetadata, draining: Sequence[int]) -> str:
+    """Return why the preferred leader cannot lead a partition now; empty if it can."""
+    preferred = partition.replicas[0]
+    if partition.leader == NO_LEADER:
+        return "it has no leader: see --unclean"
+    if preferred in draining:
+        return f"broker {preferred} is drained"
+    return "" if preferred in partition.in_sync else f"broker {preferred} is not in sync"
+
+
+def _print_preferred(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"partitions": rows}))
+    elif rows:
+        names = ("topic", "partition", "preferred", "before", "leader", "reason")
+        show([*names], [tuple(row[name] for name in names) for row in rows])
+    else:
+        click.echo("every partition is led by its preferred leader")
+    left = [row for row in rows if row["leader"] != row["preferred"]]
+    if left:
+        raise LogdError(f"{counted(len(left), 'partition')} not led by the preferred leader: {left[0]['reason']}")
+
+
+# Unclean elections
+
+
+@frozen
+class UncleanLoss:
+    """A partition without a leader, the live replica with the most, and what is known to be lost if that one leads."""
+
+    partition: int
+    #: The broker that would lead, NO_LEADER if no live broker has a log of the partition.
+    leader: int
+    #: Where its log ends, and the greatest end that was visible to readers as far as that is known.
+    end: int
+    known_end: int
+    #: The brokers of which any could lead without a loss.
+    complete: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the loss as a JSON object."""
+        return {
+            "partition": self.partition,
+            "leader": self.leader,
+            "end": self.end,
+            "known_end": self.known_end,
+            "lost_bytes": max(self.known_end - self.end, 0),
+            "complete": list(self.complete),
+        }
+
+    @property
+    def text(self) -> str:
+        """The loss in words."""
+        if self.leader == NO_LEADER:
+            return "no live broker has a replica"
+        behind = f"what came after position {max(self.end, self.known_end)}"
+        if self.known_end > self.end:
+            lost = counted(self.known_end - self.end, "byte")
+            return f"positions {self.end} to {self.known_end} ({lost}), and {behind}"
+        return behind
+
+
+def losses(
+    partitions: Sequence[PartitionMetadata], described: Mapping[int, DescribeReplicasResponse]
+) -> list[UncleanLoss]:
+    """Return what an unclean election of each partition would lose, by the logs of the live brokers."""
+    found = []
+    for each in partitions:
+        logs = {
+            broker: log
+            for broker, answer in described.items()
+            for log in answer.replicas
+            if log.partition == each.partition and broker in each.replicas
+        }
+        usable = {broker: log for broker, log in logs.items() if log.role not in (NO_LOG, OFFLINE)}
+        leader = max(usable, key=lambda broker: _rank(usable[broker], -each.replicas.index(broker)), default=NO_LEADER)
+        known = max((max(log.recorded_end, log.visible_end) for log in logs.values()), default=-1)
+        end = usable[leader].end if usable else -1
+        found.append(UncleanLoss(each.partition, leader, end, known, each.in_sync))
+    return found
+
+
+def _rank(log: DescribedReplica, place: int) -> tuple[int, int, int]:
+    """Return by what a replica comes before another: the epoch of its last entry, then its end."""
+    return log.last_epoch, log.end, place
+
+
+async def _elect_uncleanly(
+    reactor: Any,
+    admin: Admin,
+    topic: TopicMetadata,
+    partitions: Sequence[PartitionMetadata],
+    yes: bool,
+    timeout: float,
+    as_json: bool,
+) -> list[UncleanLoss]:
+    """Show what would be lost, ask, and have the replicas with the most lead. Raises LogdError."""
+    leaderless = [each for each in partitions if each.leader == NO_LEADER and len(each.replicas) > 0]
+    if not leaderless:
+        if not as_json:
+            click.echo("each of these partitions has a leader")
+        return []
+    found = losses(leaderless, await admin.describe_replicas(topic.topic))
+    if not as_json:
+        rows = [(each.partition, each.leader, each.end, each.text, _listed(each.complete)) for each in found]
+        show(["partition", "would lead", "its log ends at", "would be lost", "without loss"], rows)
+    able = [each for each in found if each.leader != NO_LEADER]
+    if not able:
+        raise LogdError("no live broker has a replica of these partitions: start one that stores them")
+    if not yes:
+        agree(
+            f"Give up what is lost of {counted(len(able), 'partition')} of topic {topic.topic}? Starting one of the "
+            "brokers under 'without loss' would lose nothing."
+        )
+    wanted = {each.partition: each.leader for each in able}
+    await admin.elect(topic.topic, wanted, unclean=True, uuid=topic.uuid)
+    until = reactor.seconds() + timeout
+    while True:
+        now = {each.partition: each for each in (await admin.describe(topic.topic)).partitions}
+        left = [number for number in wanted if now[number].leader == NO_LEADER]
+        if not left:
+            break
+        if reactor.seconds() > until:
+            raise LogdError(f"{counted(len(left), 'partition')} have no leader yet; the controller goes on trying")
+        await sleep(reactor, LOOK_SECONDS)
+    if not as_json:
+        for number in sorted(wanted):
+            click.echo(f"{topic.topic}-{number} is led by broker {now[number].leader}")
+    return found
+
+
+def _listed(brokers: Sequence[int]) -> str:
+    return " ".join(map(str, brokers))

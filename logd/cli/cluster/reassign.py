@@ -1,0 +1,237 @@
+"""``logd topics reassign``: give the partitions of a topic other replicas while they are used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from logd.cli.cluster.admin_command import with_admin
+from logd.cli.options import broker_option, json_option, topic_argument
+from logd.cli.terminal.byte_progress import BytesProgress
+from logd.cli.terminal.prompts import agree
+from logd.cli.terminal.tables import show
+from logd.client.admin.admin import Admin
+from logd.deferreds.sleeping import sleep
+from logd.errors import LogdError
+from logd.plurals import counted
+from logd.protocol.requests.metadata import TopicMetadata
+from logd.protocol.requests.replicas.describe_replicas import LEADS, DescribedReplica, DescribeReplicasResponse
+from logd.protocol.requests.replicas.operations import MovedPartition, ReassignResponse
+
+#: Seconds between two looks at the progress.
+LOOK_SECONDS = 0.5
+
+_EPILOG = """\b
+Examples:
+  logd topics reassign orders --replicas 3                # three replicas of each partition
+  logd topics reassign orders --brokers 1,2,4             # away from all other brokers
+  logd topics reassign orders --place 0=2,3 --place 1=3,4 # exactly so; the preferred leader first
+  logd topics reassign orders                             # show how far it is
+  logd topics reassign orders --cancel
+"""
+
+
+class BrokerIdsParameter(click.ParamType[tuple[int, ...]]):
+    """Ids of different brokers, separated by commas."""
+
+    name = "ID,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Refuse what is no list of different ids."""
+        texts = [each.strip() for each in str(value).split(",")]
+        if not all(each.isascii() and each.isdecimal() for each in texts) or len(set(map(int, texts))) != len(texts):
+            self.fail(f"{value!r} is no list of different brokers, such as 1,2,3", param, ctx)
+        return tuple(map(int, texts))
+
+
+class PlaceParameter(click.ParamType[tuple[int, tuple[int, ...]]]):
+    """A partition and the brokers that are to store it."""
+
+    name = "PARTITION=ID,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, tuple[int, ...]]:
+        """Refuse what is no partition with a list of brokers."""
+        number, equals, brokers = str(value).partition("=")
+        if not equals or not (number.isascii() and number.isdecimal()):
+            self.fail(f"{value!r} is no partition with its brokers, such as 0=1,2", param, ctx)
+        return int(number), BrokerIdsParameter().convert(brokers, param, ctx)
+
+
+@click.command(short_help="Give a topic's partitions other replicas.", epilog=_EPILOG)
+@topic_argument
+@click.option(
+    "--replicas", "-r", type=click.IntRange(1), metavar="N", help="Number of brokers that store each partition."
+)
+@click.option(
+    "--brokers",
+    type=BrokerIdsParameter(),
+    default=None,
+    help="The brokers to spread the replicas over.  [default: all]",
+)
+@click.option("--place", type=PlaceParameter(), multiple=True, help="The brokers of one partition; may be repeated.")
+@click.option("--cancel", is_flag=True, help="End the reassignment under way; what is not done yet goes back.")
+@click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until it is done.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")
+@broker_option
+@json_option
+@click.pass_context
+def reassign(
+    ctx: click.Context,
+    /,
+    topic: str,
+    replicas: int | None,
+    brokers: tuple[int, ...] | None,
+    place: tuple[tuple[int, tuple[int, ...]], ...],
+    cancel: bool,
+    dry_run: bool,
+    no_wait: bool,
+    yes: bool,
+    broker: str,
+    as_json: bool,
+) -> None:
+    """Store the partitions of TOPIC on other brokers, or on more or fewer of them, while they are used.
+
+    Shows the plan, asks, and waits until it is done; the brokers go on when the command ends. New replicas copy the
+    logs first, and only then are others given up. Without a plan it shows how far the one under way is.
+    """
+    planned = bool(replicas or brokers or place)
+    if place and (replicas or brokers):
+        raise click.UsageError("--place says where each replica is: give it without --replicas and --brokers")
+    if cancel and planned:
+        raise click.UsageError("--cancel takes no plan")
+
+    async def work(admin: Admin) -> None:
+        from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
+
+        if cancel:
+            _print_cancelled(topic, await admin.cancel_reassignment(topic), as_json)
+            return
+        if planned:
+            plan = await admin.reassign(
+                topic, dict(place), brokers=brokers or (), replicas=replicas or 0, plan_only=True
+            )
+            if not as_json or not plan.moved:
+                _print_plan(topic, plan, as_json)
+            if plan.moved and not dry_run:
+                if not yes:
+                    agree(f"Copy {counted(_copies(plan.moved), 'replica')} of topic {topic}?")
+                await admin.reassign(topic, {each.partition: each.wanted for each in plan.moved}, uuid=plan.uuid)
+        else:
+            plan = await _under_way(admin, topic)
+        moved = plan.moved
+        if not planned and not moved and not as_json:
+            click.echo(f"no reassignment of {topic} is under way")
+        complete = not moved
+        if moved and not dry_run and not no_wait:
+            await _wait(reactor, admin, topic, moved, quiet=as_json)
+            complete = True
+            if not as_json:
+                click.echo(f"the reassignment of {topic} is complete")
+        if as_json and (moved or not planned):
+            _print_json(topic, plan, complete)
+
+    with_admin(ctx, broker, work)
+
+
+def _copies(moved: Sequence[MovedPartition]) -> int:
+    return sum(len(set(each.wanted) - set(each.replicas)) for each in moved)
+
+
+def _print_plan(topic: str, plan: ReassignResponse, as_json: bool) -> None:
+    if as_json:
+        _print_json(topic, plan, True)
+    elif not plan.moved:
+        click.echo(f"nothing to do: the replicas of {topic} are where they are to be")
+    else:
+        rows = [(each.partition, _listed(each.replicas), _listed(each.wanted)) for each in plan.moved]
+        show(["partition", "replicas now", "replicas planned"], rows)
+
+
+def _print_cancelled(topic: str, answer: ReassignResponse, as_json: bool) -> None:
+    if as_json:
+        _print_json(topic, answer, False)
+    elif not answer.moved:
+        click.echo(f"no reassignment of {topic} is under way")
+    for each in () if as_json else answer.moved:
+        click.echo(f"{topic}-{each.partition} goes back to {_listed(each.wanted)}")
+
+
+def _print_json(topic: str, plan: ReassignResponse, complete: bool) -> None:
+    partitions = [
+        {"partition": each.partition, "replicas": list(each.replicas), "planned": list(each.wanted)}
+        for each in plan.moved
+    ]
+    click.echo(json.dumps({"topic": topic, "uuid": plan.uuid, "complete": complete, "partitions": partitions}))
+
+
+def _listed(brokers: Sequence[int]) -> str:
+    return " ".join(map(str, brokers))
+
+
+async def _under_way(admin: Admin, topic: str) -> ReassignResponse:
+    """Return the reassignment under way as the brokers tell it; nothing moves if there is none."""
+    found, described = await admin.describe(topic), await admin.describe_replicas(topic)
+    wanted = {each.partition: each.wanted for answer in described.values() for each in answer.replicas if each.wanted}
+    moved = [
+        MovedPartition(each.partition, each.replicas, wanted[each.partition])
+        for each in found.partitions
+        if each.partition in wanted and wanted[each.partition] != each.replicas
+    ]
+    return ReassignResponse(0, found.uuid, tuple(moved))
+
+
+async def _wait(reactor: Any, admin: Admin, topic: str, moved: Sequence[MovedPartition], *, quiet: bool) -> None:
+    """Show the bytes that the new replicas have, until each partition has the replicas that were planned.
+
+    Raises LogdError if the reassignment is cancelled or replaced meanwhile, or the topic is deleted.
+    """
+    progress = BytesProgress(f"copying {topic}", 0, quiet)
+    new = {each.partition: set(each.wanted) - set(each.replicas) for each in moved}
+    with progress:
+        while True:
+            found = await admin.describe(topic)
+            left = _left(found, moved)
+            if not left and all(set(each.replicas) <= set(each.in_sync) for each in found.partitions):
+                return
+            described = await admin.describe_replicas(topic)
+            planned = _planned(described)
+            if described and not planned and not _left(await admin.describe(topic), moved):
+                return  # done meanwhile
+            others = [each for each in left if planned.get(each.partition, each.wanted) != each.wanted]
+            if others or (described and not planned):
+                raise LogdError(f"the reassignment of {topic} was cancelled, or replaced by another one")
+            done, total = _copied(described, new)
+            progress.reach(done, total)
+            await sleep(reactor, LOOK_SECONDS)
+
+
+def _left(found: TopicMetadata, moved: Sequence[MovedPartition]) -> list[MovedPartition]:
+    replicas = {each.partition: each.replicas for each in found.partitions}
+    return [each for each in moved if replicas.get(each.partition) != each.wanted]
+
+
+def _planned(described: Mapping[int, DescribeReplicasResponse]) -> dict[int, tuple[int, ...]]:
+    return {each.partition: each.wanted for answer in described.values() for each in answer.replicas if each.wanted}
+
+
+def _copied(described: Mapping[int, DescribeReplicasResponse], new: Mapping[int, set[int]]) -> tuple[int, int]:
+    """Return the bytes that new replicas have, and those that they are to have, as the leaders tell them."""
+    done = total = 0
+    for answer in described.values():
+        for each in answer.replicas:
+            if each.role == LEADS and each.partition in new:
+                size = each.end - each.start
+                total += size * len(new[each.partition])
+                done += sum(_copied_by(each, broker) for broker in new[each.partition])
+    return done, total
+
+
+def _copied_by(leader: DescribedReplica, broker: int) -> int:
+    ends = [each.flushed_end for each in leader.followers if each.broker == broker]
+    return max(ends[0] - leader.start, 0) if ends else 0

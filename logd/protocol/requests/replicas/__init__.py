@@ -1,0 +1,1 @@
+"""Requests about the replicas of partitions, as operators send them."""

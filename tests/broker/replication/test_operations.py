@@ -1,0 +1,168 @@
+"""Tests of what operators ask for, on three brokers in memory: other replicas, drained brokers, elections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import globalLogPublisher
+
+from logd.broker.replication.leader import LeaderRole
+from logd.cli.cluster.elect import losses
+from logd.errors import InvalidRequest, LogdError, UnknownTopic
+from logd.leadership import NO_LEADER
+from logd.protocol.requests.metadata import PartitionMetadata
+from logd.protocol.requests.replicas.describe_replicas import FOLLOWS, LEADS
+from tests.broker.replication.test_replicas import ReplicaTestCase
+from tests.broker.rig import Events
+
+
+class OperationsTestCase(ReplicaTestCase):
+    """Three brokers, and a topic that each of them stores."""
+
+    def failure(self, what: Deferred[Any]) -> BaseException:
+        """Wait for a failure, and return it."""
+        try:
+            self.cluster.wait(what)
+        except LogdError as error:
+            return error
+        self.fail("it did not fail")
+
+    def partition(self, topic: str = "t") -> PartitionMetadata:
+        """Return partition 0 as clients are told of it."""
+        (found,) = self.cluster.wait(self.admin.describe(topic)).partitions
+        return found
+
+
+class ReassignmentTests(OperationsTestCase):
+    """Reassignments by the requests of an Admin."""
+
+    def test_a_topic_of_one_replica_gets_more(self) -> None:
+        """The plan changes nothing; what it says comes true, and the logs are equal."""
+        self.cluster.wait(self.admin.create("one", 1))
+        self.cluster.wait(self.cluster.producer(acks=1).send("one", b"x" * 1000))
+        (first,) = self.partition("one").replicas
+        plan = self.cluster.wait(self.admin.reassign("one", replicas=3, plan_only=True))
+        (moved,) = plan.moved
+        self.assertEqual((moved.replicas, moved.wanted[0], sorted(moved.wanted)), ((first,), first, [0, 1, 2]))
+        self.cluster.advance(5.0)
+        self.assertEqual(self.partition("one").replicas, (first,))
+        self.cluster.wait(self.admin.reassign("one", {0: moved.wanted}, uuid=plan.uuid))
+        self.cluster.advance(10.0)
+        self.assertEqual(sorted(self.partition("one").in_sync), [0, 1, 2])
+        ends = {log.flushed_end for log in self.logs("one").values()}
+        self.assertEqual((len(self.logs("one")), len(ends)), (3, 1))
+        self.assertEqual(self.cluster.wait(self.admin.reassign("one", replicas=3)).moved, ())
+
+    def test_a_cancelled_one_goes_back(self) -> None:
+        """While a new replica cannot catch up, its broker being dead; the replicas are what they were."""
+        self.cluster.wait(self.admin.create("one", 1))
+        before = self.partition("one").replicas
+        other = next(number for number in range(3) if number not in before)
+        self.cluster.wait(self.admin.reassign("one", {0: (*before, other)}))
+        self.cluster.brokers[other].kill()
+        self.cluster.advance(10.0)
+        self.assertEqual(self.partition("one").replicas, (*before, other))
+        described = self.cluster.wait(self.admin.describe_replicas("one"))
+        self.assertEqual({each.wanted for answer in described.values() for each in answer.replicas}, {(*before, other)})
+        (back,) = self.cluster.wait(self.admin.cancel_reassignment("one")).moved
+        self.assertEqual(back.wanted, before)
+        self.cluster.advance(3.0)
+        self.assertEqual(self.partition("one").replicas, before)
+        self.assertEqual(self.cluster.wait(self.admin.cancel_reassignment("one")).moved, ())
+
+    def test_what_cannot_be_is_refused(self) -> None:
+        """With the reason; nothing is asked of the controller."""
+        for wanted in ({0: (0, 7)}, {0: (1, 1)}, {0: ()}, {3: (0, 1)}):
+            asking = self.admin.reassign("t", wanted)
+            self.assertIsInstance(self.failure(asking), InvalidRequest)
+        self.assertIsInstance(self.failure(self.admin.reassign("t", replicas=4)), InvalidRequest)
+        self.assertIsInstance(self.failure(self.admin.reassign("t", brokers=(0,), replicas=2)), InvalidRequest)
+        self.assertIsInstance(self.failure(self.admin.reassign("t", {0: (0,)}, uuid="other")), UnknownTopic)
+
+    def test_changes_are_recorded(self) -> None:
+        """Who has asked for what; a plan is no change."""
+        events = Events()
+        globalLogPublisher.addObserver(events)
+        self.addCleanup(globalLogPublisher.removeObserver, events)
+        self.cluster.wait(self.admin.reassign("t", replicas=2, plan_only=True))
+        self.cluster.wait(self.admin.reassign("t", replicas=2))
+        self.cluster.wait(self.admin.drain(1))
+        self.cluster.wait(self.admin.elect("t"))
+        self.failure(self.admin.elect("none"))
+        found = [(each["action"], each["name"], each["result"]) for each in events.events if "principal" in each]
+        expected = [
+            ("reassign replicas", "t", "done"),
+            ("drain broker", "1", "done"),
+            ("elect preferred leaders", "t", "done"),
+            ("elect preferred leaders", "none", "refused"),
+        ]
+        self.assertEqual(found, expected)
+
+
+class LeaderTests(OperationsTestCase):
+    """Drained brokers, and elections."""
+
+    def test_a_drained_broker_leads_nothing_until_it_is_undrained(self) -> None:
+        """Then an election brings the preferred leader back at once."""
+        preferred = self.partition().leader
+        self.assertTrue(self.cluster.wait(self.admin.drain(preferred)))
+        self.assertFalse(self.cluster.wait(self.admin.drain(preferred)))
+        self.cluster.advance(3.0)
+        self.assertNotEqual(self.partition().leader, preferred)
+        self.cluster.wait(self.admin.elect("t"))
+        self.cluster.advance(3.0)
+        self.assertNotEqual(self.partition().leader, preferred)
+        self.assertTrue(self.cluster.wait(self.admin.drain(preferred, False)))
+        self.cluster.advance(5.0)
+        self.assertNotEqual(self.partition().leader, preferred)  # leader.balance.ms is off
+        self.cluster.wait(self.admin.elect("t", {0: NO_LEADER}))
+        self.cluster.advance(3.0)
+        self.assertEqual(self.partition().leader, preferred)
+
+    def test_an_unclean_election_shows_what_is_lost_and_takes_the_replica_with_the_most(self) -> None:
+        """The last leader is gone for good; one of the others has more than the other."""
+        first, second, third = self.partition().replicas
+        by_id = dict(enumerate(self.cluster.brokers))
+        self.send(b"everywhere")
+        by_id[second].kill()
+        self.cluster.advance(6.0)
+        two = self.send(b"on two").next_position
+        by_id[third].kill()
+        self.cluster.advance(6.0)
+        three = self.send(b"on one").next_position
+        self.cluster.advance(70.0)
+        by_id[first].kill()
+        by_id[second].start()
+        by_id[third].start()
+        self.cluster.advance(10.0)
+        found = self.partition()
+        self.assertEqual((found.leader, found.in_sync), (NO_LEADER, (first,)))
+        described = self.cluster.wait(self.admin.describe_replicas("t"))
+        (lost,) = losses([found], described)
+        self.assertEqual((lost.leader, lost.end, lost.complete), (third, two, (first,)))
+        self.assertGreaterEqual(lost.known_end, three)
+        self.assertIn(f"positions {two} to {lost.known_end}", lost.text)
+        self.cluster.wait(self.admin.elect("t", {0: lost.leader}, unclean=True))
+        self.cluster.advance(5.0)
+        self.assertEqual(self.partition().leader, third)
+        by_id[first].start()
+        self.cluster.advance(10.0)
+        self.assertEqual(sorted(self.partition().in_sync), [0, 1, 2])
+        self.assertEqual(len(self.contents()), 1)
+
+    def test_replicas_are_described(self) -> None:
+        """Each broker tells of its own log, and the leader of its followers."""
+        end = self.send(b"hello").next_position
+        self.cluster.advance(1.0)
+        described = self.cluster.wait(self.admin.describe_replicas("t"))
+        leader = self.partition().leader
+        for number, answer in described.items():
+            (found,) = answer.replicas
+            self.assertEqual(found.role, LEADS if number == leader else FOLLOWS)
+            self.assertEqual((found.start, found.visible_end, found.end, found.wanted), (0, end, end, ()))
+            if number == leader:
+                role = self.logs()[self.leader.host].replica
+                assert isinstance(role, LeaderRole)
+                followers = {each.broker: each.flushed_end for each in found.followers}
+                self.assertEqual(followers, dict.fromkeys(set(described) - {leader}, end))

@@ -1,0 +1,229 @@
+"""The invariants of replication that hold at any time, checked after every event: see docs/design/replication.md.
+
+The checker sees what no broker sees: the tree, all disks, and everything that clients were told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from attrs import define, field
+
+from logd.broker.replication.leader import LeaderRole
+from logd.coord import paths
+from logd.coord.partition_state import PartitionState
+from logd.log.partition import PartitionLog
+from logd.log.producers.states import batches_of
+from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.tree import MemoryTree
+from tests.simulation.replication.contents import bytes_of
+from tests.simulation.violation import check
+
+
+class Seen(NamedTuple):
+    """The ends of a log when it was checked last; it is checked again once one of them has changed."""
+
+    log: PartitionLog
+    start: int
+    flushed: int
+    visible: int
+    role: object
+    state: bytes
+    acknowledged: int
+
+
+@define(eq=False)
+class PartitionRecord:
+    """What was seen of one partition."""
+
+    #: The bytes that some leader has shown, from position 0 on.
+    shown: bytearray = field(factory=bytearray)
+    #: The position before which everything was acknowledged with acks=-1.
+    acknowledged: int = 0
+    #: The broker that led in each epoch.
+    leaders: dict[int, int] = field(factory=dict)
+    epoch: int = -1
+    #: The batches of idempotent producers that are visible, and the position before which they were looked for.
+    batches: set[tuple[int, int, int]] = field(factory=set)
+    batches_end: int = 0
+    #: The greatest start of a log: what lies before it may have been removed.
+    removed: int = 0
+
+
+@define(eq=False)
+class Checker:
+    """What must hold of one topic, and what was seen of it so far."""
+
+    topic: str
+    tree: MemoryTree
+    brokers: Sequence[MemoryBroker]
+    #: False for a topic whose messages may be lost: an operator has accepted that, or it is deleted and made again.
+    keeps: bool = True
+    partitions: dict[int, PartitionRecord] = field(factory=dict, init=False)
+    uuid: str = field(default="", init=False)
+    _seen: dict[tuple[str, int], Seen] = field(factory=dict, init=False)
+    #: How far the bytes of a log were compared with what was shown.
+    _compared: dict[tuple[str, int], tuple[PartitionLog, int]] = field(factory=dict, init=False)
+    _entry: tuple[bytes, dict[int, tuple[int, ...]]] = field(default=(b"", {}), init=False)
+    _states: dict[int, tuple[bytes, PartitionState]] = field(factory=dict, init=False)
+
+    # The tree
+
+    def _node(self, path: str) -> bytes | None:
+        server = self.tree.server
+        node = None if server is None or not server.serving else server.tree.nodes.get(path)
+        return None if node is None else bytes(node.data)
+
+    def replicas(self) -> dict[int, tuple[int, ...]]:
+        """Return the replicas of each partition in the tree, as last seen if it does not run."""
+        server = self.tree.server
+        if server is None or not server.serving:
+            return self._entry[1]
+        data = self._node(paths.topic(self.topic)) or b""
+        if data != self._entry[0]:
+            entry: dict[str, Any] = json.loads(data) if data else {"partitions": {}, "uuid": self.uuid}
+            if entry["uuid"] != self.uuid:
+                self.forget()
+                self.uuid = entry["uuid"]
+            replicas = {int(number): tuple(each) for number, each in entry["partitions"].items()}
+            self._entry = data, replicas if data and entry.get("replicated") else {}
+        return self._entry[1]
+
+    def state(self, partition: int) -> PartitionState | None:
+        """Return the state in the tree, None if there is none, or the tree does not run."""
+        data = self._node(paths.partition_state(self.topic, partition))
+        if data is None:
+            return None
+        known = self._states.get(partition)
+        if known is None or known[0] != data:
+            known = self._states[partition] = data, PartitionState.decode(data)
+        return known[1]
+
+    def record(self, partition: int) -> PartitionRecord:
+        """Return what was seen of a partition."""
+        return self.partitions.setdefault(partition, PartitionRecord())
+
+    def forget(self) -> None:
+        """Forget all: another topic has the name."""
+        self.partitions.clear()
+        self._seen.clear()
+        self._compared.clear()
+        self._states.clear()
+
+    def accept_losses(self) -> None:
+        """Take what is lost from now on as lost by an operator's will."""
+        self.keeps = False
+
+    def acknowledge(self, partition: int, end: int) -> None:
+        """Note that everything before ``end`` was acknowledged with acks=-1."""
+        record = self.record(partition)
+        record.acknowledged = max(record.acknowledged, end)
+
+    # Checks
+
+    def look(self) -> None:
+        """Check all that holds at any time, where something has changed."""
+        for partition, replicas in self.replicas().items():
+            state = self.state(partition)
+            record = self.record(partition)
+            data = self._states[partition][0] if state is not None else b""
+            if state is not None and record.epoch != state.leader_epoch:
+                check(state.leader_epoch > record.epoch, "I6: the leader epoch went back", self.topic, partition, state)
+                record.epoch = state.leader_epoch
+            if state is not None:
+                outside = state.leader >= 0 and state.leader not in replicas
+                check(not outside, "I8: a broker leads that is no replica", state, replicas)
+            for broker in self.brokers:
+                log = None if broker.store is None else broker.store.log(self.topic, partition)
+                if log is None or log.offline is not None or broker.broker is None:
+                    continue
+                entry = broker.broker.topics.get(self.topic)
+                if entry is None or entry.uuid != self.uuid:
+                    continue  # the log of a topic that had the name before
+                now = Seen(
+                    log, log.start, log.flushed_end, log.visible_end, log.replica, data, record.acknowledged
+                )  # fmt: skip
+                if self._seen.get((broker.host, partition)) != now:
+                    self._seen[broker.host, partition] = now
+                    self._look_at(partition, record, state, broker, log)
+
+    def _look_at(
+        self,
+        partition: int,
+        record: PartitionRecord,
+        state: PartitionState | None,
+        broker: MemoryBroker,
+        log: PartitionLog,
+    ) -> None:
+        where = broker.host, partition, log.start, log.flushed_end, log.visible_end
+        record.removed = max(record.removed, log.start)
+        check(log.visible_end <= log.flushed_end, "more is visible than flushed", *where)
+        role, shown = log.replica, record.shown
+        number = broker.settings.id
+        assert number is not None and broker.store is not None
+        leads = isinstance(role, LeaderRole)
+        if isinstance(role, LeaderRole):
+            leader = record.leaders.setdefault(role.epoch, role.me)
+            check(leader == role.me, "I7: two leaders in one epoch", *where, role.epoch, leader)
+        counted = state is not None and state.counts_on(number, broker.store.instance)
+        if state is not None and counted and self.keeps:
+            known = (*where, record.acknowledged, state)
+            check(
+                log.flushed_end >= record.acknowledged,
+                "I1: the leader lacks what was acknowledged" if leads else "I2: a member lacks what was acknowledged",
+                *known,
+            )
+        if state is not None and leads and state.leader == number and self.keeps:
+            known = (*where, record.acknowledged, state)
+            check(log.flushed_end >= record.acknowledged, "I1: the leader lacks what was acknowledged", *known)
+        if isinstance(role, LeaderRole) and role.epoch_start is not None and self.keeps:
+            if log.visible_end > len(shown):
+                check(log.start <= len(shown), "I5: messages were removed before they were shown", *where, len(shown))
+                shown += bytes_of(broker, log, len(shown), log.visible_end)
+                self._look_for_batches(record, where)
+            self._check_members(state, broker, log, partition)
+        if not self.keeps:
+            return
+        sure = log.visible_end
+        if counted:
+            sure = max(sure, min(record.acknowledged, log.flushed_end))
+        former, begin = self._compared.get((broker.host, partition), (None, 0))
+        begin = log.start if former is not log else max(begin, log.start)
+        end = min(sure, len(shown))
+        if begin < end:
+            same = bytes_of(broker, log, begin, end) == shown[begin:end]
+            check(same, "I3: what was shown is another on a replica", *where, begin, end)
+            self._compared[broker.host, partition] = log, end
+
+    def _look_for_batches(self, record: PartitionRecord, where: tuple[object, ...]) -> None:
+        begin = record.batches_end
+        for end, batch in batches_of(bytes(record.shown[begin:]), begin):
+            if batch is not None:
+                key = batch.producer, batch.epoch, batch.sequence
+                check(key not in record.batches, "I11: a batch is in the log twice", *where, key)
+                record.batches.add(key)
+            record.batches_end = end
+
+    def _check_members(
+        self, state: PartitionState | None, leader: MemoryBroker, log: PartitionLog, partition: int
+    ) -> None:
+        """Check that what is visible is flushed on every running member of the tree's in-sync set."""
+        if state is None:
+            return
+        for broker in self.brokers:
+            number = broker.settings.id
+            if broker.store is None or number is None or not state.is_member(number, broker.store.instance):
+                continue
+            other = broker.store.log(self.topic, partition)
+            if other is not None and other.offline is None:
+                check(
+                    other.flushed_end >= log.visible_end,
+                    "I4: more is visible than an in-sync replica has",
+                    leader.host,
+                    broker.host,
+                    log.visible_end,
+                    other.flushed_end,
+                    state,
+                )

@@ -1,0 +1,228 @@
+"""The faults of one life: a seed has some kinds of them, at its own pace; each is mended a little later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from attrs import define, field
+
+from logd.errors import LogdError
+from logd.testing.memory.broker import MemoryBroker
+from tests.simulation.replication.cluster import ReplicatedCluster
+from tests.simulation.replication.network import NetworkFaults
+from tests.simulation.replication.operators import Operators
+from tests.simulation.replication.readers import Reading
+
+#: Of all kinds of faults, a seed has so many.
+KINDS = (4, 7, 12)
+#: The longest a pause lasts: longer than a session.
+LONGEST_PAUSE = 8.0
+
+
+@define(eq=False)
+class Faults:
+    """The maker of faults."""
+
+    cluster: ReplicatedCluster
+    readers: list[Reading]
+    #: The hosts of clients.
+    clients: list[str]
+    random: Random = field(init=False)
+    network: NetworkFaults = field(init=False)
+    operators: Operators = field(init=False)
+    made: Counter[str] = field(factory=Counter, init=False)
+    _kinds: dict[str, Callable[[], object]] = field(factory=dict, init=False)
+    _over: bool = field(default=False, init=False)
+    _pace: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.random = random = self.cluster.world.random("faults")
+        self.network = NetworkFaults(self.cluster, random)
+        self.operators = Operators(self.cluster, self.cluster.world.random("operators"))
+        self._pace = random.choice([1.0, 2.0, 4.0])
+        kinds = self.all_kinds()
+        for name in sorted(random.sample(sorted(kinds), random.choice(KINDS))):
+            self._kinds[name] = kinds[name]
+
+    def all_kinds(self) -> dict[str, Callable[[], object]]:
+        """Return all kinds of faults, by name."""
+        cluster, network, operators = self.cluster, self.network, self.operators
+        some, leader, random = self._some, self._leader, self.random
+        return {
+            "kill": lambda: some().kill(),
+            "kill two": lambda: self._kill(random.sample(cluster.brokers, 2), False),
+            "kill the leader": lambda: leader().kill(random.random() < 0.5),
+            "kill the controller": lambda: self._controller().kill(random.random() < 0.5),
+            "kill in a change": self._die_at_change,
+            "kill all but one": lambda: self._kill(random.sample(cluster.brokers, len(cluster.brokers) - 1), True),
+            "power of one": lambda: some().kill(True),
+            "power of all": lambda: self._kill(cluster.brokers, True),
+            "two failovers": self._fail_over_twice,
+            "stop": lambda: self._stop(some()),
+            "stop the leader": lambda: self._stop(leader()),
+            "pause": lambda: self._pause(some()),
+            "pause the leader": lambda: self._pause(leader()),
+            "pause the controller": lambda: self._pause(self._controller()),
+            "clock": lambda: some().set_clock(random.choice([-3600.0, -5.0, 5.0, 3600.0])),
+            "block": lambda: network.block(*random.sample(cluster.brokers, 2)),
+            "block one way": lambda: network.block_one_way(*random.sample(cluster.brokers, 2)),
+            "isolate the leader": lambda: network.isolate(leader()),
+            "hide the leader": lambda: network.hide_from_clients(leader(), self.clients),
+            "cut": network.cut,
+            "flap": lambda: network.flap(some(), 6),
+            "lose the tree": lambda: network.lose_tree(some()),
+            "leader without the tree": lambda: network.lose_tree(leader()),
+            "late watches": lambda: network.delay_tree(some()),
+            "expire": lambda: network.expire(some()),
+            "expire all": network.expire_all,
+            "tree": lambda: cluster.tree.kill(random.random() < 0.5),
+            "slow disk": lambda: cluster.disks.slow_down(some().host, 4.0),
+            "slow leader": lambda: cluster.disks.slow_down(leader().host, 4.0),
+            "full disk": self._fill,
+            "failed sync": lambda: setattr(some().files, "fail_syncs", 1),
+            "new disk": self._replace_disk,
+            "old disk": self._give_back_disk,
+            "spoilt file": self._spoil,
+            "reader": self._kill_reader,
+            "retention": lambda: operators.remove_messages(random.randrange(cluster.partitions)),
+            "reassign": operators.reassign,
+            "drain": operators.drain,
+            "min.insync.replicas": operators.change_least,
+            "more partitions": operators.add_partition,
+            "topic again": operators.remake,
+        }
+
+    def begin(self) -> None:
+        """Begin to make faults."""
+        self._later(1.0, self._next)
+
+    def make(self, name: str) -> None:
+        """Make one fault, of any kind."""
+        self.made[name] += 1
+        self.cluster.world.trace.note("fault", name)
+        self.all_kinds()[name]()
+
+    def end(self) -> None:
+        """Make no more faults, and mend all."""
+        self._over = True
+        self.cluster.disks.mend()
+        for broker in self.cluster.brokers:
+            if broker.clock is not None:
+                broker.clock.resume()
+        self.operators.end()
+        self.mend()
+        for seconds in (11.0, 25.0):  # what was being stopped has stopped by then
+            self._later(seconds, self._mend_offline)
+
+    def _mend_offline(self) -> None:
+        """Start brokers again whose logs are offline, as their logs advise, and those that have stopped."""
+        for broker in self.cluster.brokers:
+            if broker.store is not None and any(log.offline is not None for log in broker.store.logs()):
+                broker.kill()
+        self.mend()
+
+    def mend(self) -> None:
+        """Mend the network, and start what does not run."""
+        self.network.mend()
+        self.cluster.start_all()
+        for reader in self.readers:
+            reader.start()
+
+    def _next(self) -> None:
+        if self._over:
+            return
+        name = self.random.choice(list(self._kinds))
+        self.made[name] += 1
+        self.cluster.world.trace.note("fault", name)
+        self._kinds[name]()
+        self._later(self.random.choice([0.2, 2.0, 8.0]) * self.random.random(), self.mend)
+        self._later(2 * self._pace * self.random.random(), self._next)
+
+    def _later(self, seconds: float, call: Callable[[], object]) -> None:
+        self.cluster.world.clock.callLater(seconds, call)
+
+    # Whom it hits
+
+    def _some(self) -> MemoryBroker:
+        return self.random.choice(self.cluster.brokers)
+
+    def _leader(self) -> MemoryBroker:
+        return self.cluster.leader(self.random.randrange(self.cluster.partitions)) or self._some()
+
+    def _controller(self) -> MemoryBroker:
+        return self.cluster.controller() or self._some()
+
+    # Processes
+
+    def _kill(self, brokers: list[MemoryBroker], power_lost: bool) -> None:
+        for broker in brokers:
+            broker.kill(power_lost)
+
+    def _die_at_change(self) -> None:
+        """Kill a broker in the middle of a change of its disk: a write, a sync, a rename, a removal."""
+        broker = self._leader() if self.random.random() < 0.5 else self._some()
+        self.cluster.disks.die_at_change(broker, self.random.randint(1, 40), self.random.random() < 0.6)
+
+    def _fail_over_twice(self) -> None:
+        """Kill the leader, and its successor as soon as it leads."""
+        first, random = self._leader(), self.random
+        first.kill(random.random() < 0.5)
+        self.network.expire(first)
+
+        def again() -> None:
+            second = self.cluster.leader()
+            if self._over or second is None or second is first or second.clock is None:
+                return
+            second.kill(random.random() < 0.5)
+            self.cluster.start(first)
+
+        for _ in range(3):
+            self._later(0.3 + 5.0 * random.random(), again)
+
+    def _stop(self, broker: MemoryBroker) -> None:
+        if broker.clock is not None:
+            broker.stop().addErrback(lambda failure: failure.trap(LogdError))
+
+    def _pause(self, broker: MemoryBroker) -> None:
+        clock = broker.clock
+        if clock is not None:
+            clock.pause()
+            self._later(self.random.choice([1.0, LONGEST_PAUSE]) * self.random.random(), clock.resume)
+
+    def _kill_reader(self) -> None:
+        if self.readers:
+            self.random.choice(self.readers).kill()
+
+    # Disks
+
+    def _fill(self) -> None:
+        broker = self._some()
+        files = broker.files
+        files.room = self.random.choice([0, 100, 2000])
+
+        def empty() -> None:
+            files.room = None
+
+        self._later(3.0 * self.random.random(), empty)
+
+    def _replace_disk(self) -> None:
+        """Replace a disk by an empty one, if others have what it has."""
+        broker = self._some()
+        if self.cluster.others_have_all(broker):
+            broker.kill(True)
+            self.cluster.disks.replace(broker)
+
+    def _give_back_disk(self) -> None:
+        broker = self._some()
+        if self.cluster.others_have_all(broker):
+            broker.kill(True)
+            self.cluster.disks.give_back(broker)
+
+    def _spoil(self) -> None:
+        """Spoil a file that a broker can make again."""
+        broker = self._some()
+        if broker.files.room is None and self.cluster.others_have_all(broker):
+            broker.kill(self.random.random() < 0.5)
+            self.cluster.world.trace.note(broker.host, "spoilt", self.cluster.disks.spoil(broker))
