@@ -15,6 +15,7 @@ from twisted.internet.threads import deferToThread
 
 from logd.bench.mirror_processors import ProcessorTimes
 from logd.bench.rates.consume import consume
+from logd.bench.rates.patience import within
 from logd.bench.rates.percentiles import milliseconds
 from logd.bench.rates.process_usage import processor_seconds
 from logd.bench.rates.produce import produce
@@ -24,7 +25,6 @@ from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
 from logd.client.producer.producer import Producer
 from logd.deferreds.sleeping import sleep
-from logd.deferreds.timeouts import within
 from logd.errors import LogdError, UnknownTopic
 from logd.protocol.message import Message
 from logd.testing.processes.broker import BrokerProcess

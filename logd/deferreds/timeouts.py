@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from twisted.internet import defer
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.errors import LogdError
 from logd.interfaces import Clock
 
 T = TypeVar("T")
@@ -21,22 +18,6 @@ _log = Logger()
 def with_timeout(clock: Clock, seconds: float, waiting: Deferred[T]) -> Deferred[T]:
     """Cancel ``waiting`` after ``seconds``, so that it fails with twisted.internet.defer.TimeoutError; return it."""
     return waiting.addTimeout(seconds, clock)  # type: ignore[arg-type]  # a Clock has callLater, the only method used
-
-
-async def within(clock: Clock, seconds: float, what: str, waiting: Awaitable[T]) -> T:
-    """Return the result of ``waiting``, a Deferred or a coroutine; cancel it after ``seconds``.
-
-    Raises LogdError then, which names ``what`` was waited for; else what ``waiting`` raises.
-    """
-    doing = waiting if isinstance(waiting, Deferred) else Deferred.fromCoroutine(_awaited(waiting))
-    try:
-        return await with_timeout(clock, seconds, doing)
-    except defer.TimeoutError:
-        raise LogdError(f"{what}: not done after {seconds:g} s") from None
-
-
-async def _awaited(waiting: Awaitable[T]) -> T:
-    return await waiting
 
 
 def fired_within(clock: Clock, seconds: float, doing: Deferred[Any]) -> Deferred[bool]:
