@@ -372,11 +372,12 @@ class DivergenceTests(ReplicaTestCase):
         store = follower.store
         assert store is not None
         truncate = store.truncate
-        self.patch(
-            type(store),
-            "truncate",
-            lambda _, log, position, *more: ends.append(position) or truncate(log, position, *more),
-        )
+
+        def noted(_: object, log: PartitionLog, position: int, *more: Any) -> None:
+            ends.append(position)
+            truncate(log, position, *more)
+
+        self.patch(type(store), "truncate", noted)
         role._truncate(first + 3)
         self.cluster.advance(3.0)
         self.assertEqual((ends, role.trouble), ([first], ""))
