@@ -306,7 +306,10 @@ class PartitionFetch:
             elif decoded.needed > self._settings.message_bytes:
                 self._damaged(CorruptMessage(f"a length of {decoded.needed} bytes", position), -1)
             elif not held.more(decoded.needed):
-                return self._held_used_up()
+                if self._gone is not None or self.visible_end < 0 or self._window.at < self.visible_end:
+                    return self._held_used_up()
+                # All that is visible is held, and readers see whole entries: no more bytes of this one will come.
+                self._damaged(CorruptMessage(f"a length that leads to {position + decoded.needed}", position), -1)
         return None
 
     def _decoded(self, decoded: loops.Decoded, position: int) -> None:

@@ -137,6 +137,18 @@ class PartitionFetchTests(SynchronousTestCase):
         read_all(fetch, encode_set([Message(b"x" * 2000)]), 500, 10)
         self.assertIsInstance(fetch.error, CorruptMessage)
 
+    def test_a_length_that_leads_beyond_the_log_is_damage(self) -> None:
+        """Of the last entry: the reader does not wait for bytes that never come, whether whole sets are held or not."""
+        data = encode_set([Message(b"a"), Message(b"b")])
+        last = len(data) // 2
+        damaged = data[:last] + (5000).to_bytes(4, "big") + data[last + 4 :]
+        for size in (64, 1000):
+            fetch = PartitionFetch("t", 0, Position(START), ConsumerSettings(fetch_bytes=size))
+            self.assertEqual([each.payload for each in read_all(fetch, damaged, 10_000, 10)], [b"a"])
+            assert isinstance(fetch.error, CorruptMessage)
+            self.assertEqual(fetch.error.position, START + last)
+            self.assertIn("topic 't', partition 0: a length that leads to", str(fetch.error))
+
     def test_an_answer_from_before_a_seek_is_void(self) -> None:
         """The bytes are of another place in the log."""
         wanted = self.fetch.wanted(1000)
