@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from logd.config import LogSettings
-from logd.errors import OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
+from logd.errors import CorruptMessage, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
 from logd.interfaces import IFileRange
 from tests.log.entries import plain, timed
 from tests.log.rig import BEGIN, Listener, Rig
@@ -314,6 +314,18 @@ class BoundaryTests(SynchronousTestCase):
                 self.assertEqual(log.find_boundary(offset), max(s for s in starts if s <= offset), offset)
             with self.assertRaises(OffsetOutOfRange):
                 log.find_boundary(log.end + 1)
+
+    def test_an_entry_with_a_damaged_length_begins_where_it_did(self) -> None:
+        """A reader that goes on there gets its bytes, and finds the damage; what is behind its beginning is unknown."""
+        for index_bytes in (1, 4096):
+            rig = Rig(LogSettings(index_bytes=index_bytes))
+            log = rig.filled(*[plain(b"x") for _ in range(5)])
+            last = log.end - 10
+            rig.data()[last : last + 4] = (5000).to_bytes(4, "big")
+            self.assertEqual(log.find_boundary(last), last)
+            self.assertEqual(log.find_boundary(last - 1), last - 10)
+            error = self.assertRaises(CorruptMessage, log.find_boundary, last + 1)
+            self.assertEqual(error.position, last)
 
     def test_a_time_has_its_position(self) -> None:
         """The lookup goes by timestamps, or by the time of the append for messages without one."""

@@ -179,13 +179,18 @@ def _open_segment(log: Snapshot, path: str, position: int) -> IFile:
 
 
 def _entry_at(file: IFile, start: int, begin: int, position: int, end: int) -> tuple[int, int]:
-    """Return start and end of the entry that contains ``position``; ``begin`` is the start of that or an earlier."""
-    entry_start = begin
+    """Return start and end of the entry that contains ``position``; ``begin`` is the start of that or an earlier.
+
+    An entry that begins at ``position`` may have an invalid length: then its end is not known, and is ``position`` too.
+    """
+    after = begin
     for at, size, _ in read_heads(file, begin - start, end - start, position - start):
-        entry_start = start + at
-        if entry_start + size > position:
-            return entry_start, entry_start + size
-    raise CorruptMessage("an entry's length is invalid", entry_start)
+        entry_start, after = start + at, start + at + size
+        if after > position:
+            return entry_start, after
+    if after == position:
+        return position, position  # who fetches from there finds the damage
+    raise CorruptMessage("an entry's length is invalid", after)
 
 
 def next_boundary(log: Snapshot, position: int) -> int:

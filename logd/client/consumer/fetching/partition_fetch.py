@@ -309,7 +309,8 @@ class PartitionFetch:
                 if self._gone is not None or self.visible_end < 0 or self._window.at < self.visible_end:
                     return self._held_used_up()
                 # All that is visible is held, and readers see whole entries: no more bytes of this one will come.
-                self._damaged(CorruptMessage(f"a length that leads to {position + decoded.needed}", position), -1)
+                what = f"an entry whose length leads to {position + decoded.needed}, the log ends at {self.visible_end}"
+                self._damaged(CorruptMessage(what, position), -1)
         return None
 
     def _decoded(self, decoded: loops.Decoded, position: int) -> None:

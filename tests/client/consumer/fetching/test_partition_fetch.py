@@ -147,7 +147,7 @@ class PartitionFetchTests(SynchronousTestCase):
             self.assertEqual([each.payload for each in read_all(fetch, damaged, 10_000, 10)], [b"a"])
             assert isinstance(fetch.error, CorruptMessage)
             self.assertEqual(fetch.error.position, START + last)
-            self.assertIn("topic 't', partition 0: a length that leads to", str(fetch.error))
+            self.assertIn("topic 't', partition 0: an entry whose length leads to", str(fetch.error))
 
     def test_an_answer_from_before_a_seek_is_void(self) -> None:
         """The bytes are of another place in the log."""
