@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from logd.broker.topics.directory import TopicDirectory
 from logd.errors import (
     CoordinationUnavailable,
@@ -46,13 +48,19 @@ def replica_refusal(log: PartitionLog) -> WireError | None:
     return None if log.replica is None else log.replica.refusal
 
 
-def read_range(log: PartitionLog, offset: int, max_bytes: int) -> IFileRange | None:
+def read_range(
+    log: PartitionLog, offset: int, max_bytes: int, delivered: Callable[[PartitionLog], None]
+) -> IFileRange | None:
     """Return up to ``max_bytes`` visible bytes from ``offset``, or None if there are none yet.
 
-    Raises InvalidFetchSize, or OffsetOutOfRange with the range of the log.
+    ``delivered(log)`` is called if the range ends with the newest visible message. Raises InvalidFetchSize, or
+    OffsetOutOfRange with the range of the log.
     """
     if max_bytes < 0:
         raise InvalidFetchSize(f"cannot fetch {max_bytes} bytes")
     if offset < 0:
         raise OffsetOutOfRange(f"offset {offset} is negative")
-    return log.read(offset, max_bytes)
+    found = log.read(offset, max_bytes)
+    if found is not None and offset + found.count >= log.visible_end:
+        delivered(log)
+    return found

@@ -132,6 +132,7 @@ class PartitionLog(VisibleLog):
         except OSError as error:
             raise self._append_error(error) from error
         self.end = first + count
+        self._note_time(self.end, newest_timestamp if newest_timestamp >= 0 else int(now * 1000))
         self._context.flusher.appended(self, count, messages)
         if self.replica is not None:
             self.replica.appended()

@@ -133,7 +133,7 @@ class FetchRequests:
         try:
             self._rights.check_topic(Operation.READ, fetch.topic)
             log = find_log(broker.store, broker.topics, fetch.topic, fetch.partition)
-            found = read_range(log, fetch.offset, min(fetch.max_bytes, budget))
+            found = read_range(log, fetch.offset, min(fetch.max_bytes, budget), broker.counters.latencies.delivered)
         except UnknownTopic:
             found = None
         except WireError as error:
@@ -153,6 +153,7 @@ class FetchRequests:
             broker.large_fetches,
             broker.settings.fetch_max_bytes,
             broker.quotas.answer_bytes(self._rights.requester, broker.settings.fetch_max_bytes),
+            broker.counters.latencies.delivered,
         )
         if broker.stopping or not waiting.must_wait():
             return self._counted(waiting.read())

@@ -7,7 +7,7 @@ in between, however many, cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from itertools import islice
 
 from attrs import define, field
@@ -119,6 +119,8 @@ class FetchSession:
     _threads: IThreads
     _queue: LargeFetchQueue
     _rights: Rights
+    #: Called with each log whose newest message is in an answer.
+    _delivered: Callable[[PartitionLog], None]
     _parts: dict[int, WatchedPart] = field(factory=dict, init=False)
     #: The parts that the next answers carry, in the order of their arrival.
     _ready: dict[WatchedPart, None] = field(factory=dict, init=False)
@@ -311,7 +313,7 @@ class FetchSession:
         try:
             if isinstance(start, WireError):
                 raise start
-            found = read_range(log, start, min(part.max_bytes, budget))
+            found = read_range(log, start, min(part.max_bytes, budget), self._delivered)
         except WireError as error:
             return SessionPart(part.number, error.code, log.start, log.visible_end)
         except Exception:  # raised to a timer or a flush, it would leave the request unanswered

@@ -80,7 +80,13 @@ class FetchSessionRequests:
             raise NoFetchSession(f"a connection may have {MOST_SESSIONS} fetch sessions")
         broker = self._broker
         session = FetchSession(
-            broker.store, broker.topics, broker.clock, broker.threads, broker.large_fetches, self._rights
+            broker.store,
+            broker.topics,
+            broker.clock,
+            broker.threads,
+            broker.large_fetches,
+            self._rights,
+            broker.counters.latencies.delivered,
         )
         self._sessions[number] = session
         self._epochs[number] = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from attrs import define, field
@@ -135,6 +136,8 @@ class WaitingFetch:
     _max_bytes: int
     #: The most bytes behind the first part that has some: what the user's quota leaves.
     _room: int
+    #: Called with each log whose newest message is in the answer.
+    _delivered: Callable[[PartitionLog], None]
     #: Created by ``wait``: most fetches far behind the end of a log never wait.
     _response: Deferred[FetchWaitResponse] | None = field(default=None, init=False)
     _parts: list[WaitingPart] = field(factory=list, init=False)
@@ -278,7 +281,7 @@ class WaitingFetch:
             try:
                 if isinstance(start, WireError):
                     raise start
-                found = read_range(log, start, min(part.max_bytes, budget))
+                found = read_range(log, start, min(part.max_bytes, budget), self._delivered)
             except WireError as error:
                 parts.append(FetchedPart(topic, partition, error.code, log.start, log.visible_end))
                 continue
