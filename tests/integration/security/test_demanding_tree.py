@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,36 @@ class DemandingTreeTests(SynchronousTestCase):
         refused = self.place.logd("", "users", "list")
         self.assertEqual(refused.returncode, 1)
         self.assertIn("LOGD_ZOOKEEPER_DIGEST_FILE", refused.stderr)
+
+    def test_commands_that_write_positions_give_them_to_their_user(self) -> None:
+        """A broker is asked for the group's nodes first, and refuses them to a user without the rule."""
+        stored = (
+            "import sys; from logd.cli.cluster.group_positions import store; "
+            "store(sys.argv[1], sys.argv[2], {('t', 0): 0})"
+        )
+        reset = ("groups", "reset", "ann.reset", "--topic", "t", "--to", "earliest", "--yes")
+        admin = self.tree(TREE)
+        commands: dict[str, Callable[[str], subprocess.CompletedProcess[str]]] = {
+            "ann.reset": lambda user: self.place.logd(user, *reset),
+            "ann.stored": lambda user: self.place.python(user, stored, "ann.stored"),
+        }
+        for group, run_as in commands.items():
+            refused = run_as("ben")
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn(f"ben may not read group {group!r}", refused.stderr)
+            done = run_as("ann")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            acl = admin.get_acls(f"/consumers/{group}/offsets/t/0")[0]
+            self.assertEqual({each.id.id.partition(":")[0] for each in acl}, {"ann", "logd"})
+        done = self.place.consume("ann", "ann.reset")
+        self.assertEqual((sorted(done.stdout.split()), done.returncode), (["a", "b", "c"], 0), done.stderr)
+
+    def test_a_consumer_finds_the_brokers_by_a_tree_that_demands_its_user(self) -> None:
+        """It is told of no broker but by the tree."""
+        hosts = self.place.broker.coordination
+        consume = ("consume", "t", "--group", "ann.found", "--zookeeper", hosts, "--exit-at-end")
+        done = self.place.logd("ann", *consume, LOGD_BROKER="")
+        self.assertEqual((sorted(done.stdout.split()), done.returncode), (["a", "b", "c"], 0), done.stderr)
 
     def test_a_user_that_is_removed_is_cut_within_a_second(self) -> None:
         """Timed from the answer to the removal, by the client of ZooKeeper."""
