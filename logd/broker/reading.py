@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from attrs import frozen
+
 from logd.broker.topics.directory import TopicDirectory
 from logd.errors import (
     CoordinationUnavailable,
@@ -48,19 +50,34 @@ def replica_refusal(log: PartitionLog) -> WireError | None:
     return None if log.replica is None else log.replica.refusal
 
 
-def read_range(
-    log: PartitionLog, offset: int, max_bytes: int, delivered: Callable[[PartitionLog], None]
-) -> IFileRange | None:
+def read_range(log: PartitionLog, offset: int, max_bytes: int) -> IFileRange | None:
     """Return up to ``max_bytes`` visible bytes from ``offset``, or None if there are none yet.
 
-    ``delivered(log)`` is called if the range ends with the newest visible message. Raises InvalidFetchSize, or
-    OffsetOutOfRange with the range of the log.
+    Raises InvalidFetchSize, or OffsetOutOfRange with the range of the log.
     """
     if max_bytes < 0:
         raise InvalidFetchSize(f"cannot fetch {max_bytes} bytes")
     if offset < 0:
         raise OffsetOutOfRange(f"offset {offset} is negative")
-    found = log.read(offset, max_bytes)
-    if found is not None and offset + found.count >= log.visible_end:
-        delivered(log)
-    return found
+    return log.read(offset, max_bytes)
+
+
+@frozen
+class ConsumedLogs:
+    """The logs as consumers read them."""
+
+    logs: LogStore
+    topics: TopicDirectory
+    #: Called with each log whose newest message is given to a consumer.
+    delivered: Callable[[PartitionLog], None]
+
+    def find(self, topic: str, partition: int) -> PartitionLog:
+        """Return the log; see ``find_log``."""
+        return find_log(self.logs, self.topics, topic, partition)
+
+    def read(self, log: PartitionLog, offset: int, max_bytes: int) -> IFileRange | None:
+        """Return visible bytes of a log; see ``read_range``."""
+        found = read_range(log, offset, max_bytes)
+        if found is not None and offset + found.count >= log.visible_end:
+            self.delivered(log)
+        return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logd.broker.latency.histograms import MOST_TOPICS, OTHER_TOPICS, Histogram
 from logd.broker.latency.metrics import LatencyMetrics
-from logd.log.visibility.visible_log import MOST_UNSEEN
+from logd.log.visibility.visible_times import MOST_UNSEEN
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
@@ -88,7 +88,7 @@ class DeliveriesTests(BrokerTestCase):
         log = self.broker.store.log("t", 0)
         assert log is not None
         latencies = self.broker.counters.latencies
-        log.visible_ms = 0
+        log.times.newest_ms = 0
         for number in range(MOST_TOPICS + 5):
             log.topic = f"t{number}"
             latencies.delivered(log)
@@ -103,6 +103,7 @@ class DeliveriesTests(BrokerTestCase):
         log = self.broker.store.log("t", 0)
         assert log is not None
         for number in range(MOST_UNSEEN + 10):
-            log._note_time(log.end + number, number)
-        self.assertEqual((len(log._unseen), log._unseen[-1][1]), (MOST_UNSEEN, MOST_UNSEEN + 9))
-        log._unseen.clear()
+            log.times.appended(log.end + number, number)
+        self.assertEqual(len(log.times), MOST_UNSEEN)
+        log.times.visible(log.end + MOST_UNSEEN + 10)
+        self.assertEqual((len(log.times), log.times.newest_ms), (0, MOST_UNSEEN + 9))

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from attrs import define, field
 
+from logd.log.visibility.visible_times import VisibleTimes
+
 #: Seconds; the last bucket of a histogram has what is above.
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 #: Kinds of requests, and topics, that are told apart.
@@ -21,8 +23,7 @@ class DeliveredLog(Protocol):
     """What a delivery is measured by: the log that a consumer has read up to its end."""
 
     topic: str
-    #: The time of its last visible message, in ms since the epoch; -1 if that is not known.
-    visible_ms: int
+    times: VisibleTimes
 
     @property
     def wall(self) -> Callable[[], float]:
@@ -76,7 +77,7 @@ class Latencies:
 
     def delivered(self, log: DeliveredLog) -> None:
         """Observe that the newest message of a log is given to a consumer. Clocks may differ: no time is below 0."""
-        newest = log.visible_ms
+        newest = log.times.newest_ms
         if newest < 0:
             return
         found = self.deliveries.get(log.topic)

@@ -6,17 +6,14 @@ moves: on the leader what all in-sync replicas have on their disks, on a followe
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Protocol
 
 from attrs import define, field
 
 from logd.errors import PartitionOffline, WireError
 from logd.interfaces import IFlushListener
+from logd.log.visibility.visible_times import VisibleTimes
 from logd.log.visibility.waiters import VisibilityWaiters, Wait
-
-#: Appends that wait to be visible and whose times are told apart; beyond that the last one stands for those after it.
-MOST_UNSEEN = 1000
 
 
 class ReplicaRole(Protocol):
@@ -67,10 +64,7 @@ class VisibleLog:
     visible_limit: int | None = field(init=False, default=None)
     #: The role in replication, None if this is the only replica.
     replica: ReplicaRole | None = field(init=False, default=None)
-    #: The time of the last message that readers see, in ms since the epoch; -1 as long as none was appended.
-    visible_ms: int = field(init=False, default=-1)
-    #: The end of each append that they do not see yet, and the time of its newest message.
-    _unseen: deque[tuple[int, int]] = field(init=False, factory=deque)
+    times: VisibleTimes = field(init=False, factory=VisibleTimes)
     _waiters: VisibilityWaiters = field(init=False)
 
     @property
@@ -114,16 +108,8 @@ class VisibleLog:
         if end <= self.visible_end:
             return False
         self.visible_end = end
-        unseen = self._unseen
-        while unseen and unseen[0][0] <= end:
-            self.visible_ms = unseen.popleft()[1]
+        self.times.visible(end)
         return True
-
-    def _note_time(self, end: int, newest_ms: int) -> None:
-        """Take note of an append's end and of the time of its newest message."""
-        if len(self._unseen) >= MOST_UNSEEN:
-            self._unseen.pop()
-        self._unseen.append((end, newest_ms))
 
     def _offline_error(self) -> PartitionOffline | None:
         """Return the error for a partition that cannot be served, None for one that can."""
