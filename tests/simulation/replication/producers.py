@@ -86,7 +86,8 @@ class Producing:
         partition = self.random.randrange(self.cluster.partitions)
         sending = self._producer.send(TOPIC, payload, partition=partition)
         sending.addCallbacks(self._stored, self._not_stored, callbackArgs=(payload, self.sent))
-        self.cluster.world.clock.callLater(2 * PACE * self.random.random(), self._send)
+        pause = 0.01 if self.random.random() < 0.3 else 3 * PACE * self.random.random()
+        self.cluster.world.clock.callLater(pause, self._send)
 
     def _stored(self, sent: Sent, payload: bytes, number: int) -> None:
         self.unanswered -= 1
@@ -140,6 +141,9 @@ class IdempotentProducing:
             payloads = [b"%s/%d.%d" % (self.host.encode(), self.sent, number) for number in range(3)]
             count = self.random.choice([1, 2, 3])
             await self._store(payloads[:count], sequence)
+            while self.random.random() < 0.3:  # as if the answer had been lost
+                await deferLater(self._clock, 4.0 * self.random.random())
+                await self._store(payloads[:count], sequence)
             sequence += count
             self.unanswered -= 1
 
