@@ -122,7 +122,8 @@ options; the last value counts. docs/configuration.md lists them all."""
                 if not _is_own_tree(hosts) or _has_joined(str(data)):
                     sources.append(Source(ZOOKEEPER_VARIABLE, {"zookeeper.hosts": hosts}))
             self.settings = broker_settings(*sources)
-            if self.alone or self.parent is not None:
+            copies_over_tls = self.settings.replication.replica_tls_authorities is not None
+            if (self.alone or self.parent is not None) and not copies_over_tls:
                 leave_tls_out(endpoint for _, endpoint in _endpoints(self.settings))
             _check_endpoints(self.settings)
         except ConfigurationError as error:

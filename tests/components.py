@@ -78,6 +78,7 @@ COMPONENTS = (
         ("logd.coord.server",),
         beside=(
             *_COORDINATION_WORDS,
+            "logd.coord.access_lists",
             "logd.coord.tree",
             "logd.log.disk.atomic",
             "logd.log.recovery.flush_mark",

@@ -120,6 +120,7 @@ class Broker(BrokerCore):
     def stop(self) -> None:
         """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""
         self.stopping = True
+        self.operations.stop()
         self.groups.stop()
         self.group_access.stop()
         self.quotas.stop()

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.listening.ports import check_tree_open
 from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing, CoordinationError, NoAuth
 from logd.coord.interfaces import ICoordination
@@ -97,6 +98,12 @@ class BrokerCoordination:
                 "of it; for a second broker on its own, give another --zookeeper-listen"
             )
         self._port = outcome[0] if outcome else None
+        host = getattr(self._port.getHost(), "host", "127.0.0.1") if self._port is not None else "127.0.0.1"
+        own = CoordinationSettings.secured("127.0.0.1", settings.zookeeper_security).access_lists().own
+        what = f"zookeeper.listen = {settings.zookeeper_listen!r}"
+        # No client was accepted yet: the reactor has not run since.
+        if check_tree_open(settings.security.open_to_network, own, what, host):
+            self._server.admission.demand(own)
 
     def _make_client(self) -> ICoordination:
         settings = self._settings

@@ -16,7 +16,7 @@ from logd.net.connection import BrokerConnection
 from logd.net.server import ConnectionFactory
 
 
-def _no_network(address: tuple[str, int]) -> Deferred[BrokerConnection]:
+def _no_network(address: tuple[str, int], tls: bool) -> Deferred[BrokerConnection]:
     """Fail: the default, for brokers without others."""
     return fail(BrokerUnavailable(f"there is no network by which {address} could be reached"))
 
@@ -73,8 +73,8 @@ class BrokerResources:
     listen: Callable[[ConnectionFactory, str, int], Listener]
     #: Ends the threads once their work is done.
     end_threads: Callable[[], Deferred[None]]
-    #: ``connect((host, port))`` opens a connection to another broker; fails with BrokerUnavailable.
-    connect: Callable[[tuple[str, int]], Deferred[BrokerConnection]] = _no_network
+    #: ``connect((host, port), tls)`` opens a connection to another broker; fails with BrokerUnavailable.
+    connect: Callable[[tuple[str, int], bool], Deferred[BrokerConnection]] = _no_network
     #: The numbers of files that may be open for reading and for appending.
     open_readers: int = 512
     open_writers: int = 1024

@@ -19,6 +19,7 @@ from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
 from logd.broker.descriptors import raise_limit, share_out
+from logd.broker.listening.peers import connect_to_broker
 from logd.broker.listening.ports import BrokerPorts
 from logd.broker.resources import BrokerResources
 from logd.config import BrokerSettings
@@ -26,7 +27,6 @@ from logd.coord.interfaces import ICoordination
 from logd.errors import LogdError
 from logd.interfaces import IFileOperations
 from logd.log.disk.local_files import LocalFiles
-from logd.net.connection import BrokerConnection
 from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
 from logd.plurals import counted
@@ -34,7 +34,7 @@ from logd.protocol.implementation import UNUSABLE
 from logd.unprinted import leave_unprinted
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from logd.broker.metrics.registry import BrokerRegistry
 
 #: Exit status of a process whose broker did not flush or close everything within ``stop.ms``.
 UNCLEAN_STATUS = 1
@@ -75,15 +75,15 @@ class BrokerService(Service):
         self.before_stop: Callable[[], Deferred[None]] | None = None
         #: True once SIGTERM was received; a reactor cannot be stopped twice.
         self._terminated = False
-        self._registry: CollectorRegistry | None = None
+        self._registry: BrokerRegistry | None = None
 
     @property
-    def registry(self) -> CollectorRegistry:
+    def registry(self) -> BrokerRegistry:
         """The metrics of the broker, for who asks before its start; otherwise there are none."""
         if self._registry is None:
-            from prometheus_client import CollectorRegistry
+            from logd.broker.metrics.registry import BrokerRegistry
 
-            self._registry = CollectorRegistry()
+            self._registry = BrokerRegistry()
         return self._registry
 
     def health(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class BrokerService(Service):
             self._coordination,
             self._ports.listen,
             self._end_threads,
-            partial(BrokerConnection.connect, self._reactor),
+            partial(connect_to_broker, self._reactor, settings.replication.replica_tls_authorities),
             descriptors.readers,
             descriptors.writers,
         )
@@ -163,16 +163,18 @@ class BrokerService(Service):
             port=broker.advertised[1],
         )
 
-    def _register(self, registry: CollectorRegistry, assembly: BrokerAssembly, broker: Broker) -> None:
+    def _register(self, registry: BrokerRegistry, assembly: BrokerAssembly, broker: Broker) -> None:
         """Have ``registry`` collect the metrics. Imported here, as a broker without pages needs none of it."""
         from prometheus_client import ProcessCollector
 
-        from logd.broker.coordination_metrics import CoordinationMetrics
         from logd.broker.latency.metrics import LatencyMetrics
-        from logd.broker.metrics import BrokerMetrics
+        from logd.broker.metrics.broker_metrics import BrokerMetrics
+        from logd.broker.metrics.coordination import CoordinationMetrics
+        from logd.broker.metrics.partitions import PartitionMetrics
         from logd.broker.security.quota_metrics import QuotaMetrics
 
         registry.register(BrokerMetrics(broker))
+        registry.partitions = PartitionMetrics(broker.store.logs)
         registry.register(QuotaMetrics(broker.quotas))
         registry.register(LatencyMetrics(broker))
         ProcessCollector(registry=registry)

@@ -44,7 +44,7 @@ def join_others(
     clock: Clock,
     gate: FlushPressure,
     pick: Callable[[int], int] = random.randrange,
-    connect: Callable[[tuple[str, int]], Deferred[BrokerConnection]] | None = None,
+    connect: Callable[[tuple[str, int], bool], Deferred[BrokerConnection]] | None = None,
 ) -> tuple[Broker, BrokerRegistration, SecurityView]:
     """Build the broker and its registration. The broker takes requests once its topics agree with the tree.
 
@@ -90,13 +90,14 @@ def join_others(
             broker.addresses.own_kafka,
             __version__,
             settings.replication.rack,
+            settings.listen.startswith("ssl:"),
         )
 
     def connect_to(number: int) -> Deferred[BrokerConnection]:
         info = registry.values.get(str(number))
         if info is None or connect is None:
             return fail(BrokerUnavailable(f"broker {number} is not registered now"))
-        return connect((info.host, info.port))
+        return connect((info.host, info.port), info.tls)
 
     def least(entry: TopicEntry) -> int:
         value = entry.settings.get("min.insync.replicas", settings.log.min_insync_replicas)
@@ -128,7 +129,7 @@ def join_others(
         least,
         None if balance == -1 else balance / 1000,
     )
-    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks)
+    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks, clock)
     replication.on_change = controller.look_at
     store.on_opened = replication.log_opened
 
@@ -139,6 +140,7 @@ def join_others(
             replication.topic_shown(topic, entry)
         if entry is None or entry.replicated:
             controller.look()
+            broker.operations.look_at_rates()
 
     def brokers_changed() -> None:
         replication.brokers_changed()

@@ -76,7 +76,8 @@ class BrokerSettings:
         "zookeeper.listen",
         Endpoint("tcp:2181:interface=127.0.0.1"),
         "tcp:2181:interface=127.0.0.1",
-        "The endpoint of the broker's own coordination tree, when `zookeeper.hosts` is not given.",
+        "The endpoint of the broker's own coordination tree, when `zookeeper.hosts` is not given. Where other machines "
+        "can connect, clients need the credentials in `zookeeper.digest.file`, or those of a user.",
         option="zookeeper-listen",
     )
     zookeeper_nodes_max: int = setting(

@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from logd.config.kinds import Names, Whole
+from logd.config.kinds import Names, PemFile, Whole
 from logd.config.setting import setting
 
 _RACK = re.compile(r"[A-Za-z0-9._-]{1,100}\Z")
@@ -35,11 +35,25 @@ class ReplicationSettings:
         4 << 20,
         "The most bytes that a follower asks for at a time.",
     )
+    replica_catchup_rate: int = setting(
+        "replica.catchup.bytes.per.second",
+        Whole(1024, 1 << 40, "bytes", none="no limit"),
+        -1,
+        "The most bytes a second that this broker, as a leader, sends to replicas that are not in sync, so that "
+        "producers keep their latency while a replica catches up.",
+    )
     leader_balance_ms: int = setting(
         "leader.balance.ms",
         Whole(1000, 86_400_000, "milliseconds", none="leaders stay where they are"),
         30_000,
         "How long the first replica of a partition has to be in sync before it leads again.",
+    )
+    replica_tls_authorities: str | None = setting(
+        "replica.tls.authorities",
+        PemFile("a file of certificates in PEM"),
+        None,
+        "The authorities that sign the certificates of brokers, for copying from brokers whose `listen` has TLS "
+        "(ssl:); by default those of the system.",
     )
     rack: str = setting(
         "rack",

@@ -54,7 +54,8 @@ class SecuritySettings:
         "open.to.network",
         Switch(),
         False,
-        "Let listeners take connections from other machines although `security.required` is false.",
+        "Let listeners take connections from other machines although `security.required` is false, and the broker's "
+        "own coordination tree without credentials.",
         option="open-to-network",
     )
 

@@ -112,7 +112,7 @@ class PartitionLog(VisibleLog):
         self.flush_state.limit(settings.flush_messages, settings.flush_ms)
         self._context.flusher.limits_changed(self)
 
-    def append(self, sets: Sequence[bytes], messages: int, newest_timestamp: int) -> int:
+    def append(self, sets: Sequence[bytes | memoryview], messages: int, newest_timestamp: int) -> int:
         """Append message sets as one gathered write; return the id of the first message.
 
         ``messages`` is the number of messages in all sets, ``newest_timestamp`` their highest timestamp in ms, -1 if

@@ -25,6 +25,7 @@ from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
 from logd.mirror.cluster_access import ClusterAccess
+from logd.net.credentials import find_credentials
 
 _log = Logger()
 #: Seconds that one attempt to reach a tree or a broker takes at most.
@@ -124,7 +125,7 @@ async def _by_brokers(
     if not needs_tree and address.zookeeper is None:
         return ClusterAccess(uuid, brokers, None, common)
     hosts = address.tree_of_brokers
-    tree = await _connect(common["reactor"], hosts, session)
+    tree = await _connect(common, hosts, session)
     try:
         found = await read_cluster_uuid(tree)
         if found != uuid:
@@ -141,7 +142,7 @@ async def _by_brokers(
 async def _by_tree(
     common: Mapping[str, Any], address: ClusterAddress, needs_tree: bool, session: float
 ) -> ClusterAccess:
-    tree = await _connect(common["reactor"], address.text, session)
+    tree = await _connect(common, address.text, session)
     try:
         brokers = await addresses_in(tree)
         uuid = await read_cluster_uuid(tree) or await _uuid_by_brokers(common, brokers)
@@ -198,14 +199,18 @@ async def _uuid_by_brokers(common: Mapping[str, Any], brokers: Any) -> str:
     return str(found)
 
 
-async def _connect(reactor: Any, hosts: str, session: float) -> ICoordination:
+async def _connect(common: Mapping[str, Any], hosts: str, session: float) -> ICoordination:
     """Return a client of a tree that answers. Raises CoordinationError, and ConfigurationError."""
     settings = CoordinationSettings.secured(
         hosts, security_of_environment(os.environ), connect_timeout=ATTEMPT_SECONDS, session_timeout=session
     )
-    tree = ZooKeeperCoordination(reactor, settings)
+    find = find_credentials(common.get("user"), common.get("password"), common.get("password_file"))
+    credentials = None if find is None else find()
+    tree = ZooKeeperCoordination(common["reactor"], settings)
     try:
         await tree.connect()
+        if credentials is not None:  # a tree may demand them
+            await tree.authenticate(credentials.user, credentials.password)
     except Exception:
         await tree.close()
         raise

@@ -8,13 +8,14 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 from twisted.logger import Logger
-from twisted.web.resource import IResource, Resource
+from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
 from logd.schema_registry.registry import SchemaRegistry
 from logd.schema_registry.rest.resource import CHILDREN, SchemaRegistryResource
 from logd.web.bounded_request import BoundedRequest
 from logd.web.guard import may_see_details
+from logd.web.metrics_page import metrics_page
 
 #: Returns a schema registry, None before it can be used.
 OpenRegistry = Callable[[], SchemaRegistry | None]
@@ -58,15 +59,6 @@ class QuietSite(Site):
         """Keep silent."""
 
 
-def metrics_resource(registry: CollectorRegistry) -> IResource:
-    """Return the page of metrics in Prometheus' format, which are collected in a thread of the reactor's pool."""
-    # Imports the reactor, so it is not at the top: a program may still have to choose a reactor.
-    from prometheus_client.twisted import MetricsResource
-
-    make: Callable[[CollectorRegistry], IResource] = MetricsResource
-    return make(registry)
-
-
 def pages(
     health: Health,
     registry: CollectorRegistry,
@@ -76,7 +68,7 @@ def pages(
     """Return the root resource of the pages, with the paths of a schema registry and of a console if they are given."""
     root = Resource()
     root.putChild(b"health", HealthResource(health))
-    root.putChild(b"metrics", metrics_resource(registry))
+    root.putChild(b"metrics", metrics_page(registry))
     if console is not None:
         root.putChild(b"console", console)
     if schemas is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 from logd import __version__
-from logd.broker.metrics import BrokerMetrics
+from logd.broker.metrics.broker_metrics import BrokerMetrics
+from logd.broker.metrics.partitions import PartitionMetrics
 from logd.protocol.implementation import IMPLEMENTATION, REASON
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
@@ -177,7 +178,8 @@ class HealthTests(BrokerTestCase):
         self.settle()
         samples = {
             (sample.name, *sample.labels.values()): sample.value
-            for metric in BrokerMetrics(self.broker).collect()
+            for collector in (BrokerMetrics(self.broker), PartitionMetrics(self.broker.store.logs))
+            for metric in collector.collect()
             for sample in metric.samples
         }
         expected = {

@@ -1,10 +1,10 @@
-"""Tests of logd.broker.coordination_metrics, and of the coordination that /health shows."""
+"""Tests of logd.broker.metrics.coordination, and of the coordination that /health shows."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from logd.broker.coordination_metrics import CoordinationMetrics
+from logd.broker.metrics.coordination import CoordinationMetrics
 from tests.broker.members import Member, MembersTestCase
 
 

@@ -52,7 +52,7 @@ class SliceTests(SynchronousTestCase):
             except WireError as error:
                 return type(error)
 
-        self.assertEqual(outcome(lambda: check(cut, entries, size, 30)), outcome(lambda: loops.check_set(cut, 30)))
+        self.assertEqual(outcome(lambda: check(cut, entries, size, 30)), outcome(lambda: loops.check_set(cut, 30, 30)))
 
     def test_the_error_names_the_byte(self) -> None:
         """It counts from the beginning of the set, not of the slice alone."""

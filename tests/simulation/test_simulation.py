@@ -70,7 +70,7 @@ BEGINNINGS = {
     "stop_a_group_for_a_bad_position": 2,
     "tell_listeners_until_one_raises": 9,
     "no_own_timer": 22,
-    "keep_no_copy_of_meta": 5,
+    "keep_no_copy_of_meta": 53,
     "take_anothers_claim_for_ours": 4,
 }
 

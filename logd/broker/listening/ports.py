@@ -120,6 +120,24 @@ def check_open(security: SecuritySettings, setting: str, endpoint: str, host: st
     )
 
 
+def check_tree_open(open_to_network: bool, own: tuple[str, ...], what: str, host: str) -> bool:
+    """Return whether the tree served at ``host`` has to demand credentials, which other machines can reach.
+
+    ``own``: the digests of the brokers' credentials; ``what``: the setting or option with its value. Raises
+    ConfigurationError if there are no credentials to demand, unless that is wanted.
+    """
+    if open_to_network or is_loopback(host):
+        return False
+    if own:
+        return True
+    raise ConfigurationError(
+        f"{what} is open to other machines, and there are no credentials that the coordination tree could demand: "
+        "whoever can connect could make brokers delete messages. Set credentials (zookeeper.digest.file, or "
+        "LOGD_ZOOKEEPER_DIGEST_FILE in the environment), let it listen on this machine alone (interface=127.0.0.1), "
+        "or, on a network that you trust, give --open-to-network"
+    )
+
+
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can connect to a socket that is bound to ``host``."""
     return host == "localhost" or (host not in _ANY and ip_address(host.partition("%")[0]).is_loopback)

@@ -10,6 +10,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.replication.catch_up import CatchUpThrottle
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica import Replica
 from logd.broker.replication.replica_fetcher import ReplicaFetcher
@@ -67,6 +68,8 @@ class ReplicaManager:
     _connect: Callable[[int], Deferred[BrokerConnection]]
     _credentials: Callable[[], Credentials | None]
     _random: Callable[[], float]
+    #: What is sent to replicas that are not in sync.
+    throttle: CatchUpThrottle = field(init=False)
     _replicas: dict[tuple[str, int], Replica] = field(factory=dict, init=False)
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
     _uuids: dict[str, str] = field(factory=dict, init=False)
@@ -76,6 +79,10 @@ class ReplicaManager:
     #: Called with a log whose role begins or ends.
     on_role: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
     stopping: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        rate = self._settings.replica_catchup_rate
+        self.throttle = CatchUpThrottle(self.clock, None if rate == -1 else rate)
 
     def start(self) -> None:
         """Follow the states of partitions, and begin to lead and to follow."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred
 
 from logd.cli.tree_session import tree_settings
+from logd.client.admin.group_preparation import prepare_group
 from logd.client.blocking.reactor_thread import running_reactor, wait_there
 from logd.coord import paths
 from logd.coord.errors import NodeExists, NoNode
@@ -17,6 +18,7 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.registries.kafka_coordinator import read_coordinator
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.errors import LogdError
+from logd.net.credentials import credentials_of_environment
 
 #: Seconds to reach the tree, and for each call on it.
 _PATIENCE = 15.0
@@ -67,6 +69,10 @@ def store(zookeeper: str, group: str, positions: Positions) -> None:
         coordination = ZooKeeperCoordination(reactor, tree_settings(zookeeper))
         try:
             await coordination.connect(timeout=_PATIENCE)
+            credentials = credentials_of_environment()
+            if credentials is not None:
+                await coordination.authenticate(credentials.user, credentials.password)
+            await prepare_group(reactor, coordination, group)
             await store_positions(coordination, group, positions)
         finally:
             await coordination.close()

@@ -15,6 +15,7 @@ from logd.cli.terminal.prompts import agree, is_person_there
 from logd.cli.terminal.tables import show
 from logd.cli.tree_session import tree_at
 from logd.client.admin.admin import Admin
+from logd.client.admin.group_preparation import prepare_group
 from logd.client.admin.group_reset import target
 from logd.client.admin.lag import AT_ONCE, find_brokers
 from logd.client.consumer.consumer import Consumer
@@ -79,6 +80,8 @@ async def _reset(
     as_json: bool,
 ) -> None:
     async with tree_at(reactor, zookeeper) as tree:
+        if not dry_run:
+            await prepare_group(reactor, tree, group)
         entry = await _entry(tree, group)
         places = await _places(tree, topic, partition)
         if not dry_run:

@@ -29,6 +29,7 @@ Examples:
   logd topics reassign orders --replicas 3                # three replicas of each partition
   logd topics reassign orders --brokers 1,2,4             # away from all other brokers
   logd topics reassign orders --place 0=2,3 --place 1=3,4 # exactly so; the preferred leader first
+  logd topics reassign orders --replicas 3 --throttle 20000000
   logd topics reassign orders                             # show how far it is
   logd topics reassign orders --cancel
 """
@@ -74,6 +75,12 @@ class PlaceParameter(click.ParamType[tuple[int, tuple[int, ...]]]):
     help="The brokers to spread the replicas over.  [default: all]",
 )
 @click.option("--place", type=PlaceParameter(), multiple=True, help="The brokers of one partition; may be repeated.")
+@click.option(
+    "--throttle",
+    type=click.IntRange(1024),
+    metavar="BYTES",
+    help="The most bytes a second that each leader sends to new replicas; by default the brokers' own setting.",
+)
 @click.option("--cancel", is_flag=True, help="End the reassignment under way; what is not done yet goes back.")
 @click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is done.")
@@ -88,6 +95,7 @@ def reassign(
     replicas: int | None,
     brokers: tuple[int, ...] | None,
     place: tuple[tuple[int, tuple[int, ...]], ...],
+    throttle: int | None,
     cancel: bool,
     dry_run: bool,
     no_wait: bool,
@@ -121,7 +129,8 @@ def reassign(
             if plan.moved and not dry_run:
                 if not yes:
                     agree(f"Copy {counted(_copies(plan.moved), 'replica')} of topic {topic}?")
-                await admin.reassign(topic, {each.partition: each.wanted for each in plan.moved}, uuid=plan.uuid)
+                wanted = {each.partition: each.wanted for each in plan.moved}
+                await admin.reassign(topic, wanted, rate=throttle or 0, uuid=plan.uuid)
         else:
             plan = await _under_way(admin, topic)
         moved = plan.moved

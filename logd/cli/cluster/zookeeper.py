@@ -16,13 +16,16 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
 from logd.broker.descriptors import raise_limit
+from logd.broker.listening.ports import check_tree_open
 from logd.cli.cluster.salvage import salvage_tree
 from logd.cli.reactor_command import run
 from logd.cli.terminal.exits import SIGNALLED
+from logd.config.zookeeper import security_of_environment
 from logd.coord.server.four_letter_words import metrics
 from logd.coord.server.server import CoordinationServer
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.tree.store import NODES, NODES_BYTES
+from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import ConfigurationError, DataDirectoryError
 from logd.log.disk.local_files import LocalFiles
 from logd.log.disk.names import META, TOPICS
@@ -41,7 +44,7 @@ _COLLECT_AT = 10_000
 _EPILOG = """\b
 Examples:
   logd zookeeper --data /var/lib/logd/zookeeper
-  logd zookeeper --data zk --listen tcp:2181 &
+  LOGD_ZOOKEEPER_DIGEST_FILE=tree.secret logd zookeeper --data zk --listen tcp:2181 &
   twistd -n logd --data a --listen tcp:9092 --zookeeper 127.0.0.1:2181
   logd zookeeper --data zk --listen ssl:2182:privateKey=key.pem:certKey=cert.pem
   logd zookeeper --data zk --salvage
@@ -65,8 +68,13 @@ Is it healthy?
     default=DEFAULT_LISTEN,
     show_default=True,
     metavar="ENDPOINT",
-    help="The address that clients connect to, as a Twisted endpoint (ssl:... for TLS). Without interface= every host "
-    "can connect, and change any node that was not created with credentials.",
+    help="The address that clients connect to, as a Twisted endpoint (ssl:... for TLS). Where other machines can "
+    "connect, clients need the credentials of the brokers (LOGD_ZOOKEEPER_DIGEST_FILE) or those of a user.",
+)
+@click.option(
+    "--open-to-network",
+    is_flag=True,
+    help="Let other machines connect without credentials, and change any node that was not created with some.",
 )
 @click.option(
     "--session-min",
@@ -116,7 +124,9 @@ Is it healthy?
 )
 @click.option("--yes", "-y", is_flag=True, help="With --salvage: do not ask.")
 @click.pass_context
-def zookeeper(ctx: click.Context, /, data: str, listen: str, salvage: bool, yes: bool, **options: int) -> None:
+def zookeeper(
+    ctx: click.Context, /, data: str, listen: str, open_to_network: bool, salvage: bool, yes: bool, **options: int
+) -> None:
     """Serve a coordination tree to brokers, consumers and any ZooKeeper client, until SIGTERM or SIGINT.
 
     A single broker does not need this command: it serves a tree of its own. Several brokers share one tree: that of
@@ -125,11 +135,11 @@ def zookeeper(ctx: click.Context, /, data: str, listen: str, salvage: bool, yes:
     """
     if salvage:
         ctx.exit(salvage_tree(os.path.abspath(data), yes))
-    status = run(lambda reactor: _serve(reactor, os.path.abspath(data), listen, options))
+    status = run(lambda reactor: _serve(reactor, os.path.abspath(data), listen, open_to_network, options))
     ctx.exit(0 if status in (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGINT) else status)
 
 
-async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) -> None:
+async def _serve(reactor: Any, data: str, listen: str, open_to_network: bool, options: dict[str, int]) -> None:
     settings = CoordinationServerSettings(
         shortest_session_ms=options["session_min"],
         longest_session_ms=options["session_max"],
@@ -137,6 +147,7 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
         nodes=options["nodes"],
         nodes_bytes=options["nodes_bytes"],
     )
+    own = CoordinationSettings.secured("127.0.0.1", security_of_environment(os.environ)).access_lists().own
     _check_directory(data)
     globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
     raise_limit()
@@ -161,10 +172,23 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
                 f"cannot listen on {listen!r}: {str(error).rstrip('.')}; is another ZooKeeper or a broker "
                 "with a tree of its own running there? Stop it, or give another --listen"
             ) from error
+        host = getattr(port.getHost(), "host", "127.0.0.1")
+        try:
+            demanding = check_tree_open(open_to_network, own, f"--listen {listen!r}", host)
+        except ConfigurationError:
+            await _as_deferred(port.stopListening())
+            raise
+        if demanding:
+            server.admission.demand(own)
         listening = getattr(port, "socket", None)
         if listening is not None and "backlog=" not in listen:
             listening.listen(_BACKLOG)
-        server.log.info("serving the coordination tree in {data} at {listen}", data=data, listen=listen)
+        server.log.info(
+            "serving the coordination tree in {data} at {listen}, {audience}",
+            data=data,
+            listen=listen,
+            audience="to clients with credentials" if demanding else "to all who can connect",
+        )
         supervised = _supervised(reactor, server, threads)
         try:
             await ended

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import click
@@ -13,11 +14,12 @@ from logd.cli.reactor_command import run
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.prompts import agree
 from logd.cli.terminal.tables import show
+from logd.client.admin.group_preparation import prepare_group
 from logd.coord.groups.group_changes import GroupLive, move_positions
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.coord.interfaces import ICoordination
 from logd.errors import ConfigurationError
-from logd.mirror.cluster_search import ClusterAddress, try_cluster
+from logd.mirror.cluster_search import ClusterAddress, try_cluster, user_of
 from logd.mirror.positions.translation import TranslatedPosition, translate_group
 
 _EPILOG = """\b
@@ -67,7 +69,7 @@ async def _translate(
             if apply:
                 if target_access.tree is None:
                     raise ConfigurationError("--apply needs --to to name the target's coordination tree, not a broker")
-                await _apply(target_access.tree, group, found, yes)
+                await _apply(reactor, target_access.tree, group, found, yes)
         finally:
             await admin.close()
             await target_access.close()
@@ -84,7 +86,8 @@ async def _translate(
         complain(f"no mirror has stored pairs of positions of what group {group!r} reads")
 
 
-async def _apply(tree: ICoordination, group: str, found: list[TranslatedPosition], yes: bool) -> None:
+async def _apply(reactor: Any, tree: ICoordination, group: str, found: list[TranslatedPosition], yes: bool) -> None:
+    await prepare_group(reactor, tree, group, **user_of("target", os.environ))
     try:
         entry = await read_group(tree, group)
     except UnknownGroup:

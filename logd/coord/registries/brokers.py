@@ -2,11 +2,11 @@
 
 /brokers/ids/<id>    {"host": "10.0.0.5", "port": 6667, "instance": "<uuid>", "topics": {"<topic>": [0, 2], ...},
                       "kafka": [{"host": "10.0.0.5", "port": 9092}, ...], "version": "0.2.0",
-                      "rack": "a"}
+                      "rack": "a", "tls": true}
 
 ``kafka`` is there if the broker listens for clients of today's Kafka: the address of each of its listeners, in their
-order. ``version`` is that of logd, for people. ``rack`` is there if the broker names one. Readers that do not know
-these members pass them over.
+order. ``version`` is that of logd, for people. ``rack`` is there if the broker names one, ``tls`` if its port for
+native clients and brokers speaks TLS alone. Readers that do not know these members pass them over.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class BrokerInfo:
     version: str = ""
     #: Where it stands; empty if it does not tell.
     rack: str = ""
+    #: Whether connections to ``port`` begin with TLS.
+    tls: bool = False
 
     def encode(self) -> bytes:
         """Return the node's value."""
@@ -65,6 +67,8 @@ class BrokerInfo:
             value["version"] = self.version
         if self.rack:
             value["rack"] = self.rack
+        if self.tls:
+            value["tls"] = True
         topics = {name: list(partitions) for name, partitions in sorted(self.topics.items())}
         data = json.dumps({**value, "topics": topics}).encode()
         return data if len(data) <= MOST_BYTES else json.dumps({**value, "topics": {}}).encode()
@@ -88,7 +92,8 @@ class BrokerInfo:
             rack = value.get("rack", "")
             if not isinstance(rack, str) or not _RACK.match(rack):
                 raise ValueError(f"{excerpt(rack)} is no rack")
-            return cls(decimal(name), *_address(value), instance, topics, listeners, version, rack)
+            tls = value.get("tls", False) is True
+            return cls(decimal(name), *_address(value), instance, topics, listeners, version, rack, tls)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a broker's entry: {excerpt(data)}") from error
 

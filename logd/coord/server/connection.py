@@ -14,9 +14,10 @@ from zope.interface import implementer
 
 from logd.coord.errors import AuthFailed, CoordinationError
 from logd.coord.records import Identity, Sync, WatchEvent
+from logd.coord.server.admission import GUESS_SECONDS
 from logd.coord.server.incoming import Incoming
 from logd.coord.server.outgoing import Outgoing
-from logd.coord.server.pending import REQUEST_BYTES, PendingRequests
+from logd.coord.server.pending import PendingRequests
 from logd.coord.server.wire.answers import encode_event, encode_outcome
 from logd.coord.server.wire.handshake import (
     ConnectRequest,
@@ -115,7 +116,7 @@ class ServerConnection(Protocol):
             self._first = None
             word = data[:_WORD_BYTES]
             if word.isalpha():
-                self._outgoing.write(self._server.answer_word(word))
+                self._outgoing.write(self._server.answer_word(word, self.address))
                 self.close()
                 return
         self._incoming.add(data)
@@ -124,7 +125,7 @@ class ServerConnection(Protocol):
     def connectionLost(self, reason: Failure | None = None) -> None:  # noqa: N802
         self._over = True
         self._drop()
-        self._server.watch.leave(self)
+        self._server.left(self)
 
     def pauseProducing(self) -> None:  # noqa: N802
         """Note that the peer's socket takes no more data."""
@@ -189,7 +190,7 @@ class ServerConnection(Protocol):
             self._leave()
         else:
             self._drop()
-            self._server.watch.leave(self)
+            self._server.left(self)
             transport: Any = self.transport
             transport.abortConnection()
 
@@ -211,8 +212,8 @@ class ServerConnection(Protocol):
                     break
                 self._frame(frame)
                 taken += 1
-                if taken % _SLICE_REQUESTS == 0 and clock.seconds() - begin > _SLICE_SECONDS and not self._over:
-                    self._next_slice = clock.callLater(0, self._go_on)
+                if taken % _SLICE_REQUESTS == 0 and clock.seconds() - begin > _SLICE_SECONDS:
+                    self._give_way(0)
             else:
                 self._stalled = True
         except ProtocolViolation as error:
@@ -225,6 +226,10 @@ class ServerConnection(Protocol):
             self._regulate()
             if not self._over:
                 self._server.watch.untaken.keeps(self, self._incoming.kept_bytes, taken > 0)
+
+    def _give_way(self, seconds: float) -> None:
+        if self._next_slice is None and not self._over:
+            self._next_slice = self._server.clock.callLater(seconds, self._go_on)
 
     def _go_on(self) -> None:
         self._next_slice = None
@@ -261,7 +266,7 @@ class ServerConnection(Protocol):
         if attachment is None:
             self._connect(decode_connect_request(*frame))
             return
-        call = decode_call(*frame)
+        call = self._server.admission.checked(self, decode_call(*frame))
         asked = call.asked
         if not isinstance(asked, _TAKEN_HERE):
             self._execute(attachment, call, asked, frame[2] - frame[1])
@@ -295,6 +300,8 @@ class ServerConnection(Protocol):
         attachment.heard()
         identity = identity_of(asked.scheme, asked.data)
         if identity is not None and attachment.authenticated(identity):
+            if not self._server.admission.showed(self, identity):
+                self._give_way(GUESS_SECONDS)
             self._send(encode_outcome, call, Outcome(_NO_ZXID, None))
             return
         self._server.counters.authentications_failed += 1
@@ -306,14 +313,8 @@ class ServerConnection(Protocol):
 
     def _connect(self, asked: ConnectRequest) -> None:
         server, host = self._server, self._server.host
-        if asked.last_zxid > server.last_zxid:
-            raise ProtocolViolation(
-                f"the client has seen change {asked.last_zxid:#x}, the last one here is {server.last_zxid:#x}: "
-                "it was connected to another server, or this one has lost data"
-            )
-        if host.held_back * REQUEST_BYTES >= server.settings.pending_bytes:
-            server.counters.connections_refused += 1
-            # Clients that reconnect while the disk stands still would leave a session or a pending request each time.
+        server.demand_change(asked.last_zxid)
+        if server.is_held_up():
             self.close(drain=False)
             return
         identities = (Identity("ip", self.peer.rpartition(":")[0]),)
@@ -345,8 +346,7 @@ class ServerConnection(Protocol):
 
     def _attached(self, attachment: Attachment, asked: ConnectRequest) -> None:
         self._attachment = attachment
-        if self._server.watch.handshakes is not None:
-            self._server.watch.handshakes.end(self)
+        self._server.admission.began(self)
         session = attachment.session
         response = ConnectResponse(session.timeout_ms, session.id, session.password)
         self._outgoing.write(encode_connect_response(response, asked.has_read_only))
@@ -361,7 +361,7 @@ class ServerConnection(Protocol):
     def _let_session_go(self) -> None:
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
-            attachment.detach()
+            self._server.admission.ended(self, attachment)
         for timer in (self._vouching, self._next_slice):
             if timer is not None:
                 timer.cancel()

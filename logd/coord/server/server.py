@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -13,9 +14,11 @@ from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 
 from logd.coord.errors import SystemFailure
+from logd.coord.server.admission import TreeAdmission
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
 from logd.coord.server.four_letter_words import answer_word
+from logd.coord.server.pending import REQUEST_BYTES
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage.durable_tree import Storage
 from logd.coord.server.storage.journal import JournalDisk
@@ -24,7 +27,7 @@ from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.deferreds.waiting import OneTimeEvent
-from logd.errors import DataDirectoryError
+from logd.errors import DataDirectoryError, ProtocolViolation
 from logd.interfaces import Clock, IFileOperations, IThreads
 from logd.net.limits.connection_quotas import AdmissionLimits, OpenConnections
 from logd.net.limits.server_limits import ConnectionLimits, Watch
@@ -70,7 +73,6 @@ class CoordinationServer:
         closed by then, and nothing is served until the folder is recovered, which is retried until it succeeds.
         """
         self.clock = clock
-        self._wall = clock.seconds if wall is None else wall
         self.settings = settings
         self.folder = folder
         self.counters = ServerCounters()
@@ -78,12 +80,23 @@ class CoordinationServer:
             JournalDisk(folder, files, threads, clock, random_bytes), settings.snapshot_bytes, self._report
         )
         self.factory: Factory = _ServerFactory(self)
+        #: Decides who may use the tree.
+        self.admission = TreeAdmission(self)
         #: The reason why nothing is served at the moment; None while the tree is served.
         self.error: Exception | None = None
         self.watch: Watch[ServerConnection] = Watch(clock, _limits(settings), self.counters)
         #: Bytes of requests with pending answers.
         self.pending_bytes = 0
-        self._random_bytes = random_bytes
+        bounds = SessionLimits(settings.shortest_session_ms, settings.longest_session_ms)
+        self._new_host = partial(
+            TreeHost,
+            journal=self.storage,
+            clock=clock,
+            random_bytes=random_bytes,
+            limits=bounds,
+            failed=self._journal_failed,
+            wall=clock.seconds if wall is None else wall,
+        )
         self._failed = failed
         self._host: TreeHost | None = None
         self._refused_at: float | None = None
@@ -144,9 +157,7 @@ class CoordinationServer:
         if self._host is not None:
             self._host.resume(tree)
             return
-        limits = SessionLimits(self.settings.shortest_session_ms, self.settings.longest_session_ms)
-        random_bytes, failed = self._random_bytes, self._journal_failed
-        self._host = TreeHost(tree, self.storage, self.clock, random_bytes, limits, failed, self._wall)
+        self._host = self._new_host(tree)
         self._host.start()
         self.counters.started_at = self.clock.seconds()
 
@@ -158,6 +169,7 @@ class CoordinationServer:
                 self._reopening.end(stopped.happen)
             else:
                 self._host.stop()
+                self.admission.stop()
                 for connection in tuple(self.connections):
                     connection.close(drain=False)
                 self.watch.stop()
@@ -165,9 +177,9 @@ class CoordinationServer:
                 self._reopening.end(lambda: self.clock.callLater(0, stopped.happen))
         return self._stopped.wait()
 
-    def answer_word(self, word: bytes) -> bytes:
-        """Return the answer to a four-letter word."""
-        return answer_word(self, word)
+    def answer_word(self, word: bytes, address: str = "") -> bytes:
+        """Return the answer to a four-letter word that came from ``address``."""
+        return answer_word(self, word) if self.admission.answers(word, address) else b""
 
     @property
     def connections(self) -> OpenConnections[ServerConnection]:
@@ -186,6 +198,28 @@ class CoordinationServer:
         if self.watch.handshakes is not None:
             self.watch.handshakes.begin(connection)
         return True
+
+    def left(self, connection: ServerConnection) -> None:
+        """Forget a connection that is lost or about to be closed."""
+        self.watch.leave(connection)
+        self.admission.left(connection)
+
+    def demand_change(self, zxid: int) -> None:
+        """Raise ProtocolViolation if a client has seen a change that was not made here."""
+        if zxid > self.last_zxid:
+            raise ProtocolViolation(
+                f"the client has seen change {zxid:#x}, the last one here is {self.last_zxid:#x}: "
+                "it was connected to another server, or this one has lost data"
+            )
+
+    def is_held_up(self) -> bool:
+        """Return whether a new session is refused since the disk stands still; count the refusal.
+
+        Clients that reconnect meanwhile would leave a session or a pending request each time.
+        """
+        held_up = self.host.held_back * REQUEST_BYTES >= self.settings.pending_bytes
+        self.counters.connections_refused += held_up
+        return held_up
 
     def answered(self, peer: str, seconds: float, outcome: Outcome) -> None:
         """Count an answer; log once a minute that the tree has reached a bound: the answer has no text."""

@@ -21,9 +21,16 @@ class Attachment:
     """One connection's attachment to a session. Made by TreeHost.open_session and TreeHost.attach."""
 
     def __init__(
-        self, host: TreeHost, session: TreeSession, listener: IAttached, identities: tuple[Identity, ...]
+        self,
+        host: TreeHost,
+        session: TreeSession,
+        listener: IAttached,
+        identities: tuple[Identity, ...],
+        is_first: bool,
     ) -> None:
         self.session = session
+        #: The session was opened by this connection.
+        self.is_first = is_first
         #: The identities of this connection for access lists: ``authenticated`` adds to them.
         self.identities = identities
         #: False once the connection was cut, detached or closed; every call is then ignored.

@@ -91,6 +91,10 @@ class Tree:
         """Every node by its path."""
         return MappingProxyType(self._store.nodes)
 
+    def children(self, path: str) -> Mapping[str, None]:
+        """Return the names of a node's children. Not to be kept: the mapping changes."""
+        return self._store.children(path)
+
     @property
     def data_bytes(self) -> int:
         """The number of bytes of all nodes' data."""

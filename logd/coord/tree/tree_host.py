@@ -161,7 +161,7 @@ class TreeHost:
         outcome = self.tree.open_session(self.limits.granted(timeout_ms), password, self._now_ms())
         session = self.tree.sessions[outcome.zxid]
         self._track(session)
-        attachment = Attachment(self, session, listener, identities)
+        attachment = Attachment(self, session, listener, identities, is_first=True)
         self._attachments[session.id] = attachment
         self._committed(outcome)
         self._enqueue(attachment, opened, attachment)
@@ -191,7 +191,7 @@ class TreeHost:
             self._deliver_flushed()
             return None
         self._let_go(session_id, CutReason.MOVED)
-        attachment = Attachment(self, session, listener, identities)
+        attachment = Attachment(self, session, listener, identities, is_first=False)
         self._attachments[session_id] = attachment
         self.heard(session_id)
         self._enqueue(attachment, attached, attachment)

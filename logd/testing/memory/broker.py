@@ -93,7 +93,7 @@ class MemoryBroker:
             access,
             lambda factory, setting, place: self._listen(factory, setting, place, clock),
             lambda: succeed(None),
-            lambda address: self._connect(address, clock),
+            lambda address, tls: self._connect(address, clock),
             open_readers=self.open_readers,
             pick=self.random.randrange,
         )

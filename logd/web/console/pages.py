@@ -92,7 +92,7 @@ class ConsolePages:
         """Return the page of a path."""
         match asked.path:
             case ():
-                return self.cluster(asked)
+                return await self.cluster(asked)
             case ("topics",):
                 return await self.topics(asked)
             case ("topics", name):
@@ -108,19 +108,22 @@ class ConsolePages:
             case _:
                 raise NoPage(f"there is no page {'/'.join(('/console', *asked.path))!r}")
 
-    def cluster(self, asked: Asked) -> Page:
+    async def cluster(self, asked: Asked) -> Page:
         """The brokers, what is wrong, and the charts."""
         asked.check(Operation.DESCRIBE, ResourceType.CLUSTER)
-        return Page("cluster", "Cluster", self._sources.overview(), 5.0)
+        return Page("cluster", "Cluster", await self._sources.overview(), 5.0)
 
     async def topics(self, asked: Asked) -> Page:
         """The topics, a page at a time."""
         wanted, order = asked.query.get("q", "")[:249], asked.query.get("sort", "name")
         if order not in _SORTS:
             raise InvalidRequest(f"sort = {order[:100]!r} is not allowed; allowed is {', '.join(_SORTS)}")
-        rows = await self._sources.topics(wanted, lambda name: asked.may(Operation.DESCRIBE, ResourceType.TOPIC, name))
+        rows = await self._sources.topics.all(
+            wanted, lambda name: asked.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        )
         rows.sort(key=_SORTS[order])
         shown, paging = _paged(rows, asked)
+        shown = await self._sources.topics.with_sizes(shown)
         return Page(
             "topics",
             "Topics",
@@ -139,12 +142,13 @@ class ConsolePages:
         asked.check(Operation.DESCRIBE, ResourceType.TOPIC, check_topic_name(name))
         found = self._sources.topic(name)
         numbers, paging = _paged(found["numbers"], asked)
-        row = found["row"]
+        (row,) = await self._sources.topics.with_sizes([found["row"]])
         return Page(
             "topic",
             name,
             {
                 **found,
+                "row": row,
                 "name": name,
                 "rows": await self._sources.partitions(name, numbers),
                 "paging": paging,

@@ -11,13 +11,18 @@ from logd.protocol.message import Message
 
 @frozen
 class TopicRow:
-    """One topic. Bytes and rate are of its partitions on this broker; None without any."""
+    """One topic. The rate is that of its partitions on this broker, None without any."""
 
     name: str
     partitions: int
     brokers: tuple[int, ...]
     here: int
+    #: The bytes of all partitions, copies not counted, but those of ``unknown`` ones; None if none is known.
     bytes: int | None
+    unknown: int
+    #: Of each partition, and the partitions of which not all are in sync.
+    replicas: int
+    under_replicated: int
     rate: float | None
     retention_ms: int
     retention_bytes: int
@@ -36,6 +41,8 @@ class PartitionRow:
     visible_end: int | None
     segments: int | None
     problem: str
+    #: The brokers that store it, where there are several.
+    replicas: tuple[int, ...] = ()
 
     @property
     def bytes(self) -> int | None:

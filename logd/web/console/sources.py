@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
 from logd.audit.event import AUDIT_TOPIC, decode_event
@@ -22,14 +22,15 @@ from logd.client.starting_positions import Position, Start, Time, check_start, r
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
 from logd.deferreds.gathering import gather_some
-from logd.deferreds.sleeping import sleep
 from logd.errors import CoordinationUnavailable, LogdError, UnknownTopic
+from logd.plurals import counted
 from logd.protocol.message import Message
 from logd.protocol.requests.describe_log import DescribeLogResponse
+from logd.web.console.elsewhere_sizes import ElsewhereSizes
 from logd.web.console.group_lags import GroupLags
 from logd.web.console.history import SAMPLE_SECONDS, History
-from logd.web.console.rates import Rates
-from logd.web.console.rows import PartitionRow, ShownMessages, TopicRow
+from logd.web.console.rows import PartitionRow, ShownMessages
+from logd.web.console.topic_rows import TopicRows
 
 #: Messages on one page, and the bytes before the end among which the last ones are looked for.
 MOST_MESSAGES = 50
@@ -37,8 +38,6 @@ TAIL_BYTES = 64 << 10
 #: Hours of the audit's windows that are judged, and messages of its topic that are read for that.
 AUDIT_HOURS = 24
 MOST_EVENTS = 200_000
-#: Topics that are looked at in one turn of the reactor.
-TURN_TOPICS = 500
 
 
 @define(eq=False)
@@ -54,11 +53,12 @@ class ConsoleSources:
     #: Settings of clients that this broker uses to ask all brokers, with its own identity.
     _client_settings: Callable[[], Mapping[str, Any]] = dict
     history: History = field(factory=History, init=False)
-    _topic_rates: Rates = field(factory=Rates, init=False)
+    topics: TopicRows = field(init=False)
     groups: GroupLags = field(init=False)
     _sampling: Any = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.topics = TopicRows(self._reactor, lambda: self.broker, ElsewhereSizes(self._reactor, self._admin))
         self.groups = GroupLags(self._reactor, lambda: self.tree, self._admin, self.consumer)
 
     # Samples
@@ -71,6 +71,7 @@ class ConsoleSources:
         """Take no more samples."""
         if self._sampling is not None and self._sampling.active():
             self._sampling.cancel()
+        self.topics.elsewhere.stop()
 
     def _sample(self) -> None:
         self._sampling = self._reactor.callLater(SAMPLE_SECONDS, self._sample)
@@ -90,10 +91,7 @@ class ConsoleSources:
                     "unflushed_bytes": broker.store.unflushed_bytes,
                 },
             )
-            ends: dict[str, int] = {}
-            for log in broker.store.logs():
-                ends[log.topic] = ends.get(log.topic, 0) + log.end
-            self._topic_rates.sample(self._reactor.seconds(), ends)
+            self.topics.sample(self._reactor.seconds())
         except Exception:
             self._log.failure("the console could not take a sample")
 
@@ -107,14 +105,11 @@ class ConsoleSources:
             raise CoordinationUnavailable("the broker is starting")
         return broker
 
-    def overview(self) -> dict[str, Any]:
+    async def overview(self) -> dict[str, Any]:
         """Return the state of the cluster as this broker sees it."""
         broker = self.broker
+        led, under_replicated = await self.topics.led()
         health = broker.health()
-        led: dict[int, int] = {}
-        for name in broker.topics.names():
-            for leader in self._leaders(broker, name).values():
-                led[leader] = led.get(leader, 0) + 1
         live = broker.brokers()
         rows = [
             {
@@ -133,55 +128,9 @@ class ConsoleSources:
             "topics": len(broker.topics.names()),
             "partitions": broker.topics.partitions,
             "problems": list(_problems(health, rows)),
+            "under_replicated": under_replicated if under_replicated or health.get("replicas") else None,
             "latest": self.history.latest(),
         }
-
-    async def topics(self, wanted: str, may_see: Callable[[str], bool]) -> list[TopicRow]:
-        """Return the topics whose names contain ``wanted``; turns of the reactor come in between."""
-        broker = self.broker
-        sizes: dict[str, int] = {}
-        for log in broker.store.logs():
-            sizes[log.topic] = sizes.get(log.topic, 0) + log.end - log.start
-        rows = []
-        for number, name in enumerate(broker.topics.names()):
-            if number and number % TURN_TOPICS == 0:
-                await sleep(self._reactor, 0)
-            if wanted in name and may_see(name):
-                row = self._topic_row(broker, name, sizes)
-                if row is not None:
-                    rows.append(row)
-        return rows
-
-    def _leaders(self, broker: Broker, name: str) -> dict[int, int]:
-        """Return the leader of each partition of a topic, or its first broker while that is not live."""
-        entry, live = broker.topics.get(name), broker.brokers()
-        if entry is None:
-            return {}
-        if not entry.replicated:
-            return {number: brokers[0] for number, brokers in entry.partitions.items() if brokers}
-        found = {number: broker.replication.leadership(name, number, entry, live) for number in entry.partitions}
-        return {number: led.leader if led.leader >= 0 else led.replicas[0] for number, led in found.items()}
-
-    def _topic_row(self, broker: Broker, name: str, sizes: Mapping[str, int]) -> TopicRow | None:
-        entry = broker.topics.get(name)
-        if entry is None:
-            return None
-        me = broker.store.broker_id
-        by_partition = self._leaders(broker, name)
-        leaders = set(by_partition.values())
-        here = sum(1 for leader in by_partition.values() if leader == me)
-        log = broker.settings.log
-        return TopicRow(
-            name,
-            len(entry.partitions),
-            tuple(sorted(leaders)),
-            here,
-            sizes.get(name, 0) if here else None,
-            self._topic_rates.get(name) if here else None,
-            int(entry.settings.get("retention.ms", log.retention_ms)),
-            int(entry.settings.get("retention.bytes", log.retention_bytes)),
-            broker.topics.problem(name) or "",
-        )
 
     def topic(self, name: str) -> dict[str, Any]:
         """Return one topic's settings and numbers. Raises UnknownTopic."""
@@ -189,10 +138,8 @@ class ConsoleSources:
         entry = broker.topics.get(name)
         if entry is None:
             raise UnknownTopic(f"there is no topic {name!r}")
-        size = sum(log.end - log.start for log in broker.store.logs() if log.topic == name)
-        row = self._topic_row(broker, name, {name: size})
         return {
-            "row": row,
+            "row": self.topics.one(name),
             "uuid": entry.uuid,
             "settings": {**dict(entry.settings), **dict(entry.kafka_settings)},
             "numbers": sorted(entry.partitions),
@@ -210,6 +157,7 @@ class ConsoleSources:
             leader = -1 if led is None else led.leader
             if leader == -1 and led is not None and len(led.replicas) == 1:
                 (leader,) = led.replicas
+            replicas = led.replicas if led is not None and len(led.replicas) > 1 else ()
             missing = () if led is None or not led.in_sync else sorted({*led.replicas} - {*led.in_sync})
             lag = f"not in sync: {', '.join(map(str, missing))}" if missing else ""
             address = "{}:{}".format(*live[leader]) if leader in live else ""
@@ -224,26 +172,29 @@ class ConsoleSources:
                     log.visible_end,
                     len(log.segments()),
                     str(log.offline or lag),
+                    replicas,
                 )
             elif leader not in live:
                 stored = " or ".join(map(str, () if led is None else led.replicas))
                 rows[number] = PartitionRow(
-                    number, leader, address, None, None, None, None, f"broker {stored} is not registered"
+                    number, leader, address, None, None, None, None, f"broker {stored} is not registered", replicas
                 )
             else:
-                elsewhere.append((number, leader, address))
+                elsewhere.append(PartitionRow(number, leader, address, None, None, None, None, lag, replicas))
         if elsewhere:
             async with self._admin() as admin:
-                for row in await gather_some((self._asked(admin, name, *each) for each in elsewhere), 50):
+                for row in await gather_some((self._asked(admin, name, each) for each in elsewhere), 50):
                     rows[row.number] = row
         return [rows[number] for number in numbers]
 
-    async def _asked(self, admin: Admin, name: str, number: int, leader: int, address: str) -> PartitionRow:
+    async def _asked(self, admin: Admin, name: str, row: PartitionRow) -> PartitionRow:
         try:
-            log = await admin.describe_log(name, number)
+            log = await admin.describe_log(name, row.number)
         except LogdError as error:
-            return PartitionRow(number, leader, address, None, None, None, None, str(error))
-        return PartitionRow(number, leader, address, log.log_start, log.log_end, log.visible_end, len(log.segments), "")
+            return evolve(row, problem=str(error))
+        return evolve(
+            row, start=log.log_start, end=log.log_end, visible_end=log.visible_end, segments=len(log.segments)
+        )
 
     # Groups
 
@@ -363,4 +314,4 @@ def _problems(health: Mapping[str, Any], brokers: Sequence[Mapping[str, Any]]) -
         yield f"{place}: the disk is full"
     for row in brokers:
         if not row["live"]:
-            yield f"broker {row['id']} is not registered; it leads {row['partitions']} partitions"
+            yield f"broker {row['id']} is not registered; it leads {counted(row['partitions'], 'partition')}"

@@ -47,7 +47,8 @@ def duration(seconds: float | None) -> str:
         if seconds < limit:
             value = seconds / divisor
             return f"{value:.0f} {unit}" if value >= 10 or divisor == 1 else f"{value:.1f} {unit}"
-    return f"{seconds / 86_400:.1f} days"
+    days = f"{seconds / 86_400:.1f}".removesuffix(".0")
+    return f"{days} days"
 
 
 def retention(milliseconds: int, count: int) -> str:

@@ -11,7 +11,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from prometheus_client import CollectorRegistry
 
 from logd.broker.counters import MOST_SOFTWARE, KafkaCounters
-from logd.broker.metrics import BrokerMetrics
+from logd.broker.metrics.broker_metrics import BrokerMetrics
 from logd.broker.shutdown import STOP_POLL_SECONDS
 from logd.config.kafka import KafkaSettings
 from logd.protocol.kafka.apis import APIS

@@ -71,6 +71,23 @@ class ReassignmentTests(OperationsTestCase):
         self.assertEqual(self.partition("one").replicas, before)
         self.assertEqual(self.cluster.wait(self.admin.cancel_reassignment("one")).moved, ())
 
+    def test_a_reassignment_has_a_rate_until_it_is_done(self) -> None:
+        """The leader sends no more than that to the new replicas."""
+        self.cluster.wait(self.admin.create("one", 1))
+        for _ in range(10):
+            self.cluster.wait(self.cluster.producer(acks=1).send("one", b"x" * 100_000))
+        (first,) = self.partition("one").replicas
+        other = (first + 1) % 3
+        self.cluster.wait(self.admin.reassign("one", {0: (first, other)}, rate=100_000))
+        self.cluster.advance(6.0)
+        broker = self.cluster.brokers[first].broker
+        assert broker is not None
+        self.assertGreater(broker.replication.throttle.delay("one"), 0)
+        self.assertNotIn(other, self.partition("one").in_sync)
+        self.cluster.advance(15.0)
+        self.assertIn(other, self.partition("one").in_sync)
+        self.assertEqual(broker.replication.throttle._topics, {})
+
     def test_what_cannot_be_is_refused(self) -> None:
         """With the reason; nothing is asked of the controller."""
         for wanted in ({0: (0, 7)}, {0: (1, 1)}, {0: ()}, {3: (0, 1)}):

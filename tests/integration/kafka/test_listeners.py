@@ -21,8 +21,8 @@ from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
 from tests.integration.broker.test_tls import make_certificate
 
-#: Seconds for what happens in some milliseconds.
-PATIENCE = 20.0
+#: Seconds for what happens in some milliseconds, or in several seconds on a busy machine.
+PATIENCE = 60.0
 
 
 def until(reached: Callable[[], bool]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import confluent_kafka
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
@@ -31,13 +33,15 @@ class KafkaClientTests(ClusterTestCase):
 
     async def test_nothing_is_lost_or_doubled_when_a_leader_is_killed(self) -> None:
         """Its batches are known to the next leader; metadata name leader and in-sync replicas."""
-        await self.admin().create("t", 1, {"min.insync.replicas": 2}, replicas=3)
         await deferToThread(self.produce_and_consume)
 
     def produce_and_consume(self) -> None:
-        """Produce with a kill in the midst, then read everything."""
+        """Create the topic, produce with a kill in the midst, then read everything."""
         servers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
-        settings = {"bootstrap.servers": servers, "log_level": 0}
+        settings: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0}
+        new = NewTopic("t", 1, 3, config={"min.insync.replicas": "2"})
+        admin = AdminClient(settings)
+        admin.create_topics([new])["t"].result(30)
         producer = confluent_kafka.Producer({**settings, "enable.idempotence": True, "linger.ms": 2})
         wrong: list[Any] = []
         acknowledged: list[int] = []

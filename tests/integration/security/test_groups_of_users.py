@@ -54,12 +54,21 @@ class Place:
 
     def logd(self, user: str, *arguments: str, admin: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
         """Run a command as a user, or with the brokers' credentials in the tree; to its end."""
+        return self._run(user, [*LOGD, *arguments], admin, more)
+
+    def python(self, user: str, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a program as a user, with the tree's address and these arguments; to its end."""
+        return self._run(user, [sys.executable, "-c", code, self.broker.coordination, *arguments], False, {})
+
+    def _run(
+        self, user: str, command: list[str], admin: bool, more: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "LOGD_BROKER": self.broker.address, "LOGD_ZOOKEEPER": self.broker.coordination, **more}
         if user:
             env.update(LOGD_USER=user, LOGD_PASSWORD_FILE=str(self.folder / user))
         if admin:
             env["LOGD_ZOOKEEPER_DIGEST_FILE"] = str(self.folder / "tree")
-        return subprocess.run([*LOGD, *arguments], capture_output=True, text=True, env=env, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
 
     def add(self, *rules: AccessRule) -> None:
         """Add access rules, as `logd acl add` does."""
@@ -96,6 +105,8 @@ def place(kind: str) -> Place:
     }
     options = [each for name, value in settings.items() for each in ("--set", f"{name}={value}")]
     broker = BrokerProcess(str(folder / "data"), options)
+    if kind == "demanding":  # the last option of a name counts
+        broker.options = [*options, f"--zookeeper-listen=tcp:{broker.coordination_port}:interface=0.0.0.0"]
     if kind == "real":
         server = ZooKeeperProcess(str(folder / "zookeeper"))
         server.start()

@@ -77,7 +77,7 @@ class PagesTests(PagesTestCase):
         self.create("t", 2)
         self.broker.topics.show("elsewhere", TopicEntry("u" * 8, {0: (7,)}))
         text = self.page()
-        self.assertIn("broker 7 is not registered; it leads 1 partitions", text)
+        self.assertIn("broker 7 is not registered; it leads 1 partition", text)
         self.assertIn("broker.example:6667", text)
 
     def test_topics_are_found_sorted_and_paged(self) -> None:
@@ -88,7 +88,7 @@ class PagesTests(PagesTestCase):
         self.assertIn("201 to 250 of 250 topics", self.page("topics", page="3"))
         self.assertIn("201 to 250 of 250 topics", self.page("topics", page="99"))
         found = self.page("topics", q="t24")
-        self.assertIn("1 to 10 of 10 topics", found)
+        self.assertIn("<p>10 topics</p>", found)
         self.assertIn("sort = ", self.refused(InvalidRequest, "topics", sort="colour"))
         self.assertIn("page = ", self.refused(InvalidRequest, "topics", page="x"))
 
@@ -192,7 +192,7 @@ class TextsTests(BrokerTestCase):
             (duration, 0.2, "< 1 s"),
             (duration, 80, "80 s"),
             (duration, 7200, "2.0 h"),
-            (duration, 864_000, "10.0 days"),
+            (duration, 864_000, "10 days"),
             (moment, 1_320_991_200_123, "2011-11-11 06:00:00.123Z"),
             (moment, 1 << 80, f"{1 << 80} ms"),
         ]

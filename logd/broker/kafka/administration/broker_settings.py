@@ -10,6 +10,7 @@ from attrs import frozen
 from logd.broker.kafka.administration.setting_names import KAFKA_SETTINGS, ConfigType
 from logd.broker.requests.core import BrokerCore
 from logd.config import BrokerSettings
+from logd.config.replication import ReplicationSettings
 from logd.config.setting import Setting, settings_of
 
 
@@ -47,7 +48,14 @@ def broker_settings(broker: BrokerCore) -> Iterator[BrokerSetting]:
     )
     yield creates
     yield BrokerSetting("broker.id", str(broker.store.broker_id), ConfigType.INT, "The broker's id.", True)
-    yield BrokerSetting("default.replication.factor", "1", ConfigType.INT, "There is no replication yet.")
+    copies = settings.replication.default_replicas
+    yield BrokerSetting(
+        "default.replication.factor",
+        str(copies),
+        ConfigType.INT,
+        "The replicas of topics whose creation says no number: default.replicas.",
+        copies != ReplicationSettings().default_replicas,
+    )
     yield BrokerSetting("log.dirs", broker.store.path, ConfigType.STRING, "The data directory.", True)
     rows: dict[str, Setting] = {row.field_name: row for row in settings_of(BrokerSettings)}
     for name, (field_name, kind) in _SETTINGS.items():

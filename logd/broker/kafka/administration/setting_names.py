@@ -146,6 +146,7 @@ KAFKA_SETTINGS: Mapping[str, KafkaSetting] = {
         _ours("max.message.bytes", _INT, "batch.bytes", "message.max.bytes"),
         _ours("message.bytes", _INT, "message.bytes", ""),
         _ours("message.format", _STRING, "message.format", ""),
+        _ours("min.insync.replicas", _INT, "min.insync.replicas", "min.insync.replicas"),
         _ours("retention.bytes", _LONG, "retention.bytes", "log.retention.bytes"),
         _ours("retention.ms", _LONG, "retention.ms", "log.retention.ms"),
         _ours("segment.bytes", _INT, "segment.bytes", "log.segment.bytes"),
@@ -171,8 +172,8 @@ KAFKA_SETTINGS: Mapping[str, KafkaSetting] = {
         _kept("compression.zstd.level", _INT, "3", Whole(-131072, 22), "See compression.type."),
         _kept("delete.retention.ms", _LONG, "86400000", _ANY_LONG, "Of compaction."),
         _kept("file.delete.delay.ms", _LONG, "60000", _ANY_LONG, "Files go at once; answers under way keep theirs."),
-        _kept("follower.replication.throttled.replicas", _LIST, "", Listed(), "Of replication."),
-        _kept("leader.replication.throttled.replicas", _LIST, "", Listed(), "Of replication."),
+        _kept("follower.replication.throttled.replicas", _LIST, "", Listed(), "There is no throttle by topic."),
+        _kept("leader.replication.throttled.replicas", _LIST, "", Listed(), "There is no throttle by topic."),
         _kept("local.retention.bytes", _LONG, "-2", Whole(-2, LARGEST_BYTES), "Of tiered storage."),
         _kept("local.retention.ms", _LONG, "-2", Whole(-2, _LONG_MAX), "Of tiered storage."),
         _kept("max.compaction.lag.ms", _LONG, str(_LONG_MAX), Whole(1, _LONG_MAX), "Of compaction."),
@@ -191,15 +192,17 @@ KAFKA_SETTINGS: Mapping[str, KafkaSetting] = {
         ),
         _kept("min.cleanable.dirty.ratio", _DOUBLE, "0.5", Fraction(), "Of compaction."),
         _kept("min.compaction.lag.ms", _LONG, "0", _ANY_LONG, "Of compaction."),
-        _kept(
-            "min.insync.replicas", _INT, "1", Whole(1, _INT_MAX), "Each partition has one replica.",
-            "min.insync.replicas",
-        ),
         _kept("preallocate", _BOOLEAN, "false", _SWITCH, "Segments grow as they are written."),
         _kept("remote.storage.enable", _BOOLEAN, "false", OneOf(("false",)), "There is no tiered storage."),
         _kept("segment.index.bytes", _INT, "10485760", Whole(0, _INT_MAX), "Indexes are as large as they need to be."),
         _kept("segment.jitter.ms", _LONG, "0", _ANY_LONG, "Segments begin without a delay."),
-        _kept("unclean.leader.election.enable", _BOOLEAN, "false", _SWITCH, "Of replication."),
+        _kept(
+            "unclean.leader.election.enable",
+            _BOOLEAN,
+            "false",
+            _SWITCH,
+            "A replica that may lack messages leads only by `logd topics elect`.",
+        ),
     )
 }  # fmt: skip
 #: Settings of ours that Kafka does not have: a replacement of all settings (AlterConfigs) leaves them.
@@ -235,6 +238,7 @@ class TopicSettings:
         native, kept = dict(self.native), dict(self.kept)
         if row.native is not None:
             native.pop(row.native.name, None)
+            kept.pop(row.name, None)  # of a release that kept it without an effect
             if text is not None:
                 native[row.native.name] = row.parse(text)
         else:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from logd.broker.kafka.administration.refusals import ChangeOutcome, Refused, outcome_of
+from logd.broker.kafka.administration.replicas import check_assignment, check_factor
 from logd.broker.kafka.administration.setting_names import parse_settings
 from logd.broker.kafka.error_codes import (
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,
-    INVALID_REPLICATION_FACTOR,
     INVALID_REQUEST,
     TOPIC_DELETION_DISABLED,
 )
@@ -125,12 +125,6 @@ class KafkaTopicAdministration:
                 f"topic {name!r} is not created: topics.create = false on this broker; explicit would allow it"
             )
         check_topic_name(name)
-        if topic.replication_factor not in (1, _DEFAULT):
-            raise Refused(
-                INVALID_REPLICATION_FACTOR,
-                f"topic {name!r} cannot have {topic.replication_factor} replicas: each partition is on one broker, as "
-                "this release has no replication; give 1, or -1 for the broker's own number",
-            )
         settings = parse_settings({each.name: each.value for each in topic.configs})
         try:
             broker.settings.log_settings(settings.native)
@@ -147,10 +141,15 @@ class KafkaTopicAdministration:
             if sorted(assigned) != list(range(partitions)):
                 text = f"topic {name!r}: partitions are numbered from 0 on, each once, and not {sorted(assigned)}"
                 raise Refused(INVALID_REPLICA_ASSIGNMENT, text)
-            self._check_brokers(name, assigned.values())
+            check_assignment(name, assigned.values(), broker.brokers())
             brokers = assigned
         elif partitions == _DEFAULT:
             partitions = broker.settings.topics_partitions
+        replicas = topic.replication_factor
+        if replicas == _DEFAULT:
+            replicas = broker.settings.replication.default_replicas
+        if brokers is None:
+            check_factor(name, replicas, broker.brokers())
         administration = broker.administration
         try:
             administration.check_create(name, partitions, settings.native)
@@ -162,6 +161,7 @@ class KafkaTopicAdministration:
                     settings.native,
                     kafka_settings=settings.kept,
                     brokers=brokers,
+                    replicas=replicas,
                 )
             else:
                 broker.quotas.check_create(self._rights.requester, name, partitions)
@@ -188,7 +188,7 @@ class KafkaTopicAdministration:
                         f"topic {name!r} gets {counted(count - before, 'partition')}, and {len(brokers)} are assigned"
                     )
                     raise Refused(INVALID_REPLICA_ASSIGNMENT, text)
-                self._check_brokers(name, brokers)
+                check_assignment(name, brokers, broker.brokers(), max(map(len, entry.partitions.values()), default=1))
             try:
                 return broker.administration.with_partitions(name, entry, count, brokers)
             except InvalidTopic as error:
@@ -206,20 +206,6 @@ class KafkaTopicAdministration:
 
     def _record(self, action: str, topic: str, **details: Any) -> None:
         self._broker.administration_log.record(self._rights.requester, action, topic, **details)
-
-    def _check_brokers(self, topic: str, assigned: Iterable[tuple[int, ...]]) -> None:
-        """Raise Refused unless each partition is assigned to one live broker."""
-        live = self._broker.brokers()
-        for brokers in assigned:
-            if len(brokers) != 1:
-                raise Refused(
-                    INVALID_REPLICA_ASSIGNMENT,
-                    f"topic {topic!r} cannot have a partition on brokers {list(brokers)}: each partition is on one "
-                    "broker, as this release has no replication",
-                )
-            if brokers[0] not in live:
-                text = f"topic {topic!r} cannot be on broker {brokers[0]}: the live brokers are {sorted(live)}"
-                raise Refused(INVALID_REPLICA_ASSIGNMENT, text)
 
 
 def _repeated(names: Iterable[str]) -> set[str]:

@@ -65,7 +65,7 @@
 
   const units = {
     bytes: (value) => {
-      if (value === null || value === undefined) return "";
+      if (value === null || value === undefined) return "–";
       let name = "B";
       for (const next of ["KB", "MB", "GB", "TB"]) {
         if (Math.abs(value) < 1000) break;
@@ -74,9 +74,18 @@
       }
       return `${value >= 100 || name === "B" ? value.toFixed(0) : value.toFixed(1)} ${name}`;
     },
-    count: (value) => (value === null || value === undefined ? "" : Math.round(value).toLocaleString()),
+    count: (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString()),
   };
   const colours = ["#2a9d80", "#d08c2b"];
+  // Whole steps, so that no two marks of an axis have the same text.
+  const steps = [...Array(16).keys()].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power));
+  // Times in UTC, as on all pages: the step in seconds, the text of a mark, and what is added where the day changes.
+  const day = "\n{YYYY}-{MM}-{DD}";
+  const times = [
+    [86400, "{YYYY}-{MM}-{DD}", null, null, null, null, null, null, 1],
+    [60, "{HH}:{mm}", day, null, day, null, null, null, 1],
+    [1, "{HH}:{mm}:{ss}", day, null, day, null, null, null, 1],
+  ];
 
   const draw = (holder, data) => {
     const style = getComputedStyle(document.documentElement);
@@ -90,9 +99,13 @@
         cursor: { drag: { x: true, y: false } },
         legend: { live: true },
         scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-        axes: [{ ...axis }, { ...axis, size: 70, values: (_, ticks) => ticks.map(text) }],
+        tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "Etc/UTC"),
+        axes: [
+          { ...axis, values: times, space: 90 },
+          { ...axis, size: 70, incrs: steps, values: (_, ticks) => ticks.map(text) },
+        ],
         series: [
-          {},
+          { label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
           ...names.map((name, number) => ({
             label: name.replaceAll("_", " "),
             stroke: colours[number],

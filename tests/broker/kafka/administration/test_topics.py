@@ -106,14 +106,14 @@ class CreateTopicsTests(TopicsTestCase):
         self.assertEqual(self.broker.topics.names(), ["a", "g"])
 
     def test_assignments(self) -> None:
-        """They are taken where each partition is on one live broker."""
+        """They are taken where each partition is on live brokers."""
         peer = self.kafka()
         self.broker.addresses.native = lambda: {1: ("one", 6667)}
         cases: list[tuple[dict[int, list[int]], int, int, int]] = [
             ({0: [0], 1: [1], 2: [0]}, -1, -1, 0),
             ({0: [0]}, 1, 1, 42),
             ({0: [0], 2: [0]}, -1, -1, 39),
-            ({0: [0, 1]}, -1, -1, 39),
+            ({0: [0, 0]}, -1, -1, 39),
             ({0: [7]}, -1, -1, 39),
             ({0: []}, -1, -1, 39),
         ]

@@ -79,18 +79,6 @@ class BrokerMetrics(Collector):
         )
         yield GaugeMetricFamily("logd_unflushed_bytes", "Bytes that wait for the disk.", broker.store.unflushed_bytes)
         yield GaugeMetricFamily("logd_producers_paused", "1 while producers are paused.", int(broker.gate.shut))
-        labels = ["topic", "partition"]
-        start = GaugeMetricFamily("logd_log_start_offset", "Id of the first message.", labels=labels)
-        end = GaugeMetricFamily("logd_log_end_offset", "Id that the next message gets.", labels=labels)
-        visible = GaugeMetricFamily("logd_log_visible_offset", "End of the visible messages.", labels=labels)
-        offline = GaugeMetricFamily("logd_partition_offline", "1 for a partition that cannot be served.", labels=labels)
-        for log in broker.store.logs():
-            place = [log.topic, str(log.partition)]
-            start.add_metric(place, log.first)
-            end.add_metric(place, log.end)
-            visible.add_metric(place, log.visible_end)
-            offline.add_metric(place, int(log.offline is not None))
-        yield from (start, end, visible, offline)
         yield from _of_replication(broker)
 
 

@@ -1,0 +1,1 @@
+"""Prometheus metrics of a broker, of its partitions, and of its coordination."""
