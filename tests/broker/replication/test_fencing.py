@@ -34,6 +34,28 @@ class FollowerGuardTests(ReplicaTestCase):
             self.assertEqual(self.log.end, end, "bytes of another epoch were appended")
         self.assertTrue(self.role.take(self.answer(self.role.epoch, plain(b"of this one"))))
 
+    def test_a_divergence_inside_an_entry_cuts_all_of_it(self) -> None:
+        """It is the end of an epoch that the follower never saw, whose bytes it has others for."""
+        other = next(each for each in self.followers if each is not self.follower)
+        assert other.clock is not None
+        other.clock.pause()  # so that nothing more is visible
+        sent = self.send(b"unseen by readers", acks=1)
+        self.cluster.advance(0.3)
+        self.assertEqual(self.log.end, sent.next_position)
+        assert self.follower.broker is not None
+        self.follower.broker.replication.fetcher(self.role.leader).remove(self.role)
+        self.role._truncate(sent.next_position - 3)
+        self.cluster.advance(0.5)
+        self.assertEqual((self.role.trouble, self.role.log.end), ("", sent.next_position))
+        other.clock.resume()
+
+    def test_a_log_that_counts_is_not_begun_again(self) -> None:
+        """A member of the in-sync set keeps its messages until the leader has taken it out of the set."""
+        self.role._restart(0)
+        self.cluster.advance(0.2)
+        self.assertGreater(self.role.log.end, 0)
+        self.assertIn("does not count", self.role.trouble)
+
     def test_a_damaged_entry_is_not_appended(self) -> None:
         """A leader whose disk flips bits does not spread that to its followers."""
         end = self.log.end

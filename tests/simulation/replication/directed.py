@@ -23,7 +23,7 @@ from tests.simulation.replication.mutations import follow_in_any_epoch, read_whe
 def append_what_comes() -> AbstractContextManager[Any]:
     """A follower appends what its leader sends without checking the entries."""
 
-    def append(role: FollowerRole, data: Any) -> bool:
+    def append(role: FollowerRole, data: Any, *more: Any) -> bool:
         role.log.append([bytes(data)], 1, -1)
         return True
 

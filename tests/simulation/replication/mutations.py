@@ -100,8 +100,8 @@ def follow_in_any_epoch() -> AbstractContextManager[Any]:
     """Followers and leaders take what the other one says, whatever its leader epoch."""
     take, fetch, progress = FollowerRole.take, ReplicaRequests.fetch, ReplicaRequests.progress
 
-    def any_answer(role: FollowerRole, part: ReplicaFetchedPart) -> bool:
-        return take(role, part._replace(leader_epoch=role.epoch))
+    def any_answer(role: FollowerRole, part: ReplicaFetchedPart, *more: Any) -> bool:
+        return take(role, part._replace(leader_epoch=role.epoch), *more)
 
     def current(requests: ReplicaRequests, parts: Sequence[Any]) -> tuple[Any, ...]:
         led = [requests._manager.leader(part.topic, part.partition) for part in parts]
