@@ -100,6 +100,9 @@ def _of_replication(broker: Broker) -> Iterator[Metric]:
         figures.below_minimum,
     )
     yield GaugeMetricFamily(
+        "logd_replicas_leaderless", "Partitions stored here that no broker leads.", figures.leaderless
+    )
+    yield GaugeMetricFamily(
         "logd_controller", "1 while this broker chooses the leaders.", int(broker.controller.epoch is not None)
     )
 

@@ -25,7 +25,7 @@ from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.epoch_file import read_epochs, write_epochs
 from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import find_epochs
-from logd.log.index import lookup
+from logd.log.index.lookup import find_boundary
 from logd.log.partition import PartitionLog
 from logd.log.store.truncation import TruncationRefused
 
@@ -264,9 +264,11 @@ class Replica:
             await self._restart(position, role)
             return
         assert self.history is not None
-        # The leader knows an epoch that is not in this log: its end there may lie inside an entry here, of another one.
+        # The end of an epoch that this log does not have is no boundary here if an entry of another epoch lies across
+        # it: that entry is not the leader's, and goes as a whole. Then the leader is asked again.
         snapshot = log.snapshot(log.end)
-        position = await self._on_thread(lambda: lookup.find_boundary(snapshot, position))
+        wanted = position
+        position = await self._on_thread(lambda: find_boundary(snapshot, wanted))
         try:
             await called_back(partial(self._owner.store.truncate, log, position, 0))
         except TruncationRefused as error:

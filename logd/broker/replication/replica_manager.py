@@ -47,6 +47,8 @@ class ReplicaFigures(NamedTuple):
     led: int
     under_replicated: int
     below_minimum: int
+    #: Partitions stored here that no broker leads.
+    leaderless: int
 
 
 @define(eq=False)
@@ -141,6 +143,7 @@ class ReplicaManager:
             len(led),
             sum(role.is_under_replicated for role in led),
             sum(len(role.in_sync) < role.log.settings.min_insync_replicas for role in led),
+            sum(known.state.leader == NO_LEADER for key in list(self._replicas) if (known := self.states.get(*key))),
         )
 
     # Changes of topics, logs, states and brokers

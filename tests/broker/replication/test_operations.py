@@ -28,6 +28,13 @@ class OperationsTestCase(ReplicaTestCase):
             return error
         self.fail("it did not fail")
 
+    def health(self, number: int) -> tuple[str, int]:
+        """Return a broker's status, and the number of partitions there without a leader."""
+        broker = self.cluster.brokers[number].broker
+        assert broker is not None
+        found = broker.health()
+        return found["status"], found["replicas"]["leaderless"]
+
     def partition(self, topic: str = "t") -> PartitionMetadata:
         """Return partition 0 as clients are told of it."""
         (found,) = self.cluster.wait(self.admin.describe(topic)).partitions
@@ -155,6 +162,7 @@ class LeaderTests(OperationsTestCase):
         self.cluster.advance(10.0)
         found = self.partition()
         self.assertEqual((found.leader, found.in_sync), (NO_LEADER, (first,)))
+        self.assertEqual(self.health(second), ("degraded", 1))
         described = self.cluster.wait(self.admin.describe_replicas("t"))
         (lost,) = losses([found], described)
         self.assertEqual((lost.leader, lost.end, lost.complete), (third, two, (first,)))
@@ -163,6 +171,7 @@ class LeaderTests(OperationsTestCase):
         self.cluster.wait(self.admin.elect("t", {0: lost.leader}, unclean=True))
         self.cluster.advance(5.0)
         self.assertEqual(self.partition().leader, third)
+        self.assertEqual(self.health(second), ("ok", 0))
         by_id[first].start()
         self.cluster.advance(10.0)
         self.assertEqual(sorted(self.partition().in_sync), [0, 1, 2])
