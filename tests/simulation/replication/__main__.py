@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import nullcontext
 
 from tests.simulation.replication.life import live
-from tests.simulation.replication.mutations import RULES
+from tests.simulation.replication.rules.mutations import RULES
 
 
 def main(arguments: list[str]) -> int:

@@ -9,12 +9,12 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.simulation.mutations.patching import problems_of
-from tests.simulation.replication.directed import DIRECTED_RULES
 from tests.simulation.replication.life import live
-from tests.simulation.replication.mutations import RULES, Rule
+from tests.simulation.replication.rules.directed import DIRECTED_RULES
+from tests.simulation.replication.rules.mutations import RULES, Rule
 from tests.simulation.violation import Violation
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "design" / "replication.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "design" / "replication.md"
 #: Seeds from the known one on, and from 0 on, before a mutation counts as not found.
 NEAR, MOST = 5, 60
 #: Errors of a mutation itself.

@@ -17,7 +17,7 @@ from logd.broker.replication.follower import FollowerRole
 from logd.broker.security.rights import Rights
 from tests.broker.replication.test_fencing import FollowerGuardTests
 from tests.broker.replication.test_replicas import FetchSessionTests, SecuredTests
-from tests.simulation.replication.mutations import follow_in_any_epoch, read_where_nobody_leads
+from tests.simulation.replication.rules.mutations import follow_in_any_epoch, read_where_nobody_leads
 
 
 def append_what_comes() -> AbstractContextManager[Any]:
