@@ -113,15 +113,6 @@ class ReplicaTests(ReplicaTestCase):
         self.assertEqual(len(self.contents()), 1)
         self.assertIsInstance(self.logs()[killed.host].replica, FollowerRole)
 
-    def test_a_dead_leader_leaves_the_in_sync_set_without_another_message(self) -> None:
-        """A producer that sends again what is stored already waits for that, and appends nothing."""
-        self.send(b"before")
-        self.leader.kill()
-        self.cluster.advance(20.0)
-        self.assertEqual(len(self.in_sync()), 2)
-        log = self.logs()[self.leader.host]
-        self.assertEqual(log.visible_end, log.end)
-
     def test_a_leader_that_is_back_at_once_does_not_go_on_in_its_epoch(self) -> None:
         """Its followers may have entries of that epoch which it has lost."""
         self.send(b"before")
