@@ -284,6 +284,11 @@ class Replica:
 
     async def _restart(self, position: int, role: FollowerRole) -> None:
         log = self.log
+        known, _ = self._owner.known(log.topic, log.partition)
+        if known is not None and known.state.counts_on(self._me, self._instance):
+            # It would be elected though it lacks messages. The leader takes it out of the set, as it does not catch up.
+            role.trouble = "it has to begin again, and waits until it does not count as in sync any more"
+            raise LogdError(role.trouble)
         self._log.info(
             "{topic}-{partition} begins again at {position}, where its leader's log begins; it ended at {end}",
             topic=log.topic,
