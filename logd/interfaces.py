@@ -53,7 +53,7 @@ class IFile(Interface):
     path: str = Attribute("The path at which the file was opened.")
     device: int = Attribute("The number of the file system that holds the file, as in IFileSystem.")
 
-    def append(buffers: Sequence[bytes]) -> int:
+    def append(buffers: Sequence[bytes | memoryview]) -> int:
         """Write all buffers at the end in as few system calls as possible; return the number of bytes written.
 
         After an error, such as a full disk, some of the bytes may have been written: the caller truncates the file.

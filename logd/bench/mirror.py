@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import asdict, define, frozen
 from twisted.internet.defer import gatherResults
@@ -15,6 +15,7 @@ from twisted.internet.threads import deferToThread
 
 from logd.bench.mirror_processors import ProcessorTimes
 from logd.bench.rates.consume import consume
+from logd.bench.rates.patience import within
 from logd.bench.rates.percentiles import milliseconds
 from logd.bench.rates.process_usage import processor_seconds
 from logd.bench.rates.produce import produce
@@ -24,11 +25,12 @@ from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
 from logd.client.producer.producer import Producer
 from logd.deferreds.sleeping import sleep
-from logd.deferreds.timeouts import with_timeout
 from logd.errors import LogdError, UnknownTopic
 from logd.protocol.message import Message
 from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.mirror import MirrorProcess
+
+T = TypeVar("T")
 
 TOPIC, PACED = "bench-mirror", "bench-mirror-latency"
 #: Seconds between looks at the end of the target's log, each of which costs the target and the bench a fraction of a
@@ -74,9 +76,11 @@ class MirrorBench:
     rounds: int
     latency_messages: int
     tell: Callable[[str], None] = lambda _: None
+    #: Seconds that each step may take; what is late is named in the error.
+    patience: float = PATIENCE_SECONDS
 
     async def run(self) -> MirrorRates:
-        """Measure. Raises LogdError if a server does not start, or nothing is mirrored for PATIENCE_SECONDS."""
+        """Measure. Raises LogdError if a server does not start or ends, or if a step takes longer than ``patience``."""
         with scratch(self.folder) as folder:
             source, target = (BrokerProcess(f"{folder}/{name}") for name in ("source", "target"))
             try:
@@ -89,12 +93,10 @@ class MirrorBench:
 
     async def _measure(self, folder: str, source: BrokerProcess, target: BrokerProcess) -> MirrorRates:
         workload = self.workload
-        admin = Admin(source.address, reactor=self.reactor)
-        await admin.create(TOPIC, workload.partitions)
-        await admin.create(PACED, 1)
-        await admin.close()
+        await self._within("making the source's topics", self._topics_made(source))
         self.tell(f"publishing {workload.messages:,} messages to mirror")
-        filled = await produce(self.reactor, source.address, TOPIC, workload)
+        producing = produce(self.reactor, source.address, TOPIC, workload)
+        filled = await self._within(f"publishing {workload.messages:,} messages", producing)
         consumed, mirrored, ratios, times = [], [], [], []
         for number in range(self.rounds):
             self.tell(f"round {number + 1} of {self.rounds}: consuming raw bytes")
@@ -125,13 +127,26 @@ class MirrorBench:
             milliseconds(delivered, 0.99),
         )
 
+    async def _within(self, what: str, waiting: Awaitable[T]) -> T:
+        """Return the result of ``waiting``. Raises LogdError, which names ``what``, after the bench's patience."""
+        return await within(self.reactor, self.patience, what, waiting)
+
+    async def _topics_made(self, source: BrokerProcess) -> None:
+        admin = Admin(source.address, reactor=self.reactor)
+        try:
+            await admin.create(TOPIC, self.workload.partitions)
+            await admin.create(PACED, 1)
+        finally:
+            await admin.close()
+
     async def _consumed(self, source: BrokerProcess, total: int) -> tuple[float, list[float]]:
         """Return the bytes a second of a consumer that reads the topic as raw bytes.
 
         Return also the processor ms for each megabyte of the source and of this process, the consumer.
         """
         before, own = processor_seconds([source.pid]), time.process_time()
-        moved = await consume(self.reactor, source.address, TOPIC, self.workload, "raw", total / self.workload.messages)
+        reading = consume(self.reactor, source.address, TOPIC, self.workload, "raw", total / self.workload.messages)
+        moved = await self._within(f"consuming {total:,} raw bytes", reading)
         used = processor_seconds([source.pid]) - before, time.process_time() - own
         return moved.log_bytes / moved.seconds, [_ms_per_megabyte(each, moved.log_bytes) for each in used]
 
@@ -151,8 +166,9 @@ class MirrorBench:
                 processes = source.pid, mirror.pid, target.pid
                 used = [processor_seconds([each]) for each in processes]
                 begun = time.perf_counter()
-                deadline = begun + PATIENCE_SECONDS
+                deadline = begun + self.patience
                 while True:
+                    mirror.check_runs()
                     done = await self._stored(admin, copy)
                     now = time.perf_counter()
                     if done >= total:
@@ -160,12 +176,15 @@ class MirrorBench:
                     if not done:
                         begun, used = now, [processor_seconds([each]) for each in processes]
                     if now > deadline:
-                        raise LogdError(f"{done:,} of {total:,} bytes were mirrored in {PATIENCE_SECONDS:g} s")
+                        raise LogdError(
+                            f"{done:,} of {total:,} bytes were mirrored in {self.patience:g} s; the mirror's log ends: "
+                            f"{mirror.end_of_log()}"
+                        )
                     await sleep(self.reactor, LOOK_SECONDS)
                 used = [processor_seconds([each]) - before for each, before in zip(processes, used, strict=True)]
-            await admin.delete(copy)
+            await self._within(f"deleting topic {copy}", admin.delete(copy))
         finally:
-            await admin.close()
+            await self._within("closing a client of the target", admin.close())
         return done / (now - begun), [_ms_per_megabyte(each, done) for each in used]
 
     async def _stored(self, admin: Admin, topic: str) -> int:
@@ -178,37 +197,47 @@ class MirrorBench:
 
     async def _latencies(self, folder: str, source: BrokerProcess, target: BrokerProcess) -> list[float]:
         """Return the seconds of each message from ``send`` at the source to a consumer of the target."""
-        async with self._mirror(folder, source, target, "paced", PACED):
+        async with self._mirror(folder, source, target, "paced", PACED) as mirror:
             producer = Producer(source.address, acks=-1, linger=0.0, reactor=self.reactor)
             consumer = Consumer(target.address, start="earliest", reactor=self.reactor)
             found = []
             try:
-                await producer.send(PACED, Message(bytes(self.workload.size)), partition=0)
-                admin = Admin(target.address, reactor=self.reactor)
-                while not await self._exists(admin):
-                    await sleep(self.reactor, LOOK_SECONDS)
-                await admin.close()
+                first = producer.send(PACED, Message(bytes(self.workload.size)), partition=0)
+                await self._within("sending the first message to the source", first)
+                await self._made_by(mirror, target)
                 (stream,) = consumer.create_message_streams(PACED, 1, partitions=[0])
-                await with_timeout(self.reactor, PATIENCE_SECONDS, stream.get())
+                await self._within("the first message at the target", stream.get())
                 for number in range(WARM_UP + self.latency_messages):
                     arriving = stream.get()
                     begin = time.perf_counter()
                     sent = producer.send(PACED, Message(bytes(self.workload.size)), partition=0)
-                    await with_timeout(self.reactor, PATIENCE_SECONDS, arriving)
+                    await self._within(f"message {number + 1:,} at the target", arriving)
                     if number >= WARM_UP:
                         found.append(time.perf_counter() - begin)
-                    await sent
+                    await self._within(f"the acknowledgement of message {number + 1:,}", sent)
             finally:
-                await producer.close()
-                await consumer.close()
+                await self._within("closing the producer", producer.close())
+                await self._within("closing the consumer", consumer.close())
         return found
 
-    async def _exists(self, admin: Admin) -> bool:
+    async def _made_by(self, mirror: MirrorProcess, target: BrokerProcess) -> None:
+        """Wait until the mirror has made the topic of the latencies at the target."""
+        admin = Admin(target.address, reactor=self.reactor)
+        deadline = time.perf_counter() + self.patience
         try:
-            await admin.describe(PACED)
-        except UnknownTopic:
-            return False
-        return True
+            while True:
+                mirror.check_runs()
+                with suppress(UnknownTopic):
+                    await admin.describe(PACED)
+                    return
+                if time.perf_counter() > deadline:
+                    raise LogdError(
+                        f"the mirror made no topic {PACED} at the target in {self.patience:g} s; its log ends: "
+                        f"{mirror.end_of_log()}"
+                    )
+                await sleep(self.reactor, LOOK_SECONDS)
+        finally:
+            await self._within("closing a client of the target", admin.close())
 
     @asynccontextmanager
     async def _mirror(

@@ -120,6 +120,7 @@ class Broker(BrokerCore):
     def stop(self) -> None:
         """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""
         self.stopping = True
+        self.operations.stop()
         self.groups.stop()
         self.group_access.stop()
         self.quotas.stop()
@@ -144,7 +145,8 @@ class Broker(BrokerCore):
         ]
         lost = {f"{log.topic}-{log.partition}": log.loss for log in self.store.logs() if log.loss}
         others = self.membership()
-        degraded = offline or lost or others.get("problem") or others.get("conflicts")
+        replicas = self.replication.figures()
+        degraded = offline or lost or replicas.leaderless or others.get("problem") or others.get("conflicts")
         status = "stopping" if self.stopping else "degraded" if degraded else "full" if full else "ok"
         return {
             "status": status,
@@ -155,15 +157,10 @@ class Broker(BrokerCore):
             "full": full,
             "connections": len(self.sessions),
             **self._kafka_health(),
-            **self._replication_health(),
+            **({"replicas": replicas._asdict()} if replicas.replicas else {}),
             "unflushed_bytes": self.store.unflushed_bytes,
             **others,
         }
-
-    def _replication_health(self) -> dict[str, Any]:
-        """Return what /health tells of replicas; nothing without any."""
-        figures = self.replication.figures()
-        return {"replicas": figures._asdict()} if figures.replicas else {}
 
     def _kafka_health(self) -> dict[str, Any]:
         """Return what /health tells of the listeners for clients of today's Kafka; nothing without any."""

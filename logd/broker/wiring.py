@@ -129,7 +129,7 @@ def join_others(
         least,
         None if balance == -1 else balance / 1000,
     )
-    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks)
+    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks, clock)
     replication.on_change = controller.look_at
     store.on_opened = replication.log_opened
 
@@ -140,6 +140,7 @@ def join_others(
             replication.topic_shown(topic, entry)
         if entry is None or entry.replicated:
             controller.look()
+            broker.operations.look_at_rates()
 
     def brokers_changed() -> None:
         replication.brokers_changed()

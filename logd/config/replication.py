@@ -35,6 +35,13 @@ class ReplicationSettings:
         4 << 20,
         "The most bytes that a follower asks for at a time.",
     )
+    replica_catchup_rate: int = setting(
+        "replica.catchup.bytes.per.second",
+        Whole(1024, 1 << 40, "bytes", none="no limit"),
+        -1,
+        "The most bytes a second that this broker, as a leader, sends to replicas that are not in sync, so that "
+        "producers keep their latency while a replica catches up.",
+    )
     leader_balance_ms: int = setting(
         "leader.balance.ms",
         Whole(1000, 86_400_000, "milliseconds", none="leaders stay where they are"),

@@ -59,7 +59,7 @@ class SegmentWriter:
         else:
             self.next_boundary = self.end
 
-    def append(self, sets: Sequence[bytes], newest_timestamp: int, now: float) -> int:
+    def append(self, sets: Sequence[bytes | memoryview], newest_timestamp: int, now: float) -> int:
         """Append the sets in one gathered write and return the number of bytes.
 
         ``newest_timestamp`` is in ms or -1, ``now`` in seconds. Raises OSError; the file is then as before, unless

@@ -315,7 +315,7 @@ class Connection(TwistedProtocol):
             return
         finally:
             self._taking = False
-        if self.meter is not None and self.meter.requests:
+        if self.meter is not None and self.meter.under_way != self._under_way:
             self.meter.noted(self._under_way)
         violation = self._conversation.violation
         if violation is not None and not self._backlog.requests and not self._closing:

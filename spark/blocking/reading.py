@@ -137,6 +137,8 @@ class RangeReader:
             needed = cursor.needed
             if cursor.error is None and needed > settings.message_bytes:
                 cursor.error = CorruptMessage(f"an entry of {needed} bytes, {settings.message_bytes} are allowed")
+            elif cursor.error is None and not len(piece.message_set):
+                cursor.error = CorruptMessage(f"an entry of {needed} bytes, the log ends at {piece.visible_end}")
             if isinstance(cursor.error, WrapperTooLarge):
                 wrong, where = cursor.error, f"topic {self.range.topic!r}, partition {self.range.partition}: "
                 raise WrapperTooLarge(OPTIONS[wrong.setting], wrong.limit, wrong.position, wrong.end, where)
@@ -169,7 +171,8 @@ class RangeReader:
     def _fetch(self, position: int, exact: bool, least: int) -> FetchedPart | None:
         """Return the log's bytes from ``position`` on; None when they are lost and reading may continue after them.
 
-        ``least`` is the number of bytes that complete an entry.
+        ``least`` is the number of bytes that complete an entry. If the log ends before it is complete, although all of
+        the range is visible, the answer has no bytes.
         """
         while True:
             try:
@@ -191,7 +194,7 @@ class RangeReader:
                     raise
                 self._failed(error)
             else:
-                if len(piece.message_set):
+                if len(piece.message_set) or (least > 0 and self.range.end <= piece.visible_end <= position):
                     self._checked = True
                     self._attempts.reset()
                     return piece

@@ -47,11 +47,12 @@ def _repeated(name: str, count: int) -> Callable[[int], dict[str, str]]:
     return lambda seed: {name: str(count)}
 
 
-def _chaos(seconds: int, ensemble: int) -> Callable[[int], dict[str, str]]:
+def _chaos(seconds: int, ensemble: int, uvloop: int = 0) -> Callable[[int], dict[str, str]]:
     return lambda seed: {
         "LOGD_CHAOS_SECONDS": str(seconds),
         "LOGD_CHAOS_SEED": str(seed),
         "LOGD_CHAOS_ENSEMBLE": str(ensemble),
+        "LOGD_CHAOS_UVLOOP": str(uvloop),
     }
 
 
@@ -97,6 +98,13 @@ EXERCISES = (
         _repeated("LOGD_FUZZ_EXAMPLES", 3000),
     ),
     Exercise(
+        "hostile bytes at Spark's reader",
+        "tests.spark.reading.test_hostile_logs",
+        "examples",
+        3000,
+        _repeated("LOGD_FUZZ_EXAMPLES", 3000),
+    ),
+    Exercise(
         "compiled loops beside those in Python",
         "tests.protocol.loops.test_twins",
         "examples of each kind",
@@ -112,6 +120,7 @@ EXERCISES = (
     ),
     Exercise("chaos with real processes", "tests.integration.chaos.test_chaos", "seconds", 120, _chaos(120, 0)),
     Exercise("chaos over an ensemble", "tests.integration.chaos.test_chaos", "seconds", 120, _chaos(120, 1)),
+    Exercise("chaos on uvloop", "tests.integration.chaos.test_chaos", "seconds", 120, _chaos(120, 0, 1)),
     Exercise(
         "brokers that are killed",
         "tests.integration.broker.test_kills",

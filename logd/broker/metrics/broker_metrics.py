@@ -83,10 +83,8 @@ class BrokerMetrics(Collector):
 
 
 def _of_replication(broker: Broker) -> Iterator[Metric]:
-    """Yield the metrics of replicas, if there are any."""
+    """Yield the metrics of replicas."""
     figures = broker.replication.figures()
-    if not figures.replicas:
-        return
     yield GaugeMetricFamily("logd_replicas", "Replicas of replicated partitions on this broker.", figures.replicas)
     yield GaugeMetricFamily("logd_replicas_led", "Replicated partitions that this broker leads.", figures.led)
     yield GaugeMetricFamily(
@@ -98,6 +96,9 @@ def _of_replication(broker: Broker) -> Iterator[Metric]:
         "logd_replicas_below_minimum",
         "Partitions led here with fewer in-sync replicas than min.insync.replicas.",
         figures.below_minimum,
+    )
+    yield GaugeMetricFamily(
+        "logd_replicas_leaderless", "Partitions stored here that no broker leads.", figures.leaderless
     )
     yield GaugeMetricFamily(
         "logd_controller", "1 while this broker chooses the leaders.", int(broker.controller.epoch is not None)

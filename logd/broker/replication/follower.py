@@ -43,6 +43,8 @@ class FollowerRole:
     trouble: str = field(default="", init=False)
     #: What ``appended`` bytes the next fetch may bring: grows where an entry does not fit.
     wanted_bytes: int = field(default=0, init=False)
+    #: Bytes that are checked, and about to be written.
+    ahead: int = field(default=0, init=False)
     _ended: bool = field(default=False, init=False)
 
     # ReplicaRole
@@ -88,18 +90,20 @@ class FollowerRole:
 
     def part(self) -> ReplicaPart:
         """Return what a fetch says of this partition."""
-        log = self.log
-        last_epoch = self.history.before(log.end)
-        return ReplicaPart(log.topic, log.partition, self.epoch, log.end, last_epoch, log.flushed_end)
+        log, position = self.log, self.log.end + self.ahead
+        last_epoch = self.history.before(position)
+        return ReplicaPart(log.topic, log.partition, self.epoch, position, last_epoch, log.flushed_end)
 
     def progress(self) -> FlushedPart:
         """Return what the leader is told once bytes are flushed."""
         return FlushedPart(self.log.topic, self.log.partition, self.epoch, self.log.flushed_end)
 
-    def take(self, part: ReplicaFetchedPart) -> bool:
+    def take(self, part: ReplicaFetchedPart, ahead: Callable[[], None] = lambda: None) -> bool:
         """Take an answer of the leader; return whether the partition is to be fetched on with its new position.
 
-        False: the replica is at work on it, and has it fetched again afterwards.
+        False: the replica is at work on it, and has it fetched again afterwards. ``ahead()`` is called once the bytes
+        are checked, before they are written: ``part`` names the position behind them then, so that the leader sends
+        while this broker writes. If they cannot be written, what comes is about another position, and not taken.
         """
         log = self.log
         if self._ended or part.leader_epoch != self.epoch or part.position != log.end:
@@ -124,7 +128,7 @@ class FollowerRole:
             if self.history.latest != part.epoch or self.history.starts[-1].start != log.end:
                 self._begin_epoch(part.epoch, log.end)  # the bytes come again
                 return False
-        if size and not self._append(part.message_set):
+        if size and not self._append(part.message_set, ahead):
             return False
         self.trouble = ""
         log.show_up_to(max(log.visible_end, min(part.visible_end, log.end)))
@@ -132,7 +136,7 @@ class FollowerRole:
             self._delete_before(part.log_start)
         return True
 
-    def _append(self, data: Any) -> bool:
+    def _append(self, data: Any, ahead: Callable[[], None]) -> bool:
         """Append the whole entries of an answer; return False if nothing could be appended for a bad reason."""
         log = self.log
         found = loops.scan_set(data)
@@ -142,9 +146,11 @@ class FollowerRole:
             self.wanted_bytes = max(2 * len(data), self.wanted_bytes)  # an entry that does not fit
             return True
         self.wanted_bytes = 0
-        whole = bytes(data[: found.consumed]) if found.consumed < len(data) else bytes(data)
+        self.ahead = found.consumed
+        ahead()
+        self.ahead = 0
         try:
-            log.append([whole], found.entries, found.newest)
+            log.append([memoryview(data)[: found.consumed]], found.entries, found.newest)  # without a copy
         except LogdError as error:
             return self._refuse(str(error))
         return True

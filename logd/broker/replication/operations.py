@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from attrs import define
+from attrs import define, field
 
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
@@ -12,6 +12,7 @@ from logd.broker.replication.operator_work import MOST_STATES
 from logd.broker.replication.reassignment_plan import plan_reassignment
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.topics.directory import TopicDirectory
+from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.operator_requests import (
     Reassignment,
@@ -23,7 +24,10 @@ from logd.coord.registries.operator_requests import (
     set_draining,
 )
 from logd.coord.registries.stored_ends import read_all_ends
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
 from logd.errors import InvalidRequest, UnknownTopic
+from logd.interfaces import Clock
 from logd.plurals import counted
 from logd.protocol.requests.replicas.describe_replicas import (
     FOLLOWS,
@@ -37,6 +41,9 @@ from logd.protocol.requests.replicas.describe_replicas import (
 from logd.protocol.requests.replicas.operations import MovedPartition
 from logd.topic import TopicEntry
 
+#: Seconds between two looks at the rates of reassignments.
+RATE_SECONDS = 0.5
+
 
 @define(eq=False)
 class ReplicaOperations:
@@ -49,6 +56,35 @@ class ReplicaOperations:
     #: Returns the instance of each live broker, and the rack of each that names one.
     _live: Callable[[], Mapping[int, str]]
     _racks: Callable[[], Mapping[int, str]]
+    _clock: Clock
+    _reading: Background = field(factory=lambda: Background("reading the rates of reassignments"), init=False)
+    _reads: bool = field(default=False, init=False)
+
+    def look_at_rates(self) -> None:
+        """Have this broker's throttle follow the rates of reassignments; call it when the replicas of topics change."""
+        if not self._reads:
+            self._reads = True
+            self._reading.start(self._follow_rates())
+
+    def stop(self) -> None:
+        """Follow no rates."""
+        self._reading.stop()
+
+    async def _follow_rates(self) -> None:
+        """Read the rates, again and again while there are any."""
+        try:
+            while True:
+                await sleep(self._clock, RATE_SECONDS)
+                try:
+                    found = await read_reassignments(self._tree)
+                except CoordinationError:
+                    continue
+                rates = {topic: each.rate for topic, each in found.items() if each.rate}
+                self._replication.throttle.limit_topics(rates)
+                if not rates:
+                    return
+        finally:
+            self._reads = False
 
     def entry(self, topic: str, uuid: str = "") -> TopicEntry:
         """Return a topic's entry. Raises UnknownTopic, also for a topic of this name with another uuid."""

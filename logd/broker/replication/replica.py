@@ -25,6 +25,7 @@ from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.epoch_file import read_epochs, write_epochs
 from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import find_epochs
+from logd.log.index.lookup import find_boundary
 from logd.log.partition import PartitionLog
 from logd.log.store.truncation import TruncationRefused
 
@@ -263,6 +264,11 @@ class Replica:
             await self._restart(position, role)
             return
         assert self.history is not None
+        # The end of an epoch that this log does not have is no boundary here if an entry of another epoch lies across
+        # it: that entry is not the leader's, and goes as a whole. Then the leader is asked again.
+        snapshot = log.snapshot(log.end)
+        wanted = position
+        position = await self._on_thread(lambda: find_boundary(snapshot, wanted))
         try:
             await called_back(partial(self._owner.store.truncate, log, position, 0))
         except TruncationRefused as error:
@@ -278,6 +284,11 @@ class Replica:
 
     async def _restart(self, position: int, role: FollowerRole) -> None:
         log = self.log
+        known, _ = self._owner.known(log.topic, log.partition)
+        if known is not None and known.state.counts_on(self._me, self._instance):
+            # It would be elected though it lacks messages. The leader takes it out of the set, as it does not catch up.
+            role.trouble = "it has to begin again, and waits until it does not count as in sync any more"
+            raise LogdError(role.trouble)
         self._log.info(
             "{topic}-{partition} begins again at {position}, where its leader's log begins; it ended at {end}",
             topic=log.topic,

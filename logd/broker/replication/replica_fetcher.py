@@ -31,6 +31,8 @@ RETRY_SECONDS = 1.0
 SOON_SECONDS = 0.05
 #: The least and the most seconds between attempts to connect.
 RETRY_DELAYS = (0.05, 1.0)
+#: With so many bytes of one partition in an answer the next ones are asked for before these are written.
+AHEAD_BYTES = 256 << 10
 #: The most partitions that one request names.
 MOST_PARTS = 5_000
 
@@ -222,13 +224,23 @@ class ReplicaFetcher:
             connection.abort()
             return
         assert isinstance(response, ReplicaFetchResponse)
+        large = [part for part in response.parts if len(part.message_set)]
+        is_large = len(large) == 1 and len(large[0].message_set) >= AHEAD_BYTES
         for part in response.parts:
             place = (part.topic, part.partition)
             role = self._roles.get(place)
             if role is None or place in self._news:  # what is to be named again has another position by now
                 continue
-            if role.take(part):
-                if len(part.message_set):
+            sent_ahead = False
+
+            def fetch_ahead(role: FollowerRole = role) -> None:
+                nonlocal sent_ahead
+                self._news[role.place] = role
+                self._send_soon()
+                sent_ahead = role.place not in self._news
+
+            if role.take(part, fetch_ahead if is_large else _nothing):
+                if len(part.message_set) and not sent_ahead:
                     self._news[place] = role
             elif part.error in (NotLeader.code, StaleLeaderEpoch.code):
                 self._try_later(role, SOON_SECONDS)
@@ -244,3 +256,7 @@ class ReplicaFetcher:
 
         timer = self._clock.callLater(seconds, again)
         self._retries.add(timer)
+
+
+def _nothing() -> None:
+    """Ask for nothing ahead."""

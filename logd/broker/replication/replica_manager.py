@@ -10,6 +10,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.replication.catch_up import CatchUpThrottle
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica import Replica
 from logd.broker.replication.replica_fetcher import ReplicaFetcher
@@ -46,6 +47,8 @@ class ReplicaFigures(NamedTuple):
     led: int
     under_replicated: int
     below_minimum: int
+    #: Partitions stored here that no broker leads.
+    leaderless: int
 
 
 @define(eq=False)
@@ -67,6 +70,8 @@ class ReplicaManager:
     _connect: Callable[[int], Deferred[BrokerConnection]]
     _credentials: Callable[[], Credentials | None]
     _random: Callable[[], float]
+    #: What is sent to replicas that are not in sync.
+    throttle: CatchUpThrottle = field(init=False)
     _replicas: dict[tuple[str, int], Replica] = field(factory=dict, init=False)
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
     _uuids: dict[str, str] = field(factory=dict, init=False)
@@ -76,6 +81,10 @@ class ReplicaManager:
     #: Called with a log whose role begins or ends.
     on_role: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
     stopping: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        rate = self._settings.replica_catchup_rate
+        self.throttle = CatchUpThrottle(self.clock, None if rate == -1 else rate)
 
     def start(self) -> None:
         """Follow the states of partitions, and begin to lead and to follow."""
@@ -134,6 +143,7 @@ class ReplicaManager:
             len(led),
             sum(role.is_under_replicated for role in led),
             sum(len(role.in_sync) < role.log.settings.min_insync_replicas for role in led),
+            sum(known.state.leader == NO_LEADER for key in list(self._replicas) if (known := self.states.get(*key))),
         )
 
     # Changes of topics, logs, states and brokers

@@ -67,6 +67,8 @@ class ReplicaRequests:
     _answer: Deferred[ReplicaFetchResponse] | None = field(default=None, init=False)
     _timer: Timer | None = field(default=None, init=False)
     _soon: Timer | None = field(default=None, init=False)
+    #: Ends when bytes that the throttle holds back may be sent.
+    _held: Timer | None = field(default=None, init=False)
     _lost: bool = field(default=False, init=False)
 
     def fetch(self, request: ReplicaFetch) -> ReplicaFetchResponse | Deferred[ReplicaFetchResponse]:
@@ -119,7 +121,7 @@ class ReplicaRequests:
         self._lost = True
         self._forget_all()
         self._answer = None
-        for timer in (self._timer, self._soon):
+        for timer in (self._timer, self._soon, self._held):
             if timer is not None and timer.active():
                 timer.cancel()
 
@@ -163,7 +165,14 @@ class ReplicaRequests:
     def _is_current(self, followed: _FollowedPart) -> bool:
         return self._manager.leader(followed.part.topic, followed.part.partition) is followed.role
 
+    def _send_held(self) -> None:
+        self._held = None
+        if self._ready:
+            self._send_ready()
+
     def _send_ready(self) -> None:
+        if self._soon is not None and self._soon.active():
+            self._soon.cancel()
         self._soon = None
         if self._answer is not None:
             response = self._read(wait=True)
@@ -191,20 +200,36 @@ class ReplicaRequests:
         room = min(max(self._request.max_bytes, 0), MOST_BYTES)
         sent: list[ReplicaFetchedPart] = []
         left: dict[_FollowedPart, None] = {}
+        delay = 0.0
         for followed in self._ready:
-            if room <= 0:
+            held = self._hold_seconds(followed)
+            if room <= 0 or held:
                 left[followed] = None
+                delay = min(delay or held, held) if held else delay
                 continue
             part = self._read_part(followed, room)
             if part is not None:
                 sent.append(part)
-                room -= part.message_set.count if part.message_set else 0
+                count = part.message_set.count if part.message_set else 0
+                room -= count
+                if count and self._catches_up(followed):
+                    self._manager.throttle.sent(part.topic, count)
         self._ready = left
+        if delay and self._held is None and not self._lost:
+            self._held = self._clock.callLater(delay, self._send_held)
         if not sent and wait:
             return None
         if not wait or sent:
             sent += self._news({(each.topic, each.partition) for each in sent})
         return ReplicaFetchResponse(0, tuple(sent))
+
+    def _catches_up(self, followed: _FollowedPart) -> bool:
+        """Return whether the follower is not in sync, so that nobody waits for it."""
+        return followed.role is not None and self._broker not in followed.role.in_sync
+
+    def _hold_seconds(self, followed: _FollowedPart) -> float:
+        """Return the seconds for which a follower that catches up is sent no more bytes; 0 for any other."""
+        return self._manager.throttle.delay(followed.part.topic) if self._catches_up(followed) else 0.0
 
     def _read_part(self, followed: _FollowedPart, room: int) -> ReplicaFetchedPart | None:
         """Return bytes or an error for a partition; None if there is neither."""

@@ -54,7 +54,7 @@ class LocalFile:
         found = os.fstat(descriptor)
         self._end, self.device = found.st_size, found.st_dev
 
-    def append(self, buffers: Sequence[bytes]) -> int:
+    def append(self, buffers: Sequence[bytes | memoryview]) -> int:
         """Write all buffers at the end; see IFile."""
         # pwrite at a known end instead of O_APPEND: with O_APPEND, Linux ignores the position that write_at gives.
         start = self._end
@@ -72,7 +72,7 @@ class LocalFile:
             raise self._named(error) from None
         return total
 
-    def _append_rest(self, buffers: Sequence[bytes], written: int) -> None:
+    def _append_rest(self, buffers: Sequence[bytes | memoryview], written: int) -> None:
         """Write the rest of an append: too many buffers for one call, or a short write (the next call tells why)."""
         views = []
         for buffer in buffers:

@@ -32,7 +32,7 @@ class MemoryFile:
         self.device = files.device(path)
         files.open_handles += 1
 
-    def append(self, buffers: Sequence[bytes]) -> int:
+    def append(self, buffers: Sequence[bytes | memoryview]) -> int:
         """See IFile. A full or failing disk takes a part; the process may be killed in the middle."""
         data = b"".join(buffers)
         try:

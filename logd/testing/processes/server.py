@@ -7,6 +7,8 @@ import subprocess
 from types import TracebackType
 from typing import Self
 
+from logd.errors import LogdError
+
 
 class ServerProcess:
     """The base of BrokerProcess, CoordinationProcess and ZooKeeperProcess; a context manager that stops it at the end.
@@ -41,12 +43,20 @@ class ServerProcess:
             return str(error)
 
     def stop(self) -> int:
-        """Ask it to stop and return its exit status. Raises subprocess.TimeoutExpired if it does not stop."""
+        """Ask it to stop and return its exit status.
+
+        Raises subprocess.TimeoutExpired if it does not stop within ``patience``; then it is killed.
+        """
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
         """SIGKILL it and return its exit status."""
         return self._end(signal.SIGKILL)
+
+    def check_runs(self) -> None:
+        """Raise LogdError, with the end of its log, if the process was started and has ended by itself."""
+        if self.process is not None and self.process.poll() is not None:
+            raise LogdError(f"a server ended with status {self.process.returncode}: {self.end_of_log()}")
 
     def pause(self) -> None:
         """Suspend it (SIGSTOP) until ``resume``: it exists and answers nothing."""
@@ -64,7 +74,12 @@ class ServerProcess:
             return 0
         process.send_signal(number)
         process.send_signal(signal.SIGCONT)  # a paused process would not receive the signal
-        return process.wait(self.patience)
+        try:
+            return process.wait(self.patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
 
     def __enter__(self) -> Self:
         return self.start()

@@ -9,6 +9,7 @@ from twisted.logger import globalLogPublisher
 
 from logd.broker.replication.leader import LeaderRole
 from logd.cli.cluster.elect import losses
+from logd.cli.cluster.reassign import under_way, wait_until_done
 from logd.errors import InvalidRequest, LogdError, UnknownTopic
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.metadata import PartitionMetadata
@@ -27,6 +28,13 @@ class OperationsTestCase(ReplicaTestCase):
         except LogdError as error:
             return error
         self.fail("it did not fail")
+
+    def health(self, number: int) -> tuple[str, int]:
+        """Return a broker's status, and the number of partitions there without a leader."""
+        broker = self.cluster.brokers[number].broker
+        assert broker is not None
+        found = broker.health()
+        return found["status"], found["replicas"]["leaderless"]
 
     def partition(self, topic: str = "t") -> PartitionMetadata:
         """Return partition 0 as clients are told of it."""
@@ -65,11 +73,34 @@ class ReassignmentTests(OperationsTestCase):
         self.assertEqual(self.partition("one").replicas, (*before, other))
         described = self.cluster.wait(self.admin.describe_replicas("one"))
         self.assertEqual({each.wanted for answer in described.values() for each in answer.replicas}, {(*before, other)})
+        (left,) = self.cluster.wait(under_way(self.admin, "one")).moved
+        self.assertEqual(left.wanted, (*before, other))
+        waiting = Deferred.fromCoroutine(wait_until_done(self.cluster.clock, self.admin, "one", [left], quiet=True))
+        self.cluster.advance(5.0)
+        self.assertNoResult(waiting)
         (back,) = self.cluster.wait(self.admin.cancel_reassignment("one")).moved
         self.assertEqual(back.wanted, before)
+        self.assertIn("was cancelled", str(self.failure(waiting)))
         self.cluster.advance(3.0)
         self.assertEqual(self.partition("one").replicas, before)
         self.assertEqual(self.cluster.wait(self.admin.cancel_reassignment("one")).moved, ())
+
+    def test_a_reassignment_has_a_rate_until_it_is_done(self) -> None:
+        """The leader sends no more than that to the new replicas."""
+        self.cluster.wait(self.admin.create("one", 1))
+        for _ in range(10):
+            self.cluster.wait(self.cluster.producer(acks=1).send("one", b"x" * 100_000))
+        (first,) = self.partition("one").replicas
+        other = (first + 1) % 3
+        self.cluster.wait(self.admin.reassign("one", {0: (first, other)}, rate=100_000))
+        self.cluster.advance(6.0)
+        broker = self.cluster.brokers[first].broker
+        assert broker is not None
+        self.assertGreater(broker.replication.throttle.delay("one"), 0)
+        self.assertNotIn(other, self.partition("one").in_sync)
+        self.cluster.advance(15.0)
+        self.assertIn(other, self.partition("one").in_sync)
+        self.assertEqual(broker.replication.throttle._topics, {})
 
     def test_what_cannot_be_is_refused(self) -> None:
         """With the reason; nothing is asked of the controller."""
@@ -138,6 +169,7 @@ class LeaderTests(OperationsTestCase):
         self.cluster.advance(10.0)
         found = self.partition()
         self.assertEqual((found.leader, found.in_sync), (NO_LEADER, (first,)))
+        self.assertEqual(self.health(second), ("degraded", 1))
         described = self.cluster.wait(self.admin.describe_replicas("t"))
         (lost,) = losses([found], described)
         self.assertEqual((lost.leader, lost.end, lost.complete), (third, two, (first,)))
@@ -146,6 +178,7 @@ class LeaderTests(OperationsTestCase):
         self.cluster.wait(self.admin.elect("t", {0: lost.leader}, unclean=True))
         self.cluster.advance(5.0)
         self.assertEqual(self.partition().leader, third)
+        self.assertEqual(self.health(second), ("ok", 0))
         by_id[first].start()
         self.cluster.advance(10.0)
         self.assertEqual(sorted(self.partition().in_sync), [0, 1, 2])

@@ -1,7 +1,8 @@
 """Three brokers, two groups of consumers and a tree, all real processes, harmed by a seed while messages flow.
 
 LOGD_CHAOS_SECONDS says for how long (20 unless it is set), LOGD_CHAOS_SEED repeats the choices of a run (its timing is
-the machine's), and LOGD_CHAOS_ENSEMBLE=1 adds a run over an ensemble of three whose leader is harmed:
+the machine's), LOGD_CHAOS_ENSEMBLE=1 adds a run over an ensemble of three whose leader is harmed, and with
+LOGD_CHAOS_UVLOOP=1 brokers and clients run on asyncio's reactor with uvloop (package uvloop):
 ``LOGD_CHAOS_SECONDS=600 python -m twisted.trial tests.integration.chaos.test_chaos``.
 """
 

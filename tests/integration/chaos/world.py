@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,12 @@ from typing import Any, Protocol
 from attrs import define, field, frozen
 
 from logd.testing.processes.broker import BrokerProcess, free_port
+
+ROOT = Path(__file__).parents[3]
+#: What stands before the command lines of brokers and clients, and not of the tree, with LOGD_CHAOS_UVLOOP=1.
+WRAP: tuple[str, ...] = ()
+if os.environ.get("LOGD_CHAOS_UVLOOP", "0") != "0":
+    WRAP = (sys.executable, str(Path(__file__).with_name("on_uvloop.py")))
 
 BROKERS = 3
 GROUPS = ("red", "blue")
@@ -161,7 +168,7 @@ class World:
                 # Two disks have what is acknowledged, so one of them may be replaced.
                 options += ["--set", "min.insync.replicas=2", "--set", "replica.lag.ms=3000"]
                 options += ["--set", "leader.balance.ms=1000"]
-            broker = BrokerProcess(data, options, self.ports[number], zookeeper=self.tree.hosts)
+            broker = BrokerProcess(data, options, self.ports[number], wrap=WRAP, zookeeper=self.tree.hosts)
             self.brokers.append(broker.start())
 
     def start_clients(self) -> None:
@@ -213,10 +220,9 @@ class World:
 
 
 def _spawn(module: str, arguments: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", f"tests.integration.chaos.{module}", *arguments]
-    root = Path(__file__).parents[3]
+    command = [*WRAP, sys.executable, "-m", f"tests.integration.chaos.{module}", *arguments]
     with open(log, "ab") as output:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=root)
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT)
 
 
 def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:

@@ -10,6 +10,7 @@ from twisted.logger import LogEvent
 
 from logd.protocol import loops
 from logd.testing.memory.disk import PowerLoss
+from tests.simulation.replication.calm import begin_calmly
 from tests.simulation.replication.cluster import TOPIC, ReplicatedCluster
 from tests.simulation.replication.contents import bytes_of
 from tests.simulation.replication.faults import Faults
@@ -19,7 +20,7 @@ from tests.simulation.violation import check
 from tests.simulation.world import World
 
 #: Seconds of faults, and seconds within which all must be well after them.
-TROUBLE_SECONDS = 30.0
+TROUBLE_SECONDS = 25.0
 SETTLE_SECONDS = 90.0
 
 
@@ -72,6 +73,7 @@ class Life:
     def run(self) -> Counter[str]:
         """Live; return the faults made. Raises Violation."""
         self.begin()
+        begin_calmly(self)
         self.faults.begin()
         self.go_on(TROUBLE_SECONDS)
         self.settle()

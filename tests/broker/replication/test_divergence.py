@@ -1,0 +1,41 @@
+"""Tests of replicas whose logs diverge from their leader's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logd.broker.replication.follower import FollowerRole
+from logd.log.partition import PartitionLog
+from tests.broker.replication.test_replicas import ReplicaTestCase
+
+
+class DivergenceTests(ReplicaTestCase):
+    """A partition whose messages nobody sees yet, since one of three replicas is dead."""
+
+    least = 3
+
+    def test_a_log_is_cut_in_front_of_the_entry_that_lies_across_the_end_of_an_epoch(self) -> None:
+        """After several failovers such an epoch may be one that only the leader has."""
+        dead, follower = self.followers
+        dead.kill()
+        self.cluster.advance(6.0)
+        first = self.send(b"first", acks=1).next_position
+        self.send(b"second", acks=1)
+        self.cluster.advance(1.0)
+        log = self.logs()[follower.host]
+        role = log.replica
+        assert isinstance(role, FollowerRole)
+        ends: list[int] = []
+        store = follower.store
+        assert store is not None
+        truncate = store.truncate
+
+        def noted(_: object, log: PartitionLog, position: int, *more: Any) -> None:
+            ends.append(position)
+            truncate(log, position, *more)
+
+        self.patch(type(store), "truncate", noted)
+        role._truncate(first + 3)
+        self.cluster.advance(3.0)
+        self.assertEqual((ends, role.trouble), ([first], ""))
+        self.assertEqual(len(self.contents()), 1)

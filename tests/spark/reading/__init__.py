@@ -1,0 +1,1 @@
+"""Tests of reading ranges of ids: their planning, sound and hostile logs, and lost messages."""
