@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
-from tests.integration.security.test_users import LOGD, certificates, twisted_ssl
+from tests.integration.security.test_users import LOGD, certificates
 
 
 class NativeCertificatesTests(SynchronousTestCase):
     """The command, whose user is in no setting but its certificate."""
 
-    if twisted_ssl is None:
+    if find_spec("OpenSSL") is None:
         skip = "pyOpenSSL is not installed: pip install 'logd[tls]'"
 
     def test_the_certificate_of_an_endpoint_is_the_user(self) -> None:
