@@ -18,7 +18,7 @@ STOP_SECONDS = 5.0
 
 def begin_calmly(life: Life) -> None:
     """Make no fault, or one, by the seed, and check what it costs."""
-    choice = life.world.random("calm").choice(["nothing", "stop", "pause", "damage"])
+    choice = life.calm or life.world.random("calm").choice(["nothing", "stop", "pause", "damage"])
     if choice == "nothing":
         return
     life.go_on(1.0)

@@ -29,6 +29,8 @@ class Faults:
     readers: list[Reading]
     #: The hosts of clients.
     clients: list[str]
+    #: These kinds alone; none: the seed chooses.
+    only: tuple[str, ...] = ()
     random: Random = field(init=False)
     network: NetworkFaults = field(init=False)
     operators: Operators = field(init=False)
@@ -44,7 +46,7 @@ class Faults:
         self.operators = Operators(self.cluster, self.cluster.world.random("operators"))
         self._pace = random.choice([1.0, 2.0, 4.0])
         kinds = self.all_kinds()
-        for name in sorted(random.sample(sorted(kinds), random.choice(KINDS))):
+        for name in self.only or sorted(random.sample(sorted(kinds), random.choice(KINDS))):
             self._kinds[name] = kinds[name]
 
     def all_kinds(self) -> dict[str, Callable[[], object]]:

@@ -234,24 +234,39 @@ class Rule:
 
     number: int
     mutation: Callable[[], AbstractContextManager[Any]]
-    #: The first seed that finds it, and what that breaks: an invariant, or what one fault alone may cost.
+    #: The first seed that found it, and what that broke: an invariant, or what one fault alone may cost.
     seed: int
     invariant: str
+    #: The kinds of faults, and the fault at the beginning, of lives that find it soon, whatever else is changed.
+    kinds: tuple[str, ...]
+    calm: str = "nothing"
 
 
 #: All mutations that the simulation finds, in the order of the rules.
 RULES: tuple[Rule, ...] = (
-    Rule(1, write_states_at_any_version, 9, "I7"),
-    Rule(2, truncate_to_the_visible_end, 0, "I2"),
-    Rule(2, keep_what_diverges, 3, "I3"),
-    Rule(3, lead_again_in_the_same_epoch, 0, "I9"),
-    Rule(4, extend_before_the_epoch_is_visible, 9, "I2"),
-    Rule(5, count_the_former_set_alone, 4, "I4"),
-    Rule(6, take_brokers_for_their_disks, 11, "liveness"),
-    Rule(7, show_below_the_minimum, 2, "I2"),
-    Rule(7, elect_anyone, 18, "I2"),
-    Rule(8, lead_though_damaged, 0, "liveness"),
-    Rule(9, forget_producers, 5, "I11"),
-    Rule(10, stop_without_a_successor, 7, "a leader after the stop"),
-    Rule(12, wait_for_the_slowest, 4, "time in sync"),
+    Rule(
+        1,
+        write_states_at_any_version,
+        9,
+        "I7",
+        ("pause the leader", "leader without the tree", "late leader", "expire", "reassign"),
+    ),
+    Rule(2, truncate_to_the_visible_end, 0, "I2", ("kill", "kill the leader")),
+    Rule(
+        2,
+        keep_what_diverges,
+        3,
+        "I3",
+        ("kill the leader", "isolate the leader", "leader without the tree", "two failovers"),
+    ),
+    Rule(3, lead_again_in_the_same_epoch, 0, "I9", ("kill the leader", "power of all")),
+    Rule(4, extend_before_the_epoch_is_visible, 9, "I2", ("replica left behind",)),
+    Rule(5, count_the_former_set_alone, 4, "I4", ("late leader", "replica left behind", "slow disk")),
+    Rule(6, take_brokers_for_their_disks, 11, "liveness", ("new disk", "kill")),
+    Rule(7, show_below_the_minimum, 2, "I2", ("replica left behind", "kill two", "kill all but one")),
+    Rule(7, elect_anyone, 18, "I2", ("replica left behind", "kill two", "kill all but one")),
+    Rule(8, lead_though_damaged, 0, "liveness", ("failed sync",), "damage"),
+    Rule(9, forget_producers, 5, "I11", ("kill the leader", "stop the leader")),
+    Rule(10, stop_without_a_successor, 7, "a leader after the stop", ("stop the leader",), "stop"),
+    Rule(12, wait_for_the_slowest, 4, "time in sync", ("pause",), "pause"),
 )
