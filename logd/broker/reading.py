@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from attrs import frozen
+
 from logd.broker.topics.directory import TopicDirectory
 from logd.errors import (
     CoordinationUnavailable,
@@ -56,3 +60,24 @@ def read_range(log: PartitionLog, offset: int, max_bytes: int) -> IFileRange | N
     if offset < 0:
         raise OffsetOutOfRange(f"offset {offset} is negative")
     return log.read(offset, max_bytes)
+
+
+@frozen
+class ConsumedLogs:
+    """The logs as consumers read them."""
+
+    logs: LogStore
+    topics: TopicDirectory
+    #: Called with each log whose newest message is given to a consumer.
+    delivered: Callable[[PartitionLog], None]
+
+    def find(self, topic: str, partition: int) -> PartitionLog:
+        """Return the log; see ``find_log``."""
+        return find_log(self.logs, self.topics, topic, partition)
+
+    def read(self, log: PartitionLog, offset: int, max_bytes: int) -> IFileRange | None:
+        """Return visible bytes of a log; see ``read_range``."""
+        found = read_range(log, offset, max_bytes)
+        if found is not None and offset + found.count >= log.visible_end:
+            self.delivered(log)
+        return found

@@ -38,12 +38,15 @@ class BrokerRegistration:
         self,
         tree: ICoordination,
         clock: Clock,
-        info: Callable[[], BrokerInfo],
+        info: Callable[[bool], BrokerInfo],
         brokers: ChildCache[BrokerInfo],
         reconciler: TopicReconciler,
         begun: Callable[[], None],
     ) -> None:
-        """``info()`` returns the registration's content; ``begun()`` is called after the first comparison of topics."""
+        """``info(whole)`` returns the registration's content, with the stored partitions if ``whole``.
+
+        ``begun()`` is called after the first comparison of topics.
+        """
         self._tree = tree
         self._clock = clock
         self._info = info
@@ -75,7 +78,7 @@ class BrokerRegistration:
     @property
     def registered(self) -> bool:
         """True if this broker, and not another one of its id, is registered, as last seen."""
-        info = self._info()
+        info = self._info(False)
         seen = self._brokers.values.get(str(info.id))
         return seen is not None and seen.instance == info.instance
 
@@ -131,7 +134,7 @@ class BrokerRegistration:
     async def _join(self) -> None:
         """Register, then compare the topics; retry each until it succeeds."""
         while self._registration is None:
-            info = self._info()
+            info = self._info(True)
             registration = keep_registered(self._tree, self._clock, info, self._not_kept)
             try:
                 await registration.start()
@@ -162,7 +165,7 @@ class BrokerRegistration:
             self._say(failure.value)
 
     def _say(self, error: BaseException) -> None:
-        text = conflict(self._info(), error) if isinstance(error, HeldElsewhere) else str(error)
+        text = conflict(self._info(True), error) if isinstance(error, HeldElsewhere) else str(error)
         if text != self._trouble:
             self._log.error("this broker is not registered: {error}", error=text)
         self._trouble = text
@@ -174,4 +177,6 @@ class BrokerRegistration:
     def _tell(self) -> None:
         self._update = None
         if self._registration is not None:
-            self._registration.update(self._info().encode()).addErrback(lambda failure: failure.trap(CoordinationError))
+            self._registration.update(self._info(True).encode()).addErrback(
+                lambda failure: failure.trap(CoordinationError)
+            )

@@ -77,9 +77,9 @@ def join_others(
     broker.group_access = GroupAccess(tree, broker.authorizer, clock)
     broker.groups = GroupCoordinator(tree, clock, store.broker_id, settings.kafka)
 
-    def info() -> BrokerInfo:
+    def info(whole: bool) -> BrokerInfo:
         partitions: dict[str, list[int]] = {}
-        for log in store.logs():
+        for log in store.logs() if whole else ():
             partitions.setdefault(log.topic, []).append(log.partition)
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
         return BrokerInfo(

@@ -70,8 +70,6 @@ class PartitionLog(VisibleLog):
     _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
     #: Starts of the expired segments whose files are still to be removed.
     _expired: list[int] = field(factory=list)
-    #: Returns the time of day, in seconds since the epoch.
-    wall: Callable[[], float] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.flushed_end = self.end
@@ -81,9 +79,13 @@ class PartitionLog(VisibleLog):
         self._move_visible_end()
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
         self._waiters = VisibilityWaiters(self._listener_raised)
-        self.wall = self._context.wall
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
+
+    @property
+    def wall(self) -> Callable[[], float]:
+        """Returns the time of day, in seconds since the epoch."""
+        return self._context.wall
 
     @property
     def first(self) -> int:
@@ -132,6 +134,7 @@ class PartitionLog(VisibleLog):
         except OSError as error:
             raise self._append_error(error) from error
         self.end = first + count
+        self.times.appended(self.end, newest_timestamp if newest_timestamp >= 0 else int(now * 1000))
         self._context.flusher.appended(self, count, messages)
         if self.replica is not None:
             self.replica.appended()

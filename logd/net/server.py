@@ -165,9 +165,9 @@ class Connection(TwistedProtocol):
             close_pieces(pieces)
             return
         self._output.send(pieces)
-        meter = self.meter
-        if meter is not None:
-            meter.sent(sum([len(piece) if type(piece) is bytes else size_of(piece) for piece in pieces]))
+        if (meter := self.meter) is not None:
+            only = pieces[0] if len(pieces) == 1 else None
+            meter.sent(len(only) if type(only) is bytes else sum([size_of(piece) for piece in pieces]))
             if meter.requests:
                 meter.answered()
         if self._output.congested and not self._congested:
@@ -295,9 +295,9 @@ class Connection(TwistedProtocol):
             late = self._clock.seconds() + TURN_SECONDS
             while self._backlog.requests and not self._pauses:
                 # One read may bring thousands of requests, of which only some may be under way at a time.
-                room = self._limits.pending_answers - self._under_way - len(self._output)
+                room = self._limits.pending_answers - (under_way := self._under_way) - len(self._output)
                 if self.meter is not None and self.meter.requests and self._backlog.expecting:
-                    room = min(room, self.meter.room(self._under_way))
+                    room = min(room, self.meter.room(under_way))
                 requests = self._backlog.take(room)
                 if not requests:
                     break
@@ -315,7 +315,7 @@ class Connection(TwistedProtocol):
             return
         finally:
             self._taking = False
-        if self.meter is not None and self.meter.requests:
+        if self.meter is not None and self.meter.under_way != self._under_way:
             self.meter.noted(self._under_way)
         violation = self._conversation.violation
         if violation is not None and not self._backlog.requests and not self._closing:

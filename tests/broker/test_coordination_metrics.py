@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, generate_latest
 
 from logd.broker.metrics.coordination import CoordinationMetrics
+from logd.coord.registries.brokers import BrokerInfo
 from tests.broker.members import Member, MembersTestCase
 
 
@@ -41,6 +42,19 @@ class CoordinationMetricsTests(MembersTestCase):
         found = self.metrics(member)
         self.assertEqual(found['logd_coordination_state{state="connected"}'], 0)
         self.assertGreaterEqual(found["logd_coordination_contact_age_seconds"], 29)
+
+    def test_health_does_not_list_what_is_stored(self) -> None:
+        """It is asked for every few seconds, and there may be ten thousand partitions."""
+        member = self.member(1)
+        info, asked = member.membership._info, []
+
+        def noted(whole: bool) -> BrokerInfo:
+            asked.append(whole)
+            return info(whole)
+
+        member.membership._info = noted
+        self.assertTrue(member.broker.health()["registered"])
+        self.assertEqual(set(asked), {False})
 
     def test_conflicts_are_counted(self) -> None:
         """A broker whose id is taken shows as not registered."""

@@ -14,6 +14,7 @@ from typing import Any
 from logd.testing import KafkaBroker, kafka
 from tests.kafka_clients import java_tools, mirror_maker
 from tests.kafka_clients.drivers.digest import Digest, record
+from tests.kafka_clients.failover import try_failover
 from tests.kafka_clients.having import CLIENTS, CannotBeHad, Had, RealClient
 from tests.kafka_clients.native import produce_native
 
@@ -137,6 +138,8 @@ def main() -> int:
             tell("MirrorMaker 2", java_tools.VERSION, "a topic, to another broker, in order", outcome)
         except CannotBeHad as reason:
             tell("MirrorMaker 2", java_tools.VERSION, "nothing", f"cannot be had: {reason}")
+    for tried in try_failover(options.folder.resolve(), options.count, options.only):
+        tell(*tried)
     print(f"\n{options.count} records each\n\n| Client | Version | Tried | Outcome |\n|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")

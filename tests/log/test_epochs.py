@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.log.disk.names import EPOCHS_COPY
 from logd.log.epochs.epoch_file import decode_epochs, encode_epochs, read_epochs, write_epochs
 from logd.log.epochs.history import EpochHistory
 from logd.log.epochs.mark import MARK_BYTES, EpochMark, encode_epoch_mark, read_epoch_mark
-from logd.log.epochs.search import find_epochs
+from logd.log.epochs.search import find_epochs, recover_epochs
 from logd.testing.memory.files import MemoryFiles
 from tests.log.entries import plain
 from tests.log.rig import Rig
@@ -89,3 +90,21 @@ class MarkTests(SynchronousTestCase):
             log.try_to_roll(0.0)
         rig.threads.settle()
         self.assertEqual(find_epochs(rig.files, log.snapshot(log.end)), history)
+
+    def test_epochs_whose_marks_are_gone_are_in_the_copy(self) -> None:
+        """As after a retention, which has deleted the beginning of the log; a damaged copy counts for nothing."""
+        rig = Rig()
+        log = rig.filled()
+        history = EpochHistory().begun(0, 0)
+        log.append([plain(b"before the first mark")], 1, -1)
+        write_epochs(rig.files, log.folder, history)
+        self.assertEqual(recover_epochs(rig.files, log.snapshot(log.end)), history)
+        history = history.begun(4, log.end)
+        log.append([encode_epoch_mark(EpochMark(4, 1))], 1, -1)
+        rig.threads.settle()
+        self.assertEqual(recover_epochs(rig.files, log.snapshot(log.end)), history)
+        file = rig.files.open(f"{log.folder}/{EPOCHS_COPY}")
+        file.write_at(20, b"?")
+        file.close()
+        found = recover_epochs(rig.files, log.snapshot(log.end))
+        self.assertEqual(found.starts, history.starts[1:])

@@ -8,15 +8,13 @@ import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from twisted.trial.reporter import TestResult
-from twisted.trial.runner import TestLoader
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.simulation.faults import ListenerError
 from tests.simulation.mutations.directed import DIRECTED_MUTATIONS
 from tests.simulation.mutations.mutations import MUTATIONS
+from tests.simulation.mutations.patching import problems_of
 from tests.simulation.simulation import simulate
 from tests.simulation.violation import Violation
 
@@ -186,11 +184,3 @@ class MutationTests(SimulatingTestCase):
         except ERRORS.get(name, ()):
             return True
         return False
-
-
-def problems_of(name: str) -> str:
-    """Run one test, by its dotted name, in this process; return its errors and failures, "" if it passes."""
-    result = TestResult()
-    TestLoader().loadByName(name).run(result)
-    problems: list[tuple[Any, Any]] = [*result.errors, *result.failures]
-    return "\n".join(f"{failure.type.__name__}: {failure.value}" for _, failure in problems)

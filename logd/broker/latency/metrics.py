@@ -34,6 +34,14 @@ class LatencyMetrics(Collector):
         for (protocol, request), histogram in list(latencies.requests.items()):
             requests.add_metric([protocol, request], histogram.cumulated(), histogram.sum)
         yield requests
+        delivered = HistogramMetricFamily(
+            "logd_delivery_seconds",
+            "Time from a message to its delivery to a consumer that has read everything before.",
+            labels=["topic"],
+        )
+        for topic, histogram in list(latencies.deliveries.items()):
+            delivered.add_metric([topic], histogram.cumulated(), histogram.sum)
+        yield delivered
         for name, meaning, histogram in (
             (
                 "logd_visible_seconds",

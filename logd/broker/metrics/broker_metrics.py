@@ -83,10 +83,8 @@ class BrokerMetrics(Collector):
 
 
 def _of_replication(broker: Broker) -> Iterator[Metric]:
-    """Yield the metrics of replicas, if there are any."""
+    """Yield the metrics of replicas."""
     figures = broker.replication.figures()
-    if not figures.replicas:
-        return
     yield GaugeMetricFamily("logd_replicas", "Replicas of replicated partitions on this broker.", figures.replicas)
     yield GaugeMetricFamily("logd_replicas_led", "Replicated partitions that this broker leads.", figures.led)
     yield GaugeMetricFamily(

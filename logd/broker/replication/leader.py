@@ -259,11 +259,13 @@ class LeaderRole:
         if wanted != tuple(sorted(state.in_sync)) or forgets:
             self._propose(wanted)
         else:
-            self.unsettled = self.is_under_replicated or not all(
-                follower.session is not None and follower.flushed >= self.log.end
-                for broker, follower in self.followers.items()
-                if broker in state.in_sync
-            )
+            others = (broker for broker in state.in_sync if broker != self.me)
+            self.unsettled = self.is_under_replicated or not all(map(self._has_everything, others))
+
+    def _has_everything(self, broker: int) -> bool:
+        """Return whether a follower has the whole log; one that has not come since this leadership began has not."""
+        follower = self.followers.get(broker)
+        return follower is not None and follower.session is not None and follower.flushed >= self.log.end
 
     def _is_behind(self, broker: int) -> bool:
         now = self._clock.seconds()

@@ -24,7 +24,7 @@ from logd.errors import LogdError
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.epoch_file import read_epochs, write_epochs
 from logd.log.epochs.history import NO_EPOCH, EpochHistory
-from logd.log.epochs.search import find_epochs
+from logd.log.epochs.search import recover_epochs
 from logd.log.index.lookup import find_boundary
 from logd.log.partition import PartitionLog
 from logd.log.store.truncation import TruncationRefused
@@ -284,6 +284,11 @@ class Replica:
 
     async def _restart(self, position: int, role: FollowerRole) -> None:
         log = self.log
+        known, _ = self._owner.known(log.topic, log.partition)
+        if known is not None and known.state.counts_on(self._me, self._instance):
+            # It would be elected though it lacks messages. The leader takes it out of the set, as it does not catch up.
+            role.trouble = "it has to begin again, and waits until it does not count as in sync any more"
+            raise LogdError(role.trouble)
         self._log.info(
             "{topic}-{partition} begins again at {position}, where its leader's log begins; it ended at {end}",
             topic=log.topic,
@@ -315,7 +320,7 @@ class Replica:
             return found.cut(log.end)
         except ValueError:
             self._log.error("the epoch file in {folder} is damaged; it is made again from the log", folder=log.folder)
-        history: EpochHistory = await self._on_thread(lambda: find_epochs(files, log.snapshot(log.end)))
+        history: EpochHistory = await self._on_thread(lambda: recover_epochs(files, log.snapshot(log.end)))
         await self._write_history(history)
         return history
 

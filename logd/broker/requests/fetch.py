@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.disk_slices import run_in_slices
-from logd.broker.reading import find_log, read_range
+from logd.broker.reading import ConsumedLogs
 from logd.broker.requests.boundary_search import Start, must_search, search_boundary
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.waiting_fetch import WaitingFetch, failed_answer
@@ -31,6 +31,7 @@ class FetchRequests:
     def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
         self._rights = rights
+        self._logs = ConsumedLogs(broker.store, broker.topics, broker.counters.latencies.delivered)
         self._waiting: dict[WaitingFetch, None] = {}  # in the order of their arrival
         self._waiting_parts = 0
         self._cut_short = 0
@@ -132,8 +133,8 @@ class FetchRequests:
         broker.counters.fetch_requests += 1
         try:
             self._rights.check_topic(Operation.READ, fetch.topic)
-            log = find_log(broker.store, broker.topics, fetch.topic, fetch.partition)
-            found = read_range(log, fetch.offset, min(fetch.max_bytes, budget))
+            log = self._logs.find(fetch.topic, fetch.partition)
+            found = self._logs.read(log, fetch.offset, min(fetch.max_bytes, budget))
         except UnknownTopic:
             found = None
         except WireError as error:
@@ -147,8 +148,7 @@ class FetchRequests:
         waiting = WaitingFetch(
             request,
             starts,
-            broker.store,
-            broker.topics,
+            self._logs,
             broker.clock,
             broker.large_fetches,
             broker.settings.fetch_max_bytes,

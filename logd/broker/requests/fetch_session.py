@@ -16,15 +16,13 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.disk_slices import run_in_slices
-from logd.broker.reading import REFUSALS, find_log, read_range, replica_refusal
+from logd.broker.reading import REFUSALS, ConsumedLogs, replica_refusal
 from logd.broker.requests.boundary_search import Start, must_search, search_boundary
 from logd.broker.requests.waiting_fetch import LONGEST_WAIT_MS, TURN_PARTS, LargeFetchQueue
 from logd.broker.security.rights import Rights
-from logd.broker.topics.directory import TopicDirectory
 from logd.errors import UnknownError, WireError
 from logd.interfaces import Clock, IFlushListener, IThreads, Timer
 from logd.log.partition import PartitionLog
-from logd.log.store.log_store import LogStore
 from logd.log.visibility.waiters import Wait
 from logd.protocol.requests.fetch_session import SessionPart
 from logd.protocol.requests.fields import size_of
@@ -113,8 +111,7 @@ class FetchSession:
     order: a further one has the one that waits answered first, with what there is.
     """
 
-    _logs: LogStore
-    _topics: TopicDirectory
+    _logs: ConsumedLogs
     _clock: Clock
     _threads: IThreads
     _queue: LargeFetchQueue
@@ -163,7 +160,7 @@ class FetchSession:
             return False
         if part.armed:
             self._disarm(part)
-        log = self._logs.log(part.topic, part.partition)
+        log = self._logs.logs.log(part.topic, part.partition)
         refusal = self._rights.topic_refusal(Operation.READ, part.topic)
         part.arm(log, offset if refusal is None else refusal, max_bytes, at_once)
         if refusal is not None:
@@ -304,14 +301,14 @@ class FetchSession:
             return SessionPart(part.number, start.code)
         try:
             if log is None or log.offline is not None or replica_refusal(log) is not None:
-                log = find_log(self._logs, self._topics, part.topic, part.partition)
+                log = self._logs.find(part.topic, part.partition)
             log.leadership.check_fetch(part.leader_epoch)
         except WireError as error:
             return SessionPart(part.number, error.code)
         try:
             if isinstance(start, WireError):
                 raise start
-            found = read_range(log, start, min(part.max_bytes, budget))
+            found = self._logs.read(log, start, min(part.max_bytes, budget))
         except WireError as error:
             return SessionPart(part.number, error.code, log.start, log.visible_end)
         except Exception:  # raised to a timer or a flush, it would leave the request unanswered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
+from logd.broker.reading import ConsumedLogs
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch_session import FetchSession
 from logd.broker.requests.waiting_limits import may_wait
@@ -80,7 +81,11 @@ class FetchSessionRequests:
             raise NoFetchSession(f"a connection may have {MOST_SESSIONS} fetch sessions")
         broker = self._broker
         session = FetchSession(
-            broker.store, broker.topics, broker.clock, broker.threads, broker.large_fetches, self._rights
+            ConsumedLogs(broker.store, broker.topics, broker.counters.latencies.delivered),
+            broker.clock,
+            broker.threads,
+            broker.large_fetches,
+            self._rights,
         )
         self._sessions[number] = session
         self._epochs[number] = 0

@@ -10,13 +10,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from logd.broker.reading import REFUSALS, find_log, read_range
+from logd.broker.reading import REFUSALS, ConsumedLogs
 from logd.broker.requests.boundary_search import Start
-from logd.broker.topics.directory import TopicDirectory
 from logd.errors import UnknownError, WireError
 from logd.interfaces import Clock, IFlushListener, Timer
 from logd.log.partition import PartitionLog
-from logd.log.store.log_store import LogStore
 from logd.log.visibility.waiters import Wait
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 
@@ -128,8 +126,7 @@ class WaitingFetch:
 
     _request: FetchWait
     _starts: list[Start]
-    _logs: LogStore
-    _topics: TopicDirectory
+    _logs: ConsumedLogs
     _clock: Clock
     _large_fetches: LargeFetchQueue
     _max_bytes: int
@@ -218,7 +215,7 @@ class WaitingFetch:
         """Check every part without opening a file. Return False if one of them has to be answered now."""
         for index, part in enumerate(self._request.parts):
             try:
-                log = find_log(self._logs, self._topics, part.topic, part.partition)
+                log = self._logs.find(part.topic, part.partition)
             except WireError:
                 return False
             there = self._look(index, log)
@@ -270,7 +267,7 @@ class WaitingFetch:
                 parts.append(FetchedPart(topic, partition, start.code))
                 continue
             try:
-                log = find_log(self._logs, self._topics, topic, partition)
+                log = self._logs.find(topic, partition)
                 log.leadership.check_fetch(part.leader_epoch)
             except WireError as error:
                 parts.append(FetchedPart(topic, partition, error.code))
@@ -278,7 +275,7 @@ class WaitingFetch:
             try:
                 if isinstance(start, WireError):
                     raise start
-                found = read_range(log, start, min(part.max_bytes, budget))
+                found = self._logs.read(log, start, min(part.max_bytes, budget))
             except WireError as error:
                 parts.append(FetchedPart(topic, partition, error.code, log.start, log.visible_end))
                 continue

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from attrs import define
+from attrs import define, field
 
 from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.requester import Requester
 from logd.errors import ClusterAuthorizationFailed, WireError
-from logd.security.access_rules import Operation, ResourceType
+from logd.security.access_rules import AccessRules, Operation, ResourceType
 from logd.security.principals import BROKER
 
+#: Questions of one connection whose answer, a yes, is remembered.
+MOST_REMEMBERED = 1000
 _TOPIC, _GROUP, _CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 
 
@@ -19,12 +21,25 @@ class Rights:
 
     authorizer: Authorizer
     requester: Requester
+    #: The rules and the principal for which answers are remembered: each change of rules brings another object.
+    _rules: AccessRules | None = field(default=None, init=False)
+    _principal: str = field(default="", init=False)
+    _allowed: set[tuple[Operation, str]] = field(factory=set, init=False)
 
     def topic_refusal(self, operation: Operation, topic: str) -> WireError | None:
-        """Return why the requester may not do this with a topic, None if it may."""
-        if self.authorizer.open:
+        """Return why the requester may not do this with a topic, None if it may. Asked for each set and fetch."""
+        authorizer, requester = self.authorizer, self.requester
+        if authorizer.open:
             return None
-        return self.authorizer.refusal(self.requester, operation, _TOPIC, topic)
+        if authorizer.rules is not self._rules or requester.principal != self._principal:
+            self._rules, self._principal = authorizer.rules, requester.principal
+            self._allowed.clear()
+        elif (operation, topic) in self._allowed:
+            return None
+        refusal = authorizer.refusal(requester, operation, _TOPIC, topic)
+        if refusal is None and len(self._allowed) < MOST_REMEMBERED:
+            self._allowed.add((operation, topic))
+        return refusal
 
     def check_topic(self, operation: Operation, topic: str) -> None:
         """Raise TopicAuthorizationFailed unless the requester may do this with a topic."""

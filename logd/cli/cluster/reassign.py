@@ -17,12 +17,14 @@ from logd.client.admin.admin import Admin
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError
 from logd.plurals import counted
-from logd.protocol.requests.metadata import TopicMetadata
+from logd.protocol.requests.metadata import PartitionMetadata, TopicMetadata
 from logd.protocol.requests.replicas.describe_replicas import LEADS, DescribedReplica, DescribeReplicasResponse
 from logd.protocol.requests.replicas.operations import MovedPartition, ReassignResponse
 
 #: Seconds between two looks at the progress.
 LOOK_SECONDS = 0.5
+#: Looks at which the brokers tell of another reassignment, or of none, before this one is given up.
+STRANGE_LOOKS = 4
 
 _EPILOG = """\b
 Examples:
@@ -132,13 +134,13 @@ def reassign(
                 wanted = {each.partition: each.wanted for each in plan.moved}
                 await admin.reassign(topic, wanted, rate=throttle or 0, uuid=plan.uuid)
         else:
-            plan = await _under_way(admin, topic)
+            plan = await under_way(admin, topic)
         moved = plan.moved
         if not planned and not moved and not as_json:
             click.echo(f"no reassignment of {topic} is under way")
         complete = not moved
         if moved and not dry_run and not no_wait:
-            await _wait(reactor, admin, topic, moved, quiet=as_json)
+            await wait_until_done(reactor, admin, topic, moved, quiet=as_json)
             complete = True
             if not as_json:
                 click.echo(f"the reassignment of {topic} is complete")
@@ -183,46 +185,50 @@ def _listed(brokers: Sequence[int]) -> str:
     return " ".join(map(str, brokers))
 
 
-async def _under_way(admin: Admin, topic: str) -> ReassignResponse:
-    """Return the reassignment under way as the brokers tell it; nothing moves if there is none."""
-    found, described = await admin.describe(topic), await admin.describe_replicas(topic)
-    wanted = {each.partition: each.wanted for answer in described.values() for each in answer.replicas if each.wanted}
+async def under_way(admin: Admin, topic: str) -> ReassignResponse:
+    """Return what is left of a reassignment, as the brokers tell it; nothing moves if there is none."""
+    found, planned = await admin.describe(topic), _planned(await admin.describe_replicas(topic))
     moved = [
-        MovedPartition(each.partition, each.replicas, wanted[each.partition])
+        MovedPartition(each.partition, each.replicas, planned[each.partition])
         for each in found.partitions
-        if each.partition in wanted and wanted[each.partition] != each.replicas
+        if each.partition in planned and not _has(each, planned[each.partition])
     ]
     return ReassignResponse(0, found.uuid, tuple(moved))
 
 
-async def _wait(reactor: Any, admin: Admin, topic: str, moved: Sequence[MovedPartition], *, quiet: bool) -> None:
-    """Show the bytes that the new replicas have, until each partition has the replicas that were planned.
+async def wait_until_done(
+    reactor: Any, admin: Admin, topic: str, moved: Sequence[MovedPartition], *, quiet: bool
+) -> None:
+    """Show the bytes that the new replicas have, until each partition has the replicas that were planned, in sync.
 
     Raises LogdError if the reassignment is cancelled or replaced meanwhile, or the topic is deleted.
     """
-    progress = BytesProgress(f"copying {topic}", 0, quiet)
-    new = {each.partition: set(each.wanted) - set(each.replicas) for each in moved}
-    with progress:
-        while True:
-            found = await admin.describe(topic)
-            left = _left(found, moved)
-            if not left and all(set(each.replicas) <= set(each.in_sync) for each in found.partitions):
-                return
+    found = await admin.describe(topic)
+    in_sync = {each.partition: each.in_sync for each in found.partitions}
+    new = {each.partition: set(each.wanted) - {*in_sync.get(each.partition, ())} for each in moved}
+    strange = 0
+    with BytesProgress(f"copying {topic}", 0, quiet) as progress:
+        while not _is_done(found, moved):
             described = await admin.describe_replicas(topic)
             planned = _planned(described)
-            if described and not planned and not _left(await admin.describe(topic), moved):
-                return  # done meanwhile
-            others = [each for each in left if planned.get(each.partition, each.wanted) != each.wanted]
-            if others or (described and not planned):
+            # Brokers learn of the end of a reassignment one after the other, so that a single look proves nothing.
+            is_strange = bool(described) and any(planned.get(each.partition) != each.wanted for each in moved)
+            strange = strange + 1 if is_strange else 0
+            if strange >= STRANGE_LOOKS:
                 raise LogdError(f"the reassignment of {topic} was cancelled, or replaced by another one")
-            done, total = _copied(described, new)
-            progress.reach(done, total)
+            progress.reach(*_copied(described, new))
             await sleep(reactor, LOOK_SECONDS)
+            found = await admin.describe(topic)
 
 
-def _left(found: TopicMetadata, moved: Sequence[MovedPartition]) -> list[MovedPartition]:
-    replicas = {each.partition: each.replicas for each in found.partitions}
-    return [each for each in moved if replicas.get(each.partition) != each.wanted]
+def _has(partition: PartitionMetadata, wanted: Sequence[int]) -> bool:
+    """Return whether a partition has the wanted replicas, all of them in sync."""
+    return partition.replicas == tuple(wanted) and set(wanted) <= set(partition.in_sync)
+
+
+def _is_done(found: TopicMetadata, moved: Sequence[MovedPartition]) -> bool:
+    partitions = {each.partition: each for each in found.partitions}
+    return all(each.partition in partitions and _has(partitions[each.partition], each.wanted) for each in moved)
 
 
 def _planned(described: Mapping[int, DescribeReplicasResponse]) -> dict[int, tuple[int, ...]]:

@@ -18,6 +18,7 @@ from logd.log.disk.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
     EPOCHS,
+    EPOCHS_COPY,
     MARK,
     PRODUCERS,
     TEMPORARY_SUFFIX,
@@ -170,7 +171,7 @@ def _note_losses(files: IFileOperations, folder: str, found: PartitionPlaces, lo
 def _name_remarks(folder: str, name: str, starts: list[int]) -> list[Remark]:
     path = join(folder, name)
     start = index_start(name)
-    if name in (CHECKPOINT, EPOCHS, MARK, PRODUCERS) or start in starts:
+    if name in (CHECKPOINT, EPOCHS, EPOCHS_COPY, MARK, PRODUCERS) or start in starts:
         return []
     if start is not None:
         return [Remark(path, "is an index without a segment; the next start removes it", False)]

@@ -27,6 +27,7 @@ MARK = "mark"
 PRODUCERS = "producers"
 #: The leader epochs of a replicated partition.
 EPOCHS = "epochs"
+EPOCHS_COPY = "epochs.copy"
 META = "meta"
 #: A second copy of meta: the identity of a directory cannot be restored from anything else.
 META_COPY = "meta.copy"

@@ -6,6 +6,9 @@
 
 A crash can leave an epoch behind the log's end: its first entry was not written, or was lost unsynced. Nothing of such
 an epoch is in this log, but another replica may have entries of it: a broker never leads in it again.
+
+``epochs.copy`` has the same content, but is not synced. It is read only where the file is damaged: the marks in the log
+tell the rest, but not the epochs whose marks were deleted with the log's beginning.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from zlib import crc32
 
 from logd.interfaces import IFileOperations
 from logd.log.disk.atomic import read_file, replace_file
-from logd.log.disk.names import EPOCHS, join
+from logd.log.disk.names import EPOCHS, EPOCHS_COPY, join
 from logd.log.epochs.history import EpochHistory, EpochStart
 
 _FIRST_LINE = "logd-epochs 1\n"
@@ -55,5 +58,23 @@ def read_epochs(files: IFileOperations, folder: str) -> EpochHistory:
 
 
 def write_epochs(files: IFileOperations, folder: str, history: EpochHistory) -> None:
-    """Replace the epoch file, durably on return. Blocks; raises OSError. One call at a time for each log."""
-    replace_file(files, folder, EPOCHS, encode_epochs(history))
+    """Replace the epoch file, durably on return, and its copy. Blocks; raises OSError. One call at a time for a log."""
+    content = encode_epochs(history)
+    replace_file(files, folder, EPOCHS, content)
+    path = join(folder, EPOCHS_COPY)
+    if files.exists(path):
+        files.remove(path)
+    file = files.open(path, create=True)
+    try:
+        file.append([content])
+    finally:
+        file.close()
+
+
+def read_copy(files: IFileOperations, folder: str) -> EpochHistory:
+    """Return what the copy says, no epochs if there is none or it is damaged. Blocks; raises OSError."""
+    try:
+        data = read_file(files, join(folder, EPOCHS_COPY), _LIMIT)
+        return EpochHistory() if data is None else decode_epochs(data)
+    except ValueError:
+        return EpochHistory()

@@ -5,11 +5,25 @@ from __future__ import annotations
 from logd.errors import LogdError
 from logd.interfaces import IFileOperations
 from logd.log.disk.names import join, segment_name
+from logd.log.epochs.epoch_file import read_copy
 from logd.log.epochs.history import EpochHistory
 from logd.log.epochs.mark import MARK_BYTES, MARK_OPENING, read_epoch_mark
 from logd.log.index import lookup
 
 _CHUNK_BYTES = 1 << 20
+
+
+def recover_epochs(files: IFileOperations, snapshot: lookup.Snapshot) -> EpochHistory:
+    """Return the epochs of a log without its epoch file: by the marks, and by the copy before the first one of them.
+
+    Blocks; raises OSError.
+    """
+    found, copy = find_epochs(files, snapshot), read_copy(files, snapshot.folder).cut(snapshot.end)
+    if not found.starts:
+        return copy
+    first = found.starts[0]
+    earlier = [each for each in copy.starts if each.epoch < first.epoch and each.start < first.start]
+    return EpochHistory((*earlier, *found.starts))
 
 
 def find_epochs(files: IFileOperations, snapshot: lookup.Snapshot) -> EpochHistory:

@@ -23,6 +23,7 @@ from logd.log.disk.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
     EPOCHS,
+    EPOCHS_COPY,
     MARK,
     PRODUCERS,
     TEMPORARY_SUFFIX,
@@ -44,7 +45,7 @@ from logd.log.writer import SegmentWriter, create_segment
 Report = Callable[..., None]
 
 #: The files of a partition's folder beside its segments and their indexes.
-_KNOWN = (CHECKPOINT, EPOCHS, MARK, PRODUCERS)
+_KNOWN = (CHECKPOINT, EPOCHS, EPOCHS_COPY, MARK, PRODUCERS)
 
 
 @define(eq=False)

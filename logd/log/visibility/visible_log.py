@@ -12,6 +12,7 @@ from attrs import define, field
 
 from logd.errors import PartitionOffline, WireError
 from logd.interfaces import IFlushListener
+from logd.log.visibility.visible_times import VisibleTimes
 from logd.log.visibility.waiters import VisibilityWaiters, Wait
 
 
@@ -63,6 +64,7 @@ class VisibleLog:
     visible_limit: int | None = field(init=False, default=None)
     #: The role in replication, None if this is the only replica.
     replica: ReplicaRole | None = field(init=False, default=None)
+    times: VisibleTimes = field(init=False, factory=VisibleTimes)
     _waiters: VisibilityWaiters = field(init=False)
 
     @property
@@ -106,6 +108,7 @@ class VisibleLog:
         if end <= self.visible_end:
             return False
         self.visible_end = end
+        self.times.visible(end)
         return True
 
     def _offline_error(self) -> PartitionOffline | None:

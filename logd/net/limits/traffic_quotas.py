@@ -109,7 +109,7 @@ class ByteQuota:
     _clock: Clock
     reason: PauseReason
     rate: int | None = None
-    _bucket: TokenBucket | None = field(default=None, init=False)
+    bucket: TokenBucket | None = field(default=None, init=False)
     held: HeldConnections = field(init=False)
     #: Bytes since the quota is kept.
     total: int = field(default=0, init=False)
@@ -122,21 +122,21 @@ class ByteQuota:
         """Keep another rate from now on."""
         self.rate = rate
         if rate is None:
-            self._bucket = None
-        elif self._bucket is None:
-            self._bucket = TokenBucket(self._clock, rate)
+            self.bucket = None
+        elif self.bucket is None:
+            self.bucket = TokenBucket(self._clock, rate)
         else:
-            self._bucket.change_rate(rate)
+            self.bucket.change_rate(rate)
         self.held.look(now=True)
 
     def debt_seconds(self, after: int = 0) -> float:
         """Return the time until more may be used, 0 for now, once ``after`` more bytes are used."""
-        return 0.0 if self._bucket is None else self._bucket.debt_seconds(after)
+        return 0.0 if self.bucket is None else self.bucket.debt_seconds(after)
 
     def use(self, count: int) -> bool:
         """Count bytes; return whether the quota is in debt now."""
         self.total += count
-        return self._bucket is not None and self._bucket.take(count)
+        return self.bucket is not None and self.bucket.take(count)
 
     def add_counts(self, other: ByteQuota) -> None:
         """Add what another quota has counted."""
@@ -146,7 +146,7 @@ class ByteQuota:
     @property
     def at_rest(self) -> bool:
         """True if nothing would be lost by forgetting the quota's state, but the counts."""
-        return not self.held and (self._bucket is None or self._bucket.full)
+        return not self.held and (self.bucket is None or self.bucket.full)
 
 
 @define(eq=False)
@@ -198,19 +198,26 @@ class ConnectionMeter:
     requests: tuple[RequestQuota, ...]
     _bytes_in: int = field(default=0, init=False)
     _bytes_out: int = field(default=0, init=False)
-    _under_way: int = field(default=0, init=False)
+    #: The connection's requests under way, as far as the quotas know.
+    under_way: int = field(default=0, init=False)
 
     def received(self, count: int) -> None:
         """Count bytes from the client, whose requests are taken; hold the connection if that was too much."""
         self._bytes_in += count
-        if self.incoming.use(count) and self._bytes_in >= SMALL_BYTES:
+        quota = self.incoming
+        quota.total += count
+        bucket = quota.bucket
+        if bucket is not None and bucket.take(count) and self._bytes_in >= SMALL_BYTES:
             self._bytes_in = 0
             self.incoming.held.hold(self.connection)
 
     def sent(self, count: int) -> None:
         """Count bytes of an answer; hold the connection, and so its next fetch, if that was too much."""
         self._bytes_out += count
-        if self.outgoing.use(count) and self._bytes_out >= SMALL_BYTES:
+        quota = self.outgoing
+        quota.total += count
+        bucket = quota.bucket
+        if bucket is not None and bucket.take(count) and self._bytes_out >= SMALL_BYTES:
             self._bytes_out = 0
             self.outgoing.held.hold(self.connection)
 
@@ -244,18 +251,23 @@ class ConnectionMeter:
 
         The connection is held if there is no room.
         """
-        self.noted(under_way)
+        if under_way != self.under_way:
+            self.noted(under_way)
         room = _NO_LIMIT
         for quota in self.requests:
-            if not quota.room:
-                quota.held.hold(self.connection)
-            room = min(room, quota.room)
+            if quota.most is not None:
+                left = quota.most - quota.under_way
+                if left <= 0:
+                    quota.held.hold(self.connection)
+                    return 0
+                if left < room:
+                    room = left
         return room
 
     def answered(self) -> None:
         """Count one answer."""
-        if self._under_way:
-            self._under_way -= 1
+        if self.under_way:
+            self.under_way -= 1
             for quota in self.requests:
                 quota.under_way -= 1
                 if quota.held:
@@ -263,9 +275,9 @@ class ConnectionMeter:
 
     def noted(self, under_way: int) -> None:
         """Take note of the connection's requests under way."""
-        change = under_way - self._under_way
+        change = under_way - self.under_way
         if change:
-            self._under_way = under_way
+            self.under_way = under_way
             for quota in self.requests:
                 quota.changed(change)
 

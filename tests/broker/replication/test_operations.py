@@ -9,6 +9,7 @@ from twisted.logger import globalLogPublisher
 
 from logd.broker.replication.leader import LeaderRole
 from logd.cli.cluster.elect import losses
+from logd.cli.cluster.reassign import under_way, wait_until_done
 from logd.errors import InvalidRequest, LogdError, UnknownTopic
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.metadata import PartitionMetadata
@@ -72,8 +73,14 @@ class ReassignmentTests(OperationsTestCase):
         self.assertEqual(self.partition("one").replicas, (*before, other))
         described = self.cluster.wait(self.admin.describe_replicas("one"))
         self.assertEqual({each.wanted for answer in described.values() for each in answer.replicas}, {(*before, other)})
+        (left,) = self.cluster.wait(under_way(self.admin, "one")).moved
+        self.assertEqual(left.wanted, (*before, other))
+        waiting = Deferred.fromCoroutine(wait_until_done(self.cluster.clock, self.admin, "one", [left], quiet=True))
+        self.cluster.advance(5.0)
+        self.assertNoResult(waiting)
         (back,) = self.cluster.wait(self.admin.cancel_reassignment("one")).moved
         self.assertEqual(back.wanted, before)
+        self.assertIn("was cancelled", str(self.failure(waiting)))
         self.cluster.advance(3.0)
         self.assertEqual(self.partition("one").replicas, before)
         self.assertEqual(self.cluster.wait(self.admin.cancel_reassignment("one")).moved, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from logd.broker import reading
 from logd.broker.requests import waiting_fetch
 from logd.errors import UnknownError
 from logd.log.partition import PartitionLog
@@ -68,7 +69,7 @@ class FailureTests(BrokerTestCase):
         """A fetch that fails when its wait is over is answered with an unknown error for each part."""
         parts = tuple(FetchPart("t", 0, 0, len(ENTRY), 100 + number, exact=True) for number in range(2))
         self.peer.send(FetchWait(1000, 1, 100, parts))
-        self.patch(waiting_fetch, "read_range", fail)
+        self.patch(reading, "read_range", fail)
         self.clock.advance(1)
         self.settle()
         (answer,) = self.peer.answers()

@@ -26,7 +26,7 @@ from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProdu
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import Repair
-from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaProgress
+from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
 from logd.security.access_rules import CLUSTER_NAME, AccessRule, Effect, Operation, ResourceType
@@ -191,6 +191,18 @@ class NativeRightsTests(BrokerTestCase):
         (session,) = [each for each in self.broker.sessions if each.connection is liar.connection]
         session.requester.authenticated = False
         self.assertTrue(self.is_refused(liar, NEEDS[6]))
+
+    def test_what_only_brokers_may_send_no_user_may(self) -> None:
+        """Neither nobody, nor a user with every rule, nor a superuser; and nothing becomes visible by it."""
+        for kind in ResourceType:
+            self.rule(Operation.ALL, principal="ann", kind=kind)
+        before = self.content("t")
+        for peer in (self.connect(), self.connect_as("ann"), self.root):
+            answer = self.ask(peer, ReplicaFetch(1, "i", 0, 1000, (ReplicaPart("t", 0, 0, 0, -1, 0),)))
+            self.assertEqual((answer.error, answer.parts), (CLUSTER_REFUSED, ()))
+            peer.send(ReplicaProgress((FlushedPart("t", 0, 0, 1 << 40),)))
+            self.settle()
+            self.assertEqual(self.content("t"), before)
 
     def test_topics_that_may_not_be_described_are_not_listed(self) -> None:
         """A client that asks for all of them is told of those that it may know."""

@@ -57,7 +57,7 @@ class MonitoringTests(SynchronousTestCase):
         broker = BrokerProcess(os.path.abspath(self.mktemp()), [f"--http=tcp:{port}:interface=127.0.0.1"]).start()
         self.addCleanup(broker.kill)
         logd("produce", "t", f"--broker={broker.address}", given="hello\n")
-
+        logd("consume", "t", "--exit-at-end", f"--broker={broker.address}")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
             page = answer.read().decode()
         there = {line.split("{")[0].split(" ")[0] for line in page.splitlines() if not line.startswith("#")}
@@ -65,5 +65,9 @@ class MonitoringTests(SynchronousTestCase):
         asked = {name for text in texts for name in _NAMES.findall(text)}
         self.assertGreater(len(asked), 12)
         self.assertEqual(asked - there - LATER, set())
-        for line in ('logd_request_seconds_count{protocol="native",request="Metadata"}', "logd_visible_seconds_sum "):
+        for line in (
+            'logd_request_seconds_count{protocol="native",request="Metadata"}',
+            "logd_visible_seconds_sum ",
+            'logd_delivery_seconds_count{topic="t"} 1',
+        ):
             self.assertIn(line, page)

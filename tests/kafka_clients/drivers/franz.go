@@ -32,7 +32,7 @@ func check(err error) {
 func produce(bootstrap, topic string, count int, names []string, options ...kgo.Opt) any {
 	failed := 0
 	for at, name := range names {
-		client, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap), kgo.AllowAutoTopicCreation(),
+		client, err := kgo.NewClient(append(options, kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.AllowAutoTopicCreation(),
 			kgo.ProducerBatchCompression(codecs[name]), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 		check(err)
 		for n := count * at / len(names); n < count*(at+1)/len(names); n++ {
@@ -51,7 +51,7 @@ func produce(bootstrap, topic string, count int, names []string, options ...kgo.
 }
 
 func consume(bootstrap, topic string, count int) any {
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ConsumePartitions(
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.ConsumePartitions(
 		map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 	check(err)
 	sum, seen := sha256.New(), 0

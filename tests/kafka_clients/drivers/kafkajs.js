@@ -4,7 +4,7 @@ const { CompressionTypes, Kafka, logLevel } = require("kafkajs");
 
 const [command, bootstrap, topic, counted, names] = process.argv.slice(2);
 const count = Number(counted);
-const kafka = new Kafka({ brokers: [bootstrap], logLevel: logLevel.ERROR });
+const kafka = new Kafka({ brokers: bootstrap.split(","), logLevel: logLevel.ERROR });
 const codecs = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP };
 
 const record = (n) => ({ key: `k${n % 1000}`, value: `${n}-${"x".repeat((n * 37) % 200)}`, partition: 0 });

@@ -38,7 +38,7 @@ func produce(bootstrap, topic string, count int, names []string, idempotent bool
 		config.Producer.Return.Successes = true
 		config.Producer.Idempotent = idempotent
 		config.Net.MaxOpenRequests = 1
-		producer, err := sarama.NewAsyncProducer([]string{bootstrap}, config)
+		producer, err := sarama.NewAsyncProducer(strings.Split(bootstrap, ","), config)
 		check(err)
 		first, end := count*at/len(names), count*(at+1)/len(names)
 		go func() {
@@ -61,7 +61,7 @@ func produce(bootstrap, topic string, count int, names []string, idempotent bool
 }
 
 func read(bootstrap, topic string, offset int64) (sarama.PartitionConsumer, sarama.Client) {
-	client, err := sarama.NewClient([]string{bootstrap}, sarama.NewConfig())
+	client, err := sarama.NewClient(strings.Split(bootstrap, ","), sarama.NewConfig())
 	check(err)
 	consumer, err := sarama.NewConsumerFromClient(client)
 	check(err)

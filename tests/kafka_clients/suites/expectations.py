@@ -27,7 +27,7 @@ KAFKA_PYTHON = Suite(
         "test_create_describe_delete_acls": "the first rule shuts those without a user out, so its maker as well",
         "test_describe_configs_broker_resource_returns_configs": "a broker's settings have the names of logd",
         "test_delete_records": _POSITIONS,
-        "test_elect_leaders": "ElectLeaders is not served: there is no replication",
+        "test_elect_leaders": "ElectLeaders is not served",
         "test_alter_replica_log_dirs": "AlterReplicaLogDirs is not served: a broker has one data folder",
         "test_kafka_version_infer": "requests of several releases are served, so none fits exactly",
         "test_kafka_consumer_offsets_for_time": _POSITIONS,

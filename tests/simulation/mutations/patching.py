@@ -1,4 +1,4 @@
-"""Tools of the mutations: several patches at a time, and a function replaced wherever it is imported."""
+"""Tools of the mutations: several patches at a time, a function replaced everywhere, and a test's outcome."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
+
+from twisted.trial.reporter import TestResult
+from twisted.trial.runner import TestLoader
 
 
 @contextmanager
@@ -29,3 +32,11 @@ def replaced_everywhere(function: Callable[..., Any], replacement: Callable[...,
     assert modules, f"no module has {name}"
     with all_of(*(mock.patch.object(module, name, replacement) for module in modules)):
         yield
+
+
+def problems_of(name: str) -> str:
+    """Run one test, by its dotted name, in this process; return its errors and failures, "" if it passes."""
+    result = TestResult()
+    TestLoader().loadByName(name).run(result)
+    problems: list[tuple[Any, Any]] = [*result.errors, *result.failures]
+    return "\n".join(f"{failure.type.__name__}: {failure.value}" for _, failure in problems)

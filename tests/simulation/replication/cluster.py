@@ -44,6 +44,8 @@ class ReplicatedCluster:
     replicas: int = field(init=False)
     #: The setting min.insync.replicas.
     least: int = field(init=False)
+    #: The hosts of brokers that are not to be started yet.
+    held: set[str] = field(factory=set, init=False)
     checkers: dict[str, Checker] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -143,7 +145,7 @@ class ReplicatedCluster:
 
     def start(self, broker: MemoryBroker) -> None:
         """Start a broker, unless it runs; if its disk refuses that, a moment later."""
-        if broker.clock is None:
+        if broker.clock is None and broker.host not in self.held:
             self.world.trace.note(broker.host, "starts")
             try:
                 broker.start()

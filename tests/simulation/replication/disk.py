@@ -7,13 +7,13 @@ from random import Random
 
 from attrs import define, field
 
-from logd.log.disk.names import CHECKPOINT, EPOCHS, INDEX_SUFFIX
+from logd.log.disk.names import EPOCHS, INDEX_SUFFIX
 from logd.testing.memory.broker import DATA, MemoryBroker
 from logd.testing.memory.disk import Directory, Inode, PowerLoss
 from logd.testing.memory.files import MemoryFiles
 
 #: Files of a partition that a broker can make again from its log, or from what others have.
-MADE_AGAIN = (EPOCHS, INDEX_SUFFIX, CHECKPOINT)
+MADE_AGAIN = (EPOCHS, INDEX_SUFFIX)
 
 
 @define(eq=False)

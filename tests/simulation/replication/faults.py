@@ -29,12 +29,15 @@ class Faults:
     readers: list[Reading]
     #: The hosts of clients.
     clients: list[str]
+    #: These kinds alone; none: the seed chooses.
+    only: tuple[str, ...] = ()
     random: Random = field(init=False)
     network: NetworkFaults = field(init=False)
     operators: Operators = field(init=False)
     made: Counter[str] = field(factory=Counter, init=False)
     _kinds: dict[str, Callable[[], object]] = field(factory=dict, init=False)
     _over: bool = field(default=False, init=False)
+    _mending: bool = field(default=False, init=False)
     _pace: float = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -43,7 +46,7 @@ class Faults:
         self.operators = Operators(self.cluster, self.cluster.world.random("operators"))
         self._pace = random.choice([1.0, 2.0, 4.0])
         kinds = self.all_kinds()
-        for name in sorted(random.sample(sorted(kinds), random.choice(KINDS))):
+        for name in self.only or sorted(random.sample(sorted(kinds), random.choice(KINDS))):
             self._kinds[name] = kinds[name]
 
     def all_kinds(self) -> dict[str, Callable[[], object]]:
@@ -60,6 +63,8 @@ class Faults:
             "power of one": lambda: some().kill(True),
             "power of all": lambda: self._kill(cluster.brokers, True),
             "two failovers": self._fail_over_twice,
+            "replica left behind": self._leave_behind,
+            "late leader": lambda: network.delay_tree(leader()),
             "stop": lambda: self._stop(some()),
             "stop the leader": lambda: self._stop(leader()),
             "pause": lambda: self._pause(some()),
@@ -111,6 +116,7 @@ class Faults:
         for broker in self.cluster.brokers:
             if broker.clock is not None:
                 broker.clock.resume()
+        self.cluster.held.clear()
         self.operators.end()
         self.mend()
         for seconds in (11.0, 25.0):  # what was being stopped has stopped by then
@@ -125,6 +131,7 @@ class Faults:
 
     def mend(self) -> None:
         """Mend the network, and start what does not run."""
+        self._mending = False
         self.network.mend()
         self.cluster.start_all()
         for reader in self.readers:
@@ -137,7 +144,9 @@ class Faults:
         self.made[name] += 1
         self.cluster.world.trace.note("fault", name)
         self._kinds[name]()
-        self._later(self.random.choice([0.2, 2.0, 8.0]) * self.random.random(), self.mend)
+        if not self._mending:  # so that several faults meet, and some outlast sessions
+            self._mending = True
+            self._later(self.random.choice([0.5, 3.0, 8.0, 12.0]) * self.random.random(), self.mend)
         self._later(2 * self._pace * self.random.random(), self._next)
 
     def _later(self, seconds: float, call: Callable[[], object]) -> None:
@@ -180,6 +189,25 @@ class Faults:
 
         for _ in range(3):
             self._later(0.3 + 5.0 * random.random(), again)
+
+    def _leave_behind(self) -> None:
+        """Kill a follower until others have gone on without it, and then all; all start together."""
+        state, cluster = self.cluster.checker.state(0), self.cluster
+        others = [] if state is None else [number for number in state.in_sync if number != state.leader]
+        if not others:
+            return
+        behind = cluster.brokers[self.random.choice(others)]
+        behind.kill(self.random.random() < 0.5)
+        cluster.held.add(behind.host)
+        lag = behind.settings.replication.replica_lag_ms / 1000
+
+        def all_at_once() -> None:
+            cluster.held.discard(behind.host)
+            if not self._over:
+                self._kill(cluster.brokers if self.random.random() < 0.5 else [self._leader()], True)
+                self._later(0.1, self.mend)
+
+        self._later(lag + 1.0 + 4.0 * self.random.random(), all_at_once)
 
     def _stop(self, broker: MemoryBroker) -> None:
         if broker.clock is not None:

@@ -10,6 +10,7 @@ from twisted.logger import LogEvent
 
 from logd.protocol import loops
 from logd.testing.memory.disk import PowerLoss
+from tests.simulation.replication.calm import begin_calmly
 from tests.simulation.replication.cluster import TOPIC, ReplicatedCluster
 from tests.simulation.replication.contents import bytes_of
 from tests.simulation.replication.faults import Faults
@@ -19,7 +20,7 @@ from tests.simulation.violation import check
 from tests.simulation.world import World
 
 #: Seconds of faults, and seconds within which all must be well after them.
-TROUBLE_SECONDS = 30.0
+TROUBLE_SECONDS = 25.0
 SETTLE_SECONDS = 90.0
 
 
@@ -47,6 +48,9 @@ class Life:
     """A cluster, its clients, and what befalls them. ``run`` alone is called; or the parts of it, in order."""
 
     world: World
+    #: The kinds of faults, and the fault at the beginning; none: the seed chooses.
+    kinds: tuple[str, ...] = ()
+    calm: str = ""
     cluster: ReplicatedCluster = field(init=False)
     faults: Faults = field(init=False)
     producers: list[Producing | IdempotentProducing] = field(factory=list, init=False)
@@ -67,11 +71,12 @@ class Life:
         self.readers.append(Reading(cluster, "reader", alone, False))
         self.readers += [Reading(cluster, f"member-{number}", group, True) for number in range(random.choice([1, 2]))]
         clients = [each.host for each in (*self.producers, *self.readers)]
-        self.faults = Faults(cluster, self.readers, clients)
+        self.faults = Faults(cluster, self.readers, clients, self.kinds)
 
     def run(self) -> Counter[str]:
         """Live; return the faults made. Raises Violation."""
         self.begin()
+        begin_calmly(self)
         self.faults.begin()
         self.go_on(TROUBLE_SECONDS)
         self.settle()
@@ -152,12 +157,16 @@ class Life:
 
 
 def live(
-    seed: int, show: Callable[[str], None] | None = None, run: Callable[[Life], object] = Life.run
+    seed: int,
+    show: Callable[[str], None] | None = None,
+    run: Callable[[Life], object] = Life.run,
+    kinds: tuple[str, ...] = (),
+    calm: str = "",
 ) -> tuple[Counter[str], str]:
     """Run a seed; return the faults made, and the hash of all events. Raises Violation."""
     world = ReplicationWorld(seed, show)
     with world.randomness(), world.observed(), world.unburied():
-        life = Life(world)
+        life = Life(world, kinds, calm)
         try:
             run(life)
             return life.faults.made, world.trace.digest

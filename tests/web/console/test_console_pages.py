@@ -110,6 +110,12 @@ class PagesTests(PagesTestCase):
         self.assertIn("&lt;script&gt;", self.page("topics", q=evil))
         self.assertIn("no page", self.refused(NoPage, evil))
 
+    def test_before_any_report_the_audit_says_how_to_begin(self) -> None:
+        """The page has its head and its links as any other."""
+        text = self.page("audit")
+        self.assertIn("No client has reported", text)
+        self.assertIn('href="/console/topics"', text)
+
     def test_without_the_tree_the_groups_are_not_known(self) -> None:
         """And the page says so, instead of showing none."""
         self.pages = ConsolePages(ConsoleSources(self.clock, lambda: self.broker, lambda: None))

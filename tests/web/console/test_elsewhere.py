@@ -136,4 +136,3 @@ class ReplicaTests(PagesTestCase):
             self.assertIn(text, self.templates.page(page, COMMON))
         self.broker.topics.hide("t")
         self.settle()
-        self.assertIn("Replicas", self.page("topics", "t"))

@@ -1,0 +1,1 @@
+"""The rules of replication, switched off one at a time."""

@@ -1,0 +1,119 @@
+"""Named schedules: what befalls a simulated cluster in a given order, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.testing.memory.disk import PowerLoss
+from tests.simulation.replication.life import Life, live
+
+
+class ScheduleTests(SynchronousTestCase):
+    """Each begins with a cluster that is well, and ends with the checks of every life."""
+
+    timeout = 24 * 3600
+
+    def setUp(self) -> None:
+        """Freeze the objects of other tests, so that no collection of garbage looks through them."""
+        gc.collect()
+        gc.freeze()
+        self.addCleanup(gc.unfreeze)
+
+    def live(self, schedule: Callable[[Life], None], seed: int = 1) -> None:
+        """Run a schedule; its faults are mended in the end."""
+
+        def run(life: Life) -> None:
+            life.begin()
+            life.go_on(2.0)
+            schedule(life)
+            life.settle()
+
+        live(seed, run=run)
+        self.flushLoggedErrors(PowerLoss)
+
+    def test_two_failovers_within_a_round_trip(self) -> None:
+        """The successor dies as soon as it leads; what only it has is truncated, and what is acknowledged stays."""
+
+        def schedule(life: Life) -> None:
+            cluster = life.cluster
+            first = cluster.leader()
+            assert first is not None
+            first.kill(power_lost=True)
+            life.go_on(20.0, lambda: cluster.leader() not in (None, first) and cluster.leading_log(0) is not None)
+            second = cluster.leader()
+            assert second is not None
+            second.kill(power_lost=True)
+            cluster.start(first)
+            life.go_on(3.0)
+
+        self.live(schedule)
+
+    def test_all_lose_power_while_one_is_behind(self) -> None:
+        """The new leader does not know the true visible end: it takes nobody into the in-sync set before it does."""
+
+        def schedule(life: Life) -> None:
+            for _ in range(3):
+                life.faults.make("replica left behind")
+                life.go_on(10.0)
+
+        self.live(schedule)
+
+    def test_a_leader_without_the_tree_and_a_reader_with_old_metadata(self) -> None:
+        """The deposed leader goes on to serve those who still know it; nobody is shown less than before."""
+
+        def schedule(life: Life) -> None:
+            for _ in range(2):
+                life.faults.make("leader without the tree")
+                life.go_on(12.0)
+                life.faults.mend()
+                life.go_on(3.0)
+
+        self.live(schedule)
+
+    def test_an_empty_disk_in_place_of_the_leaders(self) -> None:
+        """The broker with that disk is in no in-sync set, whatever the state says of its number."""
+
+        def schedule(life: Life) -> None:
+            cluster = life.cluster
+            leader = cluster.leader()
+            assert leader is not None
+            leader.kill(power_lost=True)
+            cluster.disks.replace(leader)
+            cluster.start(leader)
+            life.go_on(10.0)
+
+        self.live(schedule)
+
+    def test_an_unclean_election(self) -> None:
+        """Nobody leads while all members are gone; once an operator asks, a replica that lacks messages does."""
+
+        def schedule(life: Life) -> None:
+            cluster = life.cluster
+            state = cluster.checker.state(0)
+            assert state is not None
+            behind = cluster.brokers[next(number for number in state.in_sync if number != state.leader)]
+            behind.kill()
+            life.go_on(10.0)
+            cluster.held.update(broker.host for broker in cluster.brokers)
+            members = cluster.checker.state(0)
+            assert members is not None and behind.settings.id not in members.in_sync
+            for number in (*members.in_sync, *members.last):
+                if number != behind.settings.id:
+                    cluster.brokers[number].kill(power_lost=True)
+            cluster.held.discard(behind.host)
+            cluster.start(behind)
+            life.go_on(10.0)
+            former = cluster.checker.state(0)
+            assert former is not None
+            self.assertNotEqual(former.leader, behind.settings.id)
+            life.faults.operators.elect_unclean()
+            life.go_on(10.0)
+            elected = cluster.checker.state(0)
+            assert elected is not None
+            if behind.settings.id not in former.last:
+                self.assertEqual(elected.leader, behind.settings.id)
+
+        self.live(schedule)
