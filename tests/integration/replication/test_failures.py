@@ -20,8 +20,9 @@ from logd.protocol.requests.metadata import PartitionMetadata
 from tests.integration.clusters import CLOCK, ClusterTestCase
 
 PARTITIONS = 2
-#: Seconds for which producers may be blocked by the death of one broker; its session lives for four.
-BLOCKED_SECONDS = 10.0
+#: Seconds for which producers may be blocked by one broker: its session lives for four, and the rest is for machines with
+#: much else to do. ``logd bench replication`` measures how long it takes.
+BLOCKED_SECONDS = 30.0
 
 
 class ReplicaTestCase(ClusterTestCase):
@@ -163,7 +164,7 @@ class FailureTests(ReplicaTestCase):
             before, self.blocked = self.blocked, 0.0
             self.assertEqual(await deferToThread(self.brokers[await self.leader(admin)].stop), 0)
             await self.more()
-            self.assertLess(self.blocked, 3.0)
+            self.assertLess(self.blocked, 4.0)  # so nobody waited for the session
             self.blocked = max(self.blocked, before)
             for broker in self.brokers:
                 if broker.process is None or broker.process.poll() is not None:
