@@ -20,8 +20,8 @@ from logd.protocol.requests.metadata import PartitionMetadata
 from tests.integration.clusters import CLOCK, ClusterTestCase
 
 PARTITIONS = 2
-#: Seconds for which producers may be blocked by one broker: its session lives for four, and the rest is for machines with
-#: much else to do. ``logd bench replication`` measures how long it takes.
+#: Seconds for which producers may be blocked by one broker: its session lives for four, and the rest is for busy
+#: machines. ``logd bench replication`` measures how long it takes.
 BLOCKED_SECONDS = 30.0
 
 
