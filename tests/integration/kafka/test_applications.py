@@ -74,11 +74,26 @@ class ApplicationTests(SynchronousTestCase):
         self.produce("lines", _WORDS[:2])
         program = self.run_java(*words)
         self.until(lambda: self.counts().get("to") == 2 and len(self.counts()) == 8, "the words of two lines")
+        # Streams counts again what it has not committed, as its guarantee is "at least once".
+        self.until(self.has_committed, "the positions behind two lines")
         program.kill()
         program.wait()
         self.produce("lines", _WORDS[2:])
         self.run_java(*words)
         self.until(lambda: self.counts() == _COUNTS, "the words of all lines")
+
+    def has_committed(self) -> bool:
+        """Return whether the program has committed the ends of its source and of the topic of its own behind that."""
+        from kafka import KafkaConsumer, TopicPartition
+
+        consumer = KafkaConsumer(bootstrap_servers=f"127.0.0.1:{self.port}", group_id="word-count")
+        try:
+            own = [each for each in consumer.topics() if each.endswith("-repartition")]
+            places = [TopicPartition(each, 0) for each in ("lines", *own)]
+            ends = consumer.end_offsets(places)
+            return len(own) == 1 and all(consumer.committed(each) == ends[each] for each in places)
+        finally:
+            consumer.close(autocommit=False)
 
     def counts(self) -> dict[str, int]:
         """Return the newest count of each word."""
