@@ -35,7 +35,7 @@ class ReplicationSettings:
         4 << 20,
         "The most bytes that a follower asks for at a time.",
     )
-    replica_catchup_rate: int = setting(
+    replica_catchup_bytes_per_second: int = setting(
         "replica.catchup.bytes.per.second",
         Whole(1024, 1 << 40, "bytes", none="no limit"),
         -1,

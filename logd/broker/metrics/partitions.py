@@ -62,6 +62,6 @@ class PartitionMetrics(Collector):
             for first in range(0, len(logs), 4 * TURN_LOGS):  # one of the four lines of each
                 # A topic's name has no character that would have to be escaped.
                 yield "".join(
-                    f'{name}{{partition="{log.partition}",topic="{log.topic}"}} {value(log)}\n'
+                    f'{name}{{partition="{log.partition}",topic="{log.topic}"}} {value(log)}.0\n'
                     for log in logs[first : first + 4 * TURN_LOGS]
                 )

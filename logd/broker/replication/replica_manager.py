@@ -83,7 +83,7 @@ class ReplicaManager:
     stopping: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        rate = self._settings.replica_catchup_rate
+        rate = self._settings.replica_catchup_bytes_per_second
         self.throttle = CatchUpThrottle(self.clock, None if rate == -1 else rate)
 
     def start(self) -> None:

@@ -56,7 +56,7 @@ class CatchUpTests(ReplicaTestCase):
                 replica_lag_ms=1_000,
                 leader_balance_ms=-1,
                 replica_fetch_bytes=128 << 10,
-                replica_catchup_rate=RATE,
+                replica_catchup_bytes_per_second=RATE,
             ),
         )
         self.cluster.wait(self.cluster.start())
