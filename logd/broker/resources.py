@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import frozen
 from twisted.internet.defer import Deferred, fail
@@ -12,8 +12,10 @@ from twisted.internet.defer import Deferred, fail
 from logd.coord.interfaces import ICoordination
 from logd.errors import BrokerUnavailable
 from logd.interfaces import IFileOperations, IThreads
-from logd.net.connection import BrokerConnection
 from logd.net.server import ConnectionFactory
+
+if TYPE_CHECKING:
+    from logd.net.connection import BrokerConnection
 
 
 def _no_network(address: tuple[str, int], tls: bool) -> Deferred[BrokerConnection]:

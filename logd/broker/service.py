@@ -19,7 +19,6 @@ from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
 from logd.broker.descriptors import raise_limit, share_out
-from logd.broker.listening.peers import connect_to_broker
 from logd.broker.listening.ports import BrokerPorts
 from logd.broker.resources import BrokerResources
 from logd.config import BrokerSettings
@@ -35,6 +34,7 @@ from logd.unprinted import leave_unprinted
 
 if TYPE_CHECKING:
     from logd.broker.metrics.registry import BrokerRegistry
+    from logd.net.connection import BrokerConnection
 
 #: Exit status of a process whose broker did not flush or close everything within ``stop.ms``.
 UNCLEAN_STATUS = 1
@@ -135,7 +135,7 @@ class BrokerService(Service):
             self._coordination,
             self._ports.listen,
             self._end_threads,
-            partial(connect_to_broker, self._reactor, settings.replication.replica_tls_authorities),
+            partial(_connect, self._reactor, settings.replication.replica_tls_authorities),
             descriptors.readers,
             descriptors.writers,
         )
@@ -220,6 +220,13 @@ class BrokerService(Service):
         # A closing terminal sends SIGHUP to its processes; under nohup the signal is ignored, and stays ignored.
         if self._foreground and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
             signal.signal(signal.SIGHUP, terminate)
+
+
+def _connect(reactor: Any, authorities: str | None, address: tuple[str, int], tls: bool) -> Deferred[BrokerConnection]:
+    # Imported here: a broker by itself never connects to another one.
+    from logd.broker.listening.peers import connect_to_broker
+
+    return connect_to_broker(reactor, authorities, address, tls)
 
 
 def _end_unclean() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred, fail
 
@@ -31,8 +32,10 @@ from logd.coord.registries.partition_states import PartitionStates
 from logd.errors import BrokerUnavailable
 from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
-from logd.net.connection import BrokerConnection
 from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.net.connection import BrokerConnection
 
 
 def join_others(

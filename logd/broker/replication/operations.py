@@ -9,7 +9,6 @@ from attrs import define, field
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.operator_work import MOST_STATES
-from logd.broker.replication.reassignment_plan import plan_reassignment
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord.errors import CoordinationError
@@ -104,6 +103,8 @@ class ReplicaOperations:
         most = replicas or max(map(len, entry.partitions.values()), default=0)
         if replicas < 0 or most > len(chosen):
             raise InvalidRequest(f"{most} replicas are not possible on {counted(len(chosen), 'broker')}: {chosen}")
+        from logd.broker.replication.reassignment_plan import plan_reassignment  # few brokers are ever asked
+
         return _moved(entry, plan_reassignment(entry.partitions, chosen, replicas, self._racks()))
 
     def check_placed(self, entry: TopicEntry, placed: Iterable[tuple[int, Sequence[int]]]) -> list[MovedPartition]:

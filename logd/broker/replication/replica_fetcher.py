@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -17,10 +17,12 @@ from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import BrokerUnavailable, LogdError, NotLeader, StaleLeaderEpoch, error_for_code
 from logd.interfaces import Clock, Timer
-from logd.net.connection import BrokerConnection
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
 from logd.protocol.requests.responses import ErrorResponse
 from logd.security.credentials import Credentials
+
+if TYPE_CHECKING:
+    from logd.net.connection import BrokerConnection
 
 #: Milliseconds for which a leader without news waits before it answers.
 WAIT_MS = 500

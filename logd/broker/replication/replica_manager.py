@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -28,9 +28,11 @@ from logd.interfaces import Clock, IThreads
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
-from logd.net.connection import BrokerConnection
 from logd.security.credentials import Credentials
 from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.net.connection import BrokerConnection
 
 #: Seconds between two looks for followers that have fallen behind, and for successors during an orderly stop.
 LOOK_SECONDS = 0.5
