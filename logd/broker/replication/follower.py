@@ -101,9 +101,10 @@ class FollowerRole:
     def take(self, part: ReplicaFetchedPart, ahead: Callable[[], None] = lambda: None) -> bool:
         """Take an answer of the leader; return whether the partition is to be fetched on with its new position.
 
-        False: the replica is at work on it, and has it fetched again afterwards. ``ahead()`` is called once the bytes
-        are checked, before they are written: ``part`` names the position behind them then, so that the leader sends
-        while this broker writes. If they cannot be written, what comes is about another position, and not taken.
+        False: the replica is at work on it, and has it fetched again afterwards. If readers see the bytes already,
+        ``ahead()`` is called once they are checked, before they are written: ``part`` names the position behind them
+        then, so that the leader sends while this broker writes. If they cannot be written, what comes is about another
+        position, and not taken.
         """
         log = self.log
         if self._ended or part.leader_epoch != self.epoch or part.position != log.end:
@@ -128,7 +129,7 @@ class FollowerRole:
             if self.history.latest != part.epoch or self.history.starts[-1].start != log.end:
                 self._begin_epoch(part.epoch, log.end)  # the bytes come again
                 return False
-        if size and not self._append(part.message_set, ahead):
+        if size and not self._append(part.message_set, part.visible_end, ahead):
             return False
         self.trouble = ""
         log.show_up_to(max(log.visible_end, min(part.visible_end, log.end)))
@@ -136,7 +137,7 @@ class FollowerRole:
             self._delete_before(part.log_start)
         return True
 
-    def _append(self, data: Any, ahead: Callable[[], None]) -> bool:
+    def _append(self, data: Any, visible_end: int, ahead: Callable[[], None]) -> bool:
         """Append the whole entries of an answer; return False if nothing could be appended for a bad reason."""
         log = self.log
         found = loops.scan_set(data)
@@ -146,9 +147,11 @@ class FollowerRole:
             self.wanted_bytes = max(2 * len(data), self.wanted_bytes)  # an entry that does not fit
             return True
         self.wanted_bytes = 0
-        self.ahead = found.consumed
-        ahead()
-        self.ahead = 0
+        if log.end + found.consumed <= visible_end:
+            # What is not visible yet a producer may wait for (acks=2): the leader counts it as appended by the fetch.
+            self.ahead = found.consumed
+            ahead()
+            self.ahead = 0
         try:
             log.append([memoryview(data)[: found.consumed]], found.entries, found.newest)  # without a copy
         except LogdError as error:

@@ -49,6 +49,21 @@ class FollowerGuardTests(ReplicaTestCase):
         self.assertEqual((self.role.trouble, self.role.log.end), ("", sent.next_position))
         other.clock.resume()
 
+    def test_only_what_readers_see_is_fetched_ahead(self) -> None:
+        """A fetch tells a leader what is appended here, for producers with acks=2; nobody waits for what is visible."""
+        data, asked = plain(b"a message"), list[int]()
+
+        def ahead() -> None:
+            asked.append(self.role.part().position)
+
+        unseen = self.answer(self.role.epoch, data)
+        self.assertTrue(self.role.take(unseen, ahead))
+        self.assertEqual(asked, [], "an entry that is not written was reported as appended")
+        seen = self.answer(self.role.epoch, data)
+        end = self.log.end + len(data)
+        self.assertTrue(self.role.take(seen._replace(visible_end=end), ahead))
+        self.assertEqual((asked, self.log.end), ([end], end))
+
     def test_a_log_that_counts_is_not_begun_again(self) -> None:
         """A member of the in-sync set keeps its messages until the leader has taken it out of the set."""
         self.role._restart(0)
