@@ -156,3 +156,12 @@ def json_option(command: Command) -> Command:
 
 topic_argument = click.argument("topic", type=TopicParameter())
 group_argument = click.argument("group", type=GroupParameter())
+
+wait_option = click.option(
+    "--timeout",
+    type=click.FloatRange(0.1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The longest wait.",
+)

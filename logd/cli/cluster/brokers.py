@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from logd.cli.cluster.admin_command import with_admin
-from logd.cli.options import broker_option, json_option, zookeeper_option
+from logd.cli.options import broker_option, json_option, wait_option, zookeeper_option
 from logd.cli.terminal.byte_progress import CountProgress
 from logd.cli.terminal.tables import show
 from logd.cli.tree_session import with_tree
@@ -82,14 +82,7 @@ def _complain(path: str, error: ValueError) -> None:
 
 @brokers.command(short_help="Let a broker lead nothing that another can.", epilog=_DRAIN_EPILOG)
 @click.argument("number", metavar="ID", type=click.IntRange(0))
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0.1),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="The longest wait.",
-)
+@wait_option
 @broker_option
 @json_option
 @click.pass_context

@@ -10,7 +10,7 @@ import click
 from attrs import frozen
 
 from logd.cli.cluster.admin_command import with_admin
-from logd.cli.options import TopicParameter, broker_option, json_option
+from logd.cli.options import TopicParameter, broker_option, json_option, wait_option
 from logd.cli.terminal.prompts import agree
 from logd.cli.terminal.tables import show
 from logd.client.admin.admin import Admin
@@ -44,14 +44,7 @@ Examples:
 )
 @click.option("--unclean", is_flag=True, help="Let replicas lead that may lack messages, where no leader is left.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0.1),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="The longest wait.",
-)
+@wait_option
 @broker_option
 @json_option
 @click.pass_context
