@@ -114,7 +114,13 @@ class AdmissionTests(SynchronousTestCase):
         ann = self.shown("ann", "right")
         self.assertEqual((self.get(ann), self.get(ann, "/security/users/ann")), (0, NO_AUTH))
         self.assertEqual(self.get(self.shown("cid", "of a cluster")), 0)
-        for name, password in (("ann", "wrong"), ("logd", "wrong"), ("bob", "right"), ("../users/ann", "right"), ("", "")):
+        for name, password in (
+            ("ann", "wrong"),
+            ("logd", "wrong"),
+            ("bob", "right"),
+            ("../users/ann", "right"),
+            ("", ""),
+        ):
             self.assertEqual(self.get(self.shown(name, password)), NO_AUTH, name)
         self.rig.pass_time(20)
         self.assertFalse(ann.closed)
