@@ -64,6 +64,7 @@ enum {
     TWIN_FIND_BATCHES,
     TWIN_HEADS_OF_SET,
     TWIN_JOIN_FRAMES,
+    TWIN_PAYLOAD_SIZES,
     TWIN_RECORDS_OF_SET,
     TWIN_SCAN_SET,
     TWIN_SLICE_END,
@@ -106,6 +107,7 @@ static const char *const PART_NAMES[PARTS] = {
     [TWIN_FIND_BATCHES] = "find_batches",
     [TWIN_HEADS_OF_SET] = "heads_of_set",
     [TWIN_JOIN_FRAMES] = "join_frames",
+    [TWIN_PAYLOAD_SIZES] = "payload_sizes",
     [TWIN_RECORDS_OF_SET] = "records_of_set",
     [TWIN_SCAN_SET] = "scan_set",
     [TWIN_SLICE_END] = "slice_end",
@@ -3284,6 +3286,38 @@ summarize_messages(PyObject *module, PyObject *const *args, Py_ssize_t count, Py
     return made;
 }
 
+/* Return the bytes of all payloads and of the longest, None for other messages; NULL without an exception if the twin has to. */
+static PyObject *
+sizes_of_payloads(struct state *state, PyObject *messages)
+{
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(messages);
+    PyObject **items = PySequence_Fast_ITEMS(messages);
+    int64_t total = 0, longest = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        struct message message;
+        if (!read_fields(state, items[i], &message)) {
+            return NULL;
+        }
+        if (!is_plain(&message)) {
+            Py_RETURN_NONE;
+        }
+        total += message.payload_size;
+        longest = message.payload_size > longest ? message.payload_size : longest;
+    }
+    return Py_BuildValue("LL", (long long)total, (long long)longest);
+}
+
+static PyObject *
+payload_sizes(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+{
+    struct state *state = state_of(module);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *sizes = is_list_or_tuple(args, count, keywords) ? sizes_of_payloads(state, args[0]) : NULL;
+    return sizes == NULL && !PyErr_Occurred() ? ask_twin(state, TWIN_PAYLOAD_SIZES, args, count, keywords) : sizes;
+}
+
 #define LOOP(name, meaning) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL | METH_KEYWORDS, meaning}
 #define CHECKSUM(name, function, meaning) {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, meaning}
 
@@ -3303,6 +3337,7 @@ static PyMethodDef methods[] = {
     LOOP(records_of_set, "Return entries as the records of a batch: see logd.protocol.loops.record_sets."),
     LOOP(wire_of_run, "Return batches as Kafka's clients are sent them: see logd.protocol.loops.batch_runs."),
     LOOP(scan_set, "Check stored entries: see logd.protocol.loops.scanning."),
+    LOOP(payload_sizes, "Return the bytes of payloads: see logd.protocol.loops.summaries."),
     LOOP(summarize_messages, "Return what messages have in common: see logd.protocol.loops.summaries."),
     LOOP(slice_end, "Return the end of a slice of a set: see logd.protocol.loops.lengths."),
     CHECKSUM("crc32", crc32_of, "Return the CRC-32 of data, continued from another if that is given."),

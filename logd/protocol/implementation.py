@@ -22,6 +22,7 @@ NAMES = (
     *("check_set", "columns_of_set", "decode_set", "encode_payload_frames", "encode_payload_records"),
     *("encode_payloads", "encode_records", "encode_set", "ends_of_set", "find_batches", "heads_of_set", "join_frames"),
     *(
+        "payload_sizes",
         "records_of_set",
         "scan_set",
         "slice_end",

@@ -352,9 +352,14 @@ def pieces_of(messages: Sequence[Message], form: Format, batch_bytes: int, messa
     room = batch_bytes - form.head_bytes
     most = form.most_messages
     limit = message_bytes + ENTRY_HEAD_BYTES
+    overhead = form.payload_overhead
+    sizes = loops.payload_sizes(messages)
+    if sizes is not None and len(messages) <= most:  # most often one piece, which takes no look at each message
+        total = sizes[0] + overhead * len(messages)
+        if total <= room and sizes[1] + overhead <= limit:
+            return [BatchPiece(messages, total)]
     pieces: list[BatchPiece] = []
     begin = total = 0
-    overhead = form.payload_overhead
     for number, message in enumerate(messages):
         payload, key, timestamp, headers, _, _, _, _ = message
         if key is None and timestamp is None and not headers and payload is not None:

@@ -274,7 +274,9 @@ def _payloads(records: Sequence[Record]) -> list[bytes] | None:
     return list(records) if kinds == {bytes} else None  # type: ignore[arg-type]  # mypy does not see it by the types
 
 
-def _messages(records: Sequence[Record]) -> list[Message]:
+def _messages(records: Sequence[Record]) -> Sequence[Message]:
+    if set(map(type, records)) == {Message}:
+        return records  # type: ignore[return-value]  # mypy does not see it by the types
     return [each if isinstance(each, Message) else Message(each) for each in records]
 
 

@@ -12,7 +12,7 @@ from logd.protocol.loops.frames import join_frames
 from logd.protocol.loops.lengths import ends_of_set, heads_of_set, slice_end
 from logd.protocol.loops.record_sets import records_of_set
 from logd.protocol.loops.scanning import scan_set
-from logd.protocol.loops.summaries import summarize_messages
+from logd.protocol.loops.summaries import payload_sizes, summarize_messages
 
 __all__ = [
     "check_set",
@@ -27,6 +27,7 @@ __all__ = [
     "find_batches",
     "heads_of_set",
     "join_frames",
+    "payload_sizes",
     "records_of_set",
     "scan_set",
     "slice_end",

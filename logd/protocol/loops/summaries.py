@@ -1,4 +1,4 @@
-"""What the messages of one send have in common, found in one look at each."""
+"""What the messages of one send have in common, and how large they are, found in one look at each."""
 
 from __future__ import annotations
 
@@ -19,3 +19,14 @@ def summarize_messages(messages: Sequence[Message]) -> MessageSummary:
     least = min(known) if len(known) == len(times) else -1
     size = sum(len(message[0] or b"") + len(message[1] or b"") for message in messages)
     return MessageSummary(first if in_common else None, least, max(known, default=-1), size)
+
+
+def payload_sizes(messages: Sequence[Message]) -> tuple[int, int] | None:
+    """Return the bytes of all payloads, and those of the longest; None if a message is more or less than a payload."""
+    sizes = []
+    append = sizes.append
+    for payload, key, timestamp, headers, _, _, _, _ in messages:
+        if key is not None or timestamp is not None or headers or payload is None:
+            return None
+        append(len(payload))
+    return sum(sizes), max(sizes, default=0)

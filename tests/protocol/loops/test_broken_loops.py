@@ -140,6 +140,10 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "has no least time": {"summarize_messages": replacing("summarize_messages", least_time=-1)},
     "has no greatest time": {"summarize_messages": replacing("summarize_messages", greatest_time=-1)},
     "has no bytes": {"summarize_messages": replacing("summarize_messages", bytes=0)},
+    "measures no payloads": {"payload_sizes": lambda messages: None},
+    "measures no longest payload": {
+        "payload_sizes": lambda messages: (python.payload_sizes(messages) or (0, 0))[:1] * 2
+    },
     "joins nothing": {"join_frames": lambda *_, **__: None},
     "joins one frame": {"join_frames": lambda *given, **named: python.join_frames(*given, **named) or JOINED_NOTHING},
     "joins frames of any size": {"join_frames": changing("join_frames", frame_bytes=1 << 30)},

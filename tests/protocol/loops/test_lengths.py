@@ -219,3 +219,27 @@ class SummaryTests(LoopsTestCase):
         """Of any kind."""
         self.assertEqual(self.loops.summarize_messages([]), MessageSummary(None, -1, -1, 0))
         self.assertEqual(self.loops.summarize_messages(()), MessageSummary(None, -1, -1, 0))
+
+
+@on_each_implementation
+class PayloadSizesTests(LoopsTestCase):
+    """``payload_sizes``."""
+
+    def test_payloads_are_measured(self) -> None:
+        """In lists and in tuples; none at all have no bytes."""
+        messages = [Message(b"abc"), Message(b""), Message(b"abcd"), Message(b"ab")]
+        for each in (messages, tuple(messages)):
+            self.assertEqual(self.loops.payload_sizes(each), (9, 4))
+        self.assertEqual(self.loops.payload_sizes([]), (0, 0))
+
+    def test_what_is_more_or_less_than_a_payload_is_not_measured(self) -> None:
+        """Wherever it stands."""
+        plain = Message(b"a")
+        for other in (
+            Message(b"a", key=b""),
+            Message(b"a", timestamp=0),
+            Message(b"a", headers=SERVER),
+            Message(None, key=b"k"),
+        ):
+            for messages in ([other], [other, plain], [plain, other]):
+                self.assertIsNone(self.loops.payload_sizes(messages))

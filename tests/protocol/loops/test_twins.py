@@ -131,7 +131,7 @@ class TwinsTests(TwinsTestCase):
     @given(message_lists)
     def test_encode(self, messages: list[Message]) -> None:
         """Both encode to the same bytes, lists, tuples and iterators."""
-        for loop in ("encode_set", "encode_records"):
+        for loop in ("encode_set", "encode_records", "payload_sizes"):
             self.assert_same(loop, messages)
             self.assert_same(loop, tuple(messages))
             self.assert_same(loop, messages * 70)
@@ -327,6 +327,7 @@ class TwinsTests(TwinsTestCase):
                 outcome(partial(self.compiled.encode_set, given_messages))
                 outcome(partial(self.compiled.encode_records, given_messages))
                 outcome(partial(self.compiled.encode_payloads, given_messages))
+                outcome(partial(self.compiled.payload_sizes, given_messages))
                 outcome(partial(self.compiled.join_frames, data[0], 0, given_messages, 1000, 10))
             frame = (len(encoded) + 4).to_bytes(4, "big") + len(encoded).to_bytes(4, "big") + encoded
             self.compiled.join_frames(frame * 5, 0, 0, len(frame), 10)
