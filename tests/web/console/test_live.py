@@ -50,7 +50,7 @@ class LiveTests(PagesTestCase):
 
     def watch(self, name: str) -> Any:
         """Return the request of a user that watches."""
-        request: Any = DummyRequest([b"live", b"topics", b"t"])  # type: ignore[no-untyped-call]
+        request: Any = DummyRequest([b"live", b"topics", b"t"])
         request.requester = Requester(address="127.0.0.1")
         request.channel = _Channel()
         self.broker.authentication.prove(request.requester, name, "HTTP")
