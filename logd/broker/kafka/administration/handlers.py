@@ -16,6 +16,11 @@ from logd.broker.kafka.administration.client_quotas import (
     DESCRIBE_CLIENT_QUOTAS,
     KafkaClientQuotas,
 )
+from logd.broker.kafka.administration.scram_credentials import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+    KafkaScramCredentials,
+)
 from logd.broker.kafka.administration.settings import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -42,6 +47,7 @@ def administration_handlers(
     settings = KafkaSettingsAdministration(broker, rights)
     records = KafkaStoredRecords(broker, rights)
     rules = KafkaAccessRules(broker, rights)
+    credentials = KafkaScramCredentials(broker, rights)
     quotas = KafkaClientQuotas(broker, rights)
     return {
         CREATE_TOPICS: topics.create_topics,
@@ -54,6 +60,8 @@ def administration_handlers(
         DELETE_ACLS: rules.delete_acls,
         DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
         ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
+        DESCRIBE_USER_SCRAM_CREDENTIALS: credentials.describe_user_scram_credentials,
+        ALTER_USER_SCRAM_CREDENTIALS: credentials.alter_user_scram_credentials,
         DESCRIBE_CONFIGS: settings.describe_configs,
         ALTER_CONFIGS: settings.alter_configs,
         INCREMENTAL_ALTER_CONFIGS: settings.incremental_alter_configs,
