@@ -7,7 +7,7 @@ denial wins over every permission, and what no rule allows is denied.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from hashlib import sha256
 from typing import Any, Self
@@ -152,6 +152,37 @@ class AccessRule:
         return f"{self.effect.value} {self.principal} to {self.operation.verb} {what}{prefix}"
 
 
+@define(eq=False)
+class _RulesOfOne:
+    """The rules of one principal for resources of one type, found by a resource's name without looking at all."""
+
+    _named: dict[str, list[AccessRule]] = field(factory=dict, init=False)
+    _prefixes: dict[str, list[AccessRule]] = field(factory=dict, init=False)
+    #: The different lengths of prefixes, at most MOST_CHARACTERS.
+    _lengths: set[int] = field(factory=set, init=False)
+    #: What some rule allows with some resource.
+    allowed: set[Operation] = field(factory=set, init=False)
+
+    def add(self, rule: AccessRule) -> None:
+        """Add a rule."""
+        if rule.match is Match.PREFIX:
+            self._prefixes.setdefault(rule.name, []).append(rule)
+            self._lengths.add(len(rule.name))
+        else:
+            self._named.setdefault(rule.name, []).append(rule)
+        if rule.effect is Effect.ALLOW:
+            self.allowed.add(rule.operation)
+
+    def matching(self, name: str) -> Iterator[AccessRule]:
+        """Yield the rules that speak of a resource with this name."""
+        yield from self._named.get(name, ())
+        if name != EVERYONE:
+            yield from self._named.get(EVERYONE, ())
+        for length in self._lengths:
+            if length <= len(name):
+                yield from self._prefixes.get(name[:length], ())
+
+
 def _tupled(rules: Iterable[AccessRule]) -> tuple[AccessRule, ...]:
     return tuple(rules)
 
@@ -161,12 +192,16 @@ class AccessRules:
     """The rules of a cluster, indexed for questions. Answers are remembered, within a bound, as rules change rarely."""
 
     rules: tuple[AccessRule, ...] = field(factory=tuple, converter=_tupled)
-    _by_resource: dict[tuple[str, ResourceType], list[AccessRule]] = field(factory=dict, init=False)
+    _by_resource: dict[tuple[str, ResourceType], _RulesOfOne] = field(factory=dict, init=False)
     _known: dict[tuple[str, Operation, ResourceType, str], bool] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         for rule in self.rules:
-            self._by_resource.setdefault((rule.principal, rule.resource_type), []).append(rule)
+            key = rule.principal, rule.resource_type
+            of_one = self._by_resource.get(key)
+            if of_one is None:
+                of_one = self._by_resource[key] = _RulesOfOne()
+            of_one.add(rule)
 
     def __len__(self) -> int:
         """Return the number of rules."""
@@ -186,13 +221,17 @@ class AccessRules:
     def allows_some(self, principal: str, operation: Operation, kind: ResourceType) -> bool:
         """Return whether a permission exists for any resource of the type at all; denials are not weighed."""
         return any(
-            rule.effect is Effect.ALLOW and rule.operation in (operation, Operation.ALL)
-            for rule in self._of(principal, kind)
+            each in of_one.allowed for of_one in self._of(principal, kind) for each in (operation, Operation.ALL)
         )
 
     def deciding(self, principal: str, operation: Operation, kind: ResourceType, name: str) -> AccessRule | None:
         """Return the rule that decides a question; None where no rule speaks of it, which means no."""
-        found = [rule for rule in self._of(principal, kind) if rule.applies_to(operation, name)]
+        found = [
+            rule
+            for of_one in self._of(principal, kind)
+            for rule in of_one.matching(name)
+            if rule.applies_to(operation, name)
+        ]
         denials = [rule for rule in found if rule.effect is Effect.DENY]
         return next(iter(denials or found), None)
 
@@ -200,5 +239,6 @@ class AccessRules:
         rule = self.deciding(principal, operation, kind, name)
         return rule is not None and rule.effect is Effect.ALLOW
 
-    def _of(self, principal: str, kind: ResourceType) -> list[AccessRule]:
-        return [*self._by_resource.get((principal, kind), ()), *self._by_resource.get((EVERYONE, kind), ())]
+    def _of(self, principal: str, kind: ResourceType) -> list[_RulesOfOne]:
+        found = (self._by_resource.get((each, kind)) for each in (principal, EVERYONE))
+        return [each for each in found if each is not None]

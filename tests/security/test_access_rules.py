@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from random import Random
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ConfigurationError
@@ -68,6 +71,58 @@ class AccessRulesTests(SynchronousTestCase):
         self.assertFalse(self.allowed([allow("ann", Operation.CREATE, "t")], "ann", DESCRIBE, "t"))
         self.assertTrue(self.allowed([deny("ann", READ, "t"), allow("ann", DESCRIBE, "t")], "ann", DESCRIBE, "t"))
         self.assertFalse(self.allowed([deny("ann", DESCRIBE, "t"), allow("ann", READ, "t")], "ann", DESCRIBE, "t"))
+
+    def test_of_many_rules_only_those_that_may_match_are_looked_at(self) -> None:
+        """Names come from clients: a question about each of 10,000 topics must not look at 10,000 rules each time."""
+        looked: list[str] = []
+
+        def applies_to(rule: AccessRule, operation: Operation, name: str) -> bool:
+            looked.append(rule.name)
+            return True
+
+        self.patch(AccessRule, "applies_to", applies_to)
+        made = [
+            allow(user, READ, f"{user[0]}{number}.", match)
+            for number in range(1000)
+            for user in ("ann", EVERYONE)
+            for match in Match
+        ]
+        rules = AccessRules([*made, deny("ann", READ, "a77.x"), allow("ann", READ, "*")])
+        self.assertFalse(rules.allows("ann", READ, TOPIC, "a77.x"))
+        self.assertEqual(sorted(looked), ["*", "a77.", "a77.x"])
+        looked.clear()
+        self.assertTrue(rules.allows("ann", READ, TOPIC, "*999."))
+        self.assertEqual(looked, ["*", "*999.", "*999."])
+        self.assertTrue(rules.allows("ann", READ, TOPIC, "*"))
+
+    def test_any_rules_decide_as_a_look_at_all_of_them_does(self) -> None:
+        """Principals, names, prefixes, stars and denials by chance."""
+        random = Random(7)
+        names = ["*", "a", "ab", "abc", "b", "ba"]
+        for _ in range(300):
+            made = [
+                AccessRule(
+                    random.choice(("ann", "bob", EVERYONE)),
+                    random.choice(list(Effect)),
+                    random.choice(list(Operation)),
+                    random.choice((TOPIC, GROUP)),
+                    random.choice(names),
+                    random.choice(list(Match)),
+                )
+                for _ in range(random.randrange(8))
+            ]
+            rules = AccessRules(made)
+            for operation, name in product((READ, DESCRIBE, Operation.CREATE), [*names, "abcd", "c"]):
+                of_topic = [
+                    each for each in made if each.resource_type is TOPIC and each.principal in ("ann", EVERYONE)
+                ]
+                found = [each.effect for each in of_topic if each.applies_to(operation, name)]
+                expected = Effect.ALLOW in found and Effect.DENY not in found
+                self.assertEqual(rules.allows("ann", operation, TOPIC, name), expected, (made, operation, name))
+                some = any(
+                    each.effect is Effect.ALLOW and each.operation in (operation, Operation.ALL) for each in of_topic
+                )
+                self.assertEqual(rules.allows_some("ann", operation, TOPIC), some)
 
     def test_the_rule_that_decides_is_named(self) -> None:
         """A denial before any permission."""
