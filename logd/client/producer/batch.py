@@ -348,11 +348,8 @@ def pieces_of(messages: Sequence[Message], form: Format, batch_bytes: int, messa
     A single message may be larger than ``batch_bytes``, but raises MessageTooLarge when its bytes as an entry, after
     the checksum, are more than ``message_bytes``.
     """
-    size_of = form.size
-    room = batch_bytes - form.head_bytes
-    most = form.most_messages
+    room, most, overhead = batch_bytes - form.head_bytes, form.most_messages, form.payload_overhead
     limit = message_bytes + ENTRY_HEAD_BYTES
-    overhead = form.payload_overhead
     sizes = loops.payload_sizes(messages)
     if sizes is not None and len(messages) <= most:  # most often one piece, which takes no look at each message
         total = sizes[0] + overhead * len(messages)
@@ -363,9 +360,9 @@ def pieces_of(messages: Sequence[Message], form: Format, batch_bytes: int, messa
     for number, message in enumerate(messages):
         payload, key, timestamp, headers, _, _, _, _ = message
         if key is None and timestamp is None and not headers and payload is not None:
-            size = len(payload) + overhead  # as ``size_of`` says, without its two calls
+            size = len(payload) + overhead  # as the format says, without its two calls
         else:
-            size = size_of(message)
+            size = form.size(message)
         if size > limit and entry_bytes(message) > limit:
             raise too_large(entry_bytes(message), message_bytes, number + 1)
         if (total + size > room and number > begin) or number - begin >= most:

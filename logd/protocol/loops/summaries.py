@@ -23,7 +23,7 @@ def summarize_messages(messages: Sequence[Message]) -> MessageSummary:
 
 def payload_sizes(messages: Sequence[Message]) -> tuple[int, int] | None:
     """Return the bytes of all payloads, and those of the longest; None if a message is more or less than a payload."""
-    sizes = []
+    sizes: list[int] = []
     append = sizes.append
     for payload, key, timestamp, headers, _, _, _, _ in messages:
         if key is not None or timestamp is not None or headers or payload is None:
