@@ -16,6 +16,11 @@ from logd.broker.kafka.administration.client_quotas import (
     DESCRIBE_CLIENT_QUOTAS,
     KafkaClientQuotas,
 )
+from logd.broker.kafka.administration.reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    KafkaReassignments,
+)
 from logd.broker.kafka.administration.settings import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -43,6 +48,7 @@ def administration_handlers(
     records = KafkaStoredRecords(broker, rights)
     rules = KafkaAccessRules(broker, rights)
     quotas = KafkaClientQuotas(broker, rights)
+    reassignments = KafkaReassignments(broker, rights)
     return {
         CREATE_TOPICS: topics.create_topics,
         DELETE_TOPICS: topics.delete_topics,
@@ -54,6 +60,8 @@ def administration_handlers(
         DELETE_ACLS: rules.delete_acls,
         DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
         ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
+        ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_partition_reassignments,
+        LIST_PARTITION_REASSIGNMENTS: reassignments.list_partition_reassignments,
         DESCRIBE_CONFIGS: settings.describe_configs,
         ALTER_CONFIGS: settings.alter_configs,
         INCREMENTAL_ALTER_CONFIGS: settings.incremental_alter_configs,
