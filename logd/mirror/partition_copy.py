@@ -82,7 +82,7 @@ class PartitionCopy:
             return
         if self.done < 0:
             self.done = chunk.position
-        moving = self._entries.take(chunk.position, chunk.data)
+        moving = self._entries.take(chunk.position, chunk.data, chunk.visible_end)
         step = _Step(chunk._replace(position=chunk.next_position, data=b""), moving, left=1)
         self._steps.append(step)
         self.in_flight += moving.end - moving.start

@@ -56,10 +56,11 @@ class WholeEntries:
         #: The end of the last whole entry so far; -1 if none has come.
         self.boundary = -1
 
-    def take(self, position: int, data: bytes | memoryview) -> MovingSet:
+    def take(self, position: int, data: bytes | memoryview, visible_end: int = -1) -> MovingSet:
         """Return the entries that are complete with this piece, which may be none. Copies each byte once.
 
-        A piece at another position than the last one's end begins anew: the log was left in between. Raises
+        A piece at another position than the last one's end begins anew: the log was left in between. An entry that
+        leads beyond ``visible_end``, -1 if it is not known, counts as damaged: readers see whole entries only. Raises
         CorruptMessage, with the position, for an entry that is damaged.
         """
         if position != self.end:
@@ -76,6 +77,8 @@ class WholeEntries:
         if whole > start:
             self.boundary = whole
         self._look_at_rest(whole)
+        if self.end == visible_end and (self._rest or self._gap_left):
+            raise CorruptMessage(f"an entry whose length leads beyond the log's end at {visible_end}", whole)
         behind = whole if self._rest else self.end
         return _ready(message_set, begin, start, behind, self.boundary)
 

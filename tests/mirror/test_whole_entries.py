@@ -47,6 +47,25 @@ class WholeEntriesTests(SynchronousTestCase):
                 found, at = found + moving.data, moving.end
             self.assertEqual((found, at), (data, 100 + len(data)))
 
+    def test_a_length_that_leads_beyond_the_end_of_the_log_is_damage(self) -> None:
+        """The bytes that it announces will never come, so to wait for them would hold the mirror up in silence."""
+        whole = loops.encode_set(MESSAGES)
+        (*_, last, end) = loops.ends_of_set(whole)
+        data = b"".join((whole[:last], (5000).to_bytes(4, "big"), whole[last + 4 :]))
+        for size in (len(data), 7, 1):
+            entries = WholeEntries()
+            begins = range(0, len(data), size)
+            for begin in begins[:-1]:
+                entries.take(100 + begin, data[begin : begin + size], 100 + end)
+            begin = begins[-1]
+            wrong = self.assertRaises(CorruptMessage, entries.take, 100 + begin, data[begin:], 100 + end)
+            self.assertIn(f"leads beyond the log's end at {100 + end}", str(wrong))
+            self.assertEqual(wrong.position, 100 + last)
+        entries = WholeEntries()
+        entries.take(100, data[:-1], 100 + end)  # the rest of what is visible is still to come
+        entries = WholeEntries()
+        self.assertRaises(CorruptMessage, entries.take, 100, encode_gap(1 << 30), 109)
+
     def test_gaps_are_left_out_also_where_a_piece_cuts_them(self) -> None:
         """Of a gap that is cut nothing is kept, however long it is."""
         data = loops.encode_set(MESSAGES[:1]) + GAP + loops.encode_set(MESSAGES[1:])

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define, field
 
-from logd.broker.kafka.error_codes import kafka_code
+from logd.broker.kafka.error_codes import ILLEGAL_SASL_STATE, UNSUPPORTED_SASL_MECHANISM, kafka_code
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.authentication import ConnectionAuthentication
 from logd.broker.security.requester import Requester
@@ -17,8 +17,6 @@ from logd.net.server import Connection
 from logd.protocol.kafka.apis import APIS
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = APIS[17], APIS[36]
-UNSUPPORTED_SASL_MECHANISM = 33
-ILLEGAL_SASL_STATE = 34
 
 
 @define(eq=False)

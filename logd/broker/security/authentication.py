@@ -81,6 +81,11 @@ class Authentication:
             self._of_brokers.clear()
 
     @property
+    def users(self) -> Mapping[str, User]:
+        """The users by their names; none before they have been read."""
+        return self._users or {}
+
+    @property
     def has_users(self) -> bool:
         """Whether there are users."""
         return bool(self._users)

@@ -1,22 +1,21 @@
 """Admits to a tree that other machines reach only those who prove to be one of its brokers or users.
 
 Brokers and administrators have the credentials that the server was given. A user is known by the digest that brokers
-keep in ``/security/users``, at the root or below a path of the cluster's own directly below the root. Nodes that others
-than brokers can change prove nobody. Whoever has not proved anything may open a session, send credentials and pings,
+keep in ``/security/users``, at the root or below the path that a cluster has for itself. Nodes that others than brokers
+can change prove nobody. Whoever has not proved anything may open a session, send credentials and pings,
 and end the session; every other request is answered NoAuth, and the connection ends after the time of a handshake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from hmac import compare_digest
 from ipaddress import ip_address
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from attrs import define, field
 
 from logd.checkedjson import load_json
-from logd.coord import paths
 from logd.coord.access_lists import Audience, BrokerAccess, Protection
 from logd.coord.errors import NoAuth
 from logd.coord.records import Identity
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
 GUESS_SECONDS = 1.0
 #: Seconds between two looks for users that were removed or have another password.
 _LOOK_SECONDS = 0.5
+#: Clusters of one tree in which a user is looked for. Whoever is admitted may make nodes that look like users.
+_MOST_CLUSTERS = 1000
+#: Digests that are remembered.
+_MOST_DIGESTS = 10_000
 #: The requests of a client that has not proved anything.
 _BEFORE = (Ping, Auth, CloseSession)
 #: The words that tell everybody whether the tree is served, and nothing else.
@@ -124,25 +127,16 @@ class TreeAdmission:
             self._look_soon()
 
     def _is_user(self, digest: str) -> bool:
-        try:
-            path = paths.user(digest.partition(":")[0])
-        except ValueError:
-            return False
-        kept = (self._digest_at(f"{root}{path}") for root in self._roots())
+        nodes = islice(self._server.tree.users(digest.partition(":")[0]), _MOST_CLUSTERS)
+        kept = [self._digest_at(path) for path in nodes]
         return any(each is not None and compare_digest(each.encode(), digest.encode()) for each in kept)
 
-    def _roots(self) -> Iterator[str]:
-        yield ""
-        for name in self._server.tree.children("/"):
-            yield f"/{name}"
-
     def _digest_at(self, path: str) -> str | None:
-        node = self._server.tree.nodes.get(path)
-        if node is None:
-            self._digests.pop(path, None)
-            return None
+        node = self._server.tree.nodes[path]
         known = self._digests.get(path)
         if known is None or known[0] is not node:
+            if len(self._digests) >= _MOST_DIGESTS:
+                self._digests.clear()
             known = self._digests[path] = (node, self._digest_of(node))
         return known[1]
 

@@ -1,10 +1,11 @@
-"""The nodes of a tree and the indexes derived from them: children by parent, ephemeral nodes by session."""
+"""The nodes of a tree and the indexes derived from them: children by parent, ephemeral nodes by session, users."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TypeVar
 
+from logd.coord import paths
 from logd.coord.errors import NoNode, SystemFailure
 from logd.coord.records import OPEN_ACL, Acl, Stat
 from logd.coord.tree.access import bytes_of
@@ -33,6 +34,7 @@ class NodeStore:
         # Dicts instead of sets, because their order is the same from run to run.
         self._children: dict[str, dict[str, None]] = {}
         self._owned: dict[int, dict[str, None]] = {}
+        self._users: dict[str, dict[str, None]] = {}
         self._undo: list[tuple[str, Node | None]] | None = None
         self.data_bytes = 0
         #: The approximate memory of the nodes; and the limits, which deletions ignore.
@@ -81,6 +83,10 @@ class NodeStore:
     def children(self, path: str) -> Mapping[str, None]:
         """Return the names of a node's children, in order of creation. Not to be kept: the mapping changes."""
         return self._children.get(path, _NOTHING)
+
+    def users(self, name: str) -> Mapping[str, None]:
+        """Return the paths of the nodes of users of a name, in all clusters. Not to be kept: the mapping changes."""
+        return self._users.get(name, _NOTHING)
 
     def owned(self, session_id: int) -> tuple[str, ...]:
         """Return the paths of a session's ephemeral nodes."""
@@ -150,7 +156,10 @@ class NodeStore:
         self.data_bytes += len(node.data)
         self.cost_bytes += _cost(path, node.data, node.acl)
         if path != "/":
-            self._children.setdefault(parent_of(path), {})[name_of(path)] = None
+            parent, name = parent_of(path), name_of(path)
+            self._children.setdefault(parent, {})[name] = None
+            if parent.endswith(paths.USERS):
+                self._users.setdefault(name, {})[path] = None
         if node.ephemeral_owner:
             self._owned.setdefault(node.ephemeral_owner, {})[path] = None
 
@@ -160,8 +169,10 @@ class NodeStore:
             self._undo.append((path, node))
         self.data_bytes -= len(node.data)
         self.cost_bytes -= _cost(path, node.data, node.acl)
-        parent = parent_of(path)
-        _discard(self._children, parent, name_of(path))
+        parent, name = parent_of(path), name_of(path)
+        _discard(self._children, parent, name)
+        if parent.endswith(paths.USERS):
+            _discard(self._users, name, path)
         if node.ephemeral_owner:
             _discard(self._owned, node.ephemeral_owner, path)
 

@@ -95,6 +95,10 @@ class Tree:
         """Return the names of a node's children. Not to be kept: the mapping changes."""
         return self._store.children(path)
 
+    def users(self, name: str) -> Mapping[str, None]:
+        """Return the paths of the nodes of users of a name, in all clusters. Not to be kept: the mapping changes."""
+        return self._store.users(name)
+
     @property
     def data_bytes(self) -> int:
         """The number of bytes of all nodes' data."""

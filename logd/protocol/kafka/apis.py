@@ -141,6 +141,8 @@ APIS = {
         KafkaApi(47, "OffsetDelete", range(1), _consumer),
         KafkaApi(48, "DescribeClientQuotas", range(2), _admin, flexible_from=1),
         KafkaApi(49, "AlterClientQuotas", range(2), _admin, flexible_from=1),
+        KafkaApi(50, "DescribeUserScramCredentials", range(1), _admin, flexible_from=0),
+        KafkaApi(51, "AlterUserScramCredentials", range(1), _admin, flexible_from=0),
         KafkaApi(60, "DescribeCluster", range(3), _admin, flexible_from=0),
     )
 }

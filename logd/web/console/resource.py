@@ -20,6 +20,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 
 from logd.broker.security.requester import Requester
 from logd.coord.groups.inspection import UnknownGroup
+from logd.deferreds.sleeping import sleep
 from logd.errors import (
     AuthenticationFailed,
     ClusterAuthorizationFailed,
@@ -29,6 +30,7 @@ from logd.errors import (
     UnknownTopic,
 )
 from logd.schema_registry.registry import SchemaRegistry
+from logd.security.access_rules import AccessRules
 from logd.web.console.actions import ConsoleActions
 from logd.web.console.pages import Asked, ConsolePages, NoPage
 from logd.web.console.rendering import Templates
@@ -38,6 +40,8 @@ from logd.web.console.sources import ConsoleSources
 MOST_WATCHERS = 100
 #: Bytes of a form.
 MOST_FORM_BYTES = 64 << 10
+#: Seconds between two looks whether one who watches is still a user, and access rules are as they were.
+_LOOK_SECONDS = 0.5
 #: Bytes of an update that a browser has not taken; beyond it the update is left out.
 MOST_UNTAKEN = 1 << 20
 
@@ -151,9 +155,10 @@ class ConsoleResource(Resource):
         return self._sources.history.since(float(asked.number("since", 0)))
 
     async def _watch(self, request: Request, asked: Asked) -> None:
-        """Send a page's live part again and again, whenever it has changed, until the browser goes."""
-        from logd.deferreds.sleeping import sleep
+        """Send a page's live part again and again, whenever it has changed, until the browser goes.
 
+        A user that is removed or has another password is cut off, and a change of access rules makes the page anew.
+        """
         if self._watchers >= MOST_WATCHERS:
             request.setResponseCode(503)
             self._send(request, f"{MOST_WATCHERS} people watch live already", "text/plain; charset=utf-8")
@@ -163,7 +168,8 @@ class ConsoleResource(Resource):
         try:
             before = ""
             request.write(b": begun\n\n")
-            while True:
+            while self._sources.broker.authentication.is_current(asked.requester):
+                rules = asked.authorizer.rules
                 try:
                     page = await self._pages.page(asked)
                     text, seconds = self._templates.live(page, self._common(asked)), page.live or 5.0
@@ -175,9 +181,20 @@ class ConsoleResource(Resource):
                     before = text
                 else:
                     request.write(b": alive\n\n")
-                await sleep(self._reactor, seconds)
+                await self._pause(seconds, asked, rules)
+            request.channel.forceAbortClient()
         finally:
             self._watchers -= 1
+
+    async def _pause(self, seconds: float, asked: Asked, rules: AccessRules) -> None:
+        """Wait, no longer than the one who asked is that user, and ``rules`` are in force."""
+        until = self._reactor.seconds() + seconds
+        while (
+            (left := until - self._reactor.seconds()) > 0
+            and asked.authorizer.rules is rules
+            and self._sources.broker.authentication.is_current(asked.requester)
+        ):
+            await sleep(self._reactor, min(left, _LOOK_SECONDS))
 
     def _file(self, request: Request, path: tuple[str, ...]) -> None:
         name = "/".join(path)

@@ -215,6 +215,17 @@ def _needs() -> list[Need]:
             ),
             (Operation.ALTER, CLUSTER),
         ),
+        _need(admin.DescribeUserScramCredentialsRequest[0](users=None), (Operation.DESCRIBE, CLUSTER)),
+        _need(
+            admin.AlterUserScramCredentialsRequest[0](
+                deletions=[
+                    admin.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="nobody", mechanism=each)
+                    for each in (1, 2)
+                ],
+                upsertions=[],
+            ),
+            (Operation.ALTER, CLUSTER),
+        ),
         _need(
             admin.DescribeConfigsRequest[3](
                 resources=[described(resource_type=_TOPIC_CONFIGS, resource_name="t", configuration_keys=None)],

@@ -102,13 +102,25 @@ class AdmissionTests(SynchronousTestCase):
         self.assertEqual(len(self.rig.server.tree.sessions), sessions)
 
     def test_brokers_and_users_are_admitted(self) -> None:
-        """By the right password alone, at a path of the cluster's own too; access lists decide the rest."""
+        """By the right password alone, at a path of a cluster's own too; access lists decide the rest."""
         self.keep("/logd/security/users/cid", user("cid", "of a cluster"))
+        for path in ("/logd/eu", "/logd/eu/prod", "/logd/eu/prod/security", "/logd/eu/prod/security/users"):
+            self.keep(path, b"")
+        self.keep("/logd/eu/prod/security/users/dee", user("dee", "of a deeper one"))
+        self.keep("/logd/eu/prod/security/users/cid", user("cid", "of two clusters"))
+        self.assertEqual(self.get(self.shown("dee", "of a deeper one")), 0)
+        self.assertEqual(self.get(self.shown("cid", "of two clusters")), 0)
         self.assertEqual(self.get(self.broker, "/security/users/ann"), 0)
         ann = self.shown("ann", "right")
         self.assertEqual((self.get(ann), self.get(ann, "/security/users/ann")), (0, NO_AUTH))
         self.assertEqual(self.get(self.shown("cid", "of a cluster")), 0)
-        for name, password in (("ann", "wrong"), ("logd", "wrong"), ("bob", "right"), ("../users/ann", "right")):
+        for name, password in (
+            ("ann", "wrong"),
+            ("logd", "wrong"),
+            ("bob", "right"),
+            ("../users/ann", "right"),
+            ("", ""),
+        ):
             self.assertEqual(self.get(self.shown(name, password)), NO_AUTH, name)
         self.rig.pass_time(20)
         self.assertFalse(ann.closed)

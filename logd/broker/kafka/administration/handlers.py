@@ -21,6 +21,11 @@ from logd.broker.kafka.administration.reassignments import (
     LIST_PARTITION_REASSIGNMENTS,
     KafkaReassignments,
 )
+from logd.broker.kafka.administration.scram_credentials import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+    KafkaScramCredentials,
+)
 from logd.broker.kafka.administration.settings import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -47,6 +52,7 @@ def administration_handlers(
     settings = KafkaSettingsAdministration(broker, rights)
     records = KafkaStoredRecords(broker, rights)
     rules = KafkaAccessRules(broker, rights)
+    credentials = KafkaScramCredentials(broker, rights)
     quotas = KafkaClientQuotas(broker, rights)
     reassignments = KafkaReassignments(broker, rights)
     return {
@@ -62,6 +68,8 @@ def administration_handlers(
         ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
         ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_partition_reassignments,
         LIST_PARTITION_REASSIGNMENTS: reassignments.list_partition_reassignments,
+        DESCRIBE_USER_SCRAM_CREDENTIALS: credentials.describe_user_scram_credentials,
+        ALTER_USER_SCRAM_CREDENTIALS: credentials.alter_user_scram_credentials,
         DESCRIBE_CONFIGS: settings.describe_configs,
         ALTER_CONFIGS: settings.alter_configs,
         INCREMENTAL_ALTER_CONFIGS: settings.incremental_alter_configs,

@@ -1,0 +1,90 @@
+"""Tests of the console's live streams while users and access rules change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+from twisted.web.test.requesthelper import DummyRequest
+
+from logd.broker.security.requester import Requester
+from logd.coord.registries.access_rules import add_rule, remove_rule
+from logd.coord.registries.users import add_user, change_user, remove_user
+from logd.security.access_rules import AccessRule, Effect, Operation, ResourceType
+from logd.security.users import User
+from logd.web.console.resource import ConsoleResource
+from tests.broker.security.test_native_rights import change_rule
+from tests.web.console.test_console_pages import PagesTestCase
+
+
+class _Channel:
+    """Notes that the connection was cut."""
+
+    cut = False
+
+    def forceAbortClient(self) -> None:  # noqa: N802  # Twisted's name
+        self.cut = True
+
+
+class LiveTests(PagesTestCase):
+    """Ann and bob, who watch a topic's page."""
+
+    def setUp(self) -> None:
+        """Add them, and a rule for each."""
+        super().setUp()
+        self.create("t")
+        self.resource = ConsoleResource(self.clock, self.sources)
+        self.rules = {}
+        for name in ("ann", "bob"):
+            self.change(add_user, name, User.of(name, "secret", bytes))
+            self.rules[name] = AccessRule(name, Effect.ALLOW, Operation.READ, ResourceType.TOPIC, "t")
+            change_rule(self, add_rule, self.rules[name])
+
+    def change(self, work: Any, *arguments: Any) -> None:
+        """Change users in the tree, and let the broker see it."""
+        changing = Deferred.fromCoroutine(work(self.access.client, *arguments))
+        self.settle()
+        self.successResultOf(changing)
+
+    def watch(self, name: str) -> Any:
+        """Return the request of a user that watches."""
+        request: Any = DummyRequest([b"live", b"topics", b"t"])
+        request.requester = Requester(address="127.0.0.1")
+        request.channel = _Channel()
+        self.broker.authentication.prove(request.requester, name, "HTTP")
+        self.resource.render(request)
+        self.addCleanup(request.processingFailed, Failure(ConnectionDone()))
+        self.settle()
+        self.assertIn(b"Kept for", b"".join(request.written))
+        return request
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass in small steps."""
+        for _ in range(round(seconds * 10)):
+            self.clock.advance(0.1)
+            self.settle()
+
+    def test_a_user_that_is_removed_is_cut_off_within_a_second(self) -> None:
+        """So is one with another password; others go on."""
+        ann, again, bob = self.watch("ann"), self.watch("ann"), self.watch("bob")
+        self.pass_time(7)
+        self.change(change_user, "bob", User.of("bob", "another", bytes))
+        self.pass_time(0.9)
+        self.assertEqual([each.channel.cut for each in (ann, again, bob)], [False, False, True])
+        self.change(remove_user, "ann")
+        before = len(ann.written)
+        self.pass_time(0.9)
+        self.assertEqual([each.channel.cut for each in (ann, again)], [True, True])
+        self.assertEqual(len(ann.written), before)
+
+    def test_a_rule_that_is_removed_holds_within_a_second(self) -> None:
+        """What the page may not show any more is replaced by the reason."""
+        ann = self.watch("ann")
+        self.pass_time(7)
+        ann.written.clear()
+        change_rule(self, remove_rule, self.rules["ann"])
+        self.pass_time(0.9)
+        self.assertIn(b"ann may not describe topic", b"".join(ann.written).replace(b"&#39;", b"'"))
+        self.assertFalse(ann.channel.cut)
