@@ -10,6 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.kafka.administration.elections import ELECT_LEADERS, KafkaElections
 from logd.broker.kafka.administration.handlers import administration_handlers
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetches.shared_work import FetchWork
@@ -65,9 +66,10 @@ class KafkaSession:
         self._fetching = KafkaFetching(broker, fetches, self.rights)
         self._describing = KafkaDescribing(broker, self.addresses, self.rights)
         self._groups = KafkaGroupRequests(broker, connection.peer, self.addresses, self.rights)
+        self._elections = KafkaElections(broker, self.rights)
         self._has_produced = False
         self._is_named = False
-        self._handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
+        handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker, self.rights).list_offsets,
@@ -76,10 +78,11 @@ class KafkaSession:
             ).init_producer_id,
             SASL_HANDSHAKE: self._sasl.handshake,
             SASL_AUTHENTICATE: self._sasl.authenticate,
+            ELECT_LEADERS: self._elections.elect_leaders,
             **self._groups.handlers,
             **administration_handlers(broker, self.rights),
         }
-        self._kinds = {api.name + "Request": handler for api, handler in self._handlers.items()}
+        self._kinds = {api.name + "Request": handler for api, handler in handlers.items()}
 
     def take(self, received: Sequence[Received]) -> int:
         """See ``logd.net.server.Session``."""
@@ -120,6 +123,7 @@ class KafkaSession:
         self._fetching.lost()
         self._describing.native.lost()
         self._groups.lost()
+        self._elections.lost()
         self._on_lost(self)
 
     def stop(self) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.operator_work import MOST_STATES
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.topics.directory import TopicDirectory
+from logd.coord.elections import elect_unclean, prefer
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
+from logd.coord.partition_state import PartitionState
 from logd.coord.registries.operator_requests import (
     Reassignment,
     cancel_reassignment,
+    change_reassignment,
     read_draining,
     read_reassignments,
     request_election,
@@ -42,6 +45,15 @@ from logd.topic import TopicEntry
 
 #: Seconds between two looks at the rates of reassignments.
 RATE_SECONDS = 0.5
+
+
+@frozen
+class PendingReplicas:
+    """A partition whose reassignment is not done: its replicas now, in the end, and before."""
+
+    replicas: tuple[int, ...]
+    wanted: tuple[int, ...]
+    before: tuple[int, ...]
 
 
 @define(eq=False)
@@ -127,14 +139,50 @@ class ReplicaOperations:
 
     async def reassign(self, topic: str, entry: TopicEntry, moved: Iterable[MovedPartition], rate: int) -> None:
         """Ask for other replicas, in place of what was asked for before. Raises InvalidRequest."""
-        if not entry.replicated and len(entry.partitions) > MOST_STATES:
-            raise InvalidRequest(f"a topic with more than {MOST_STATES} partitions cannot be given replicas: mirror it")
+        self._check_size(entry)
         former = await self._under_way(topic, entry)
         before = {} if former is None else former.before
         wanted = {each.partition: each.wanted for each in moved}
         origins = {each.partition: before.get(each.partition, each.replicas) for each in moved}
         if wanted:
             await request_reassignment(self._tree, topic, Reassignment(entry.uuid, wanted, rate, origins))
+
+    def _check_size(self, entry: TopicEntry) -> None:
+        if not entry.replicated and len(entry.partitions) > MOST_STATES:
+            raise InvalidRequest(f"a topic with more than {MOST_STATES} partitions cannot be given replicas: mirror it")
+
+    async def change_replicas(
+        self, topic: str, entry: TopicEntry, changes: Mapping[int, Sequence[int] | None]
+    ) -> set[int]:
+        """Ask for other replicas of some partitions, None for those that they had; what was asked of others stands.
+
+        Return the partitions that should get back what they had, and are not reassigned. Raises InvalidRequest.
+        """
+        if any(changes.values()):
+            self._check_size(entry)
+        idle: set[int] = set()
+
+        def change(former: Reassignment | None) -> Reassignment | None:
+            if former is None or former.uuid != entry.uuid:
+                former = Reassignment(entry.uuid)
+            idle.clear()
+            wanted, before = dict(former.partitions), dict(former.before)
+            for number, replicas in changes.items():
+                now = entry.partitions[number]
+                if number not in wanted or self._is_done(topic, entry, number, wanted[number]):
+                    if replicas is None:
+                        idle.add(number)
+                    elif tuple(replicas) != now:
+                        wanted[number], before[number] = tuple(replicas), now
+                    continue
+                back = before.setdefault(number, now)
+                if replicas is None and wanted[number] == back:
+                    idle.add(number)  # it was cancelled before
+                wanted[number] = back if replicas is None else tuple(replicas)
+            return Reassignment(entry.uuid, wanted, former.rate, before) if wanted else None
+
+        await change_reassignment(self._tree, topic, change)
+        return idle
 
     async def cancel(self, topic: str) -> list[MovedPartition]:
         """End a reassignment: partitions that are not done yet get the replicas back that they had. Return those."""
@@ -149,7 +197,7 @@ class ReplicaOperations:
         }
         returning = {each.partition: each.wanted for each in _moved(entry, back)}
         if returning:
-            await request_reassignment(self._tree, topic, Reassignment(entry.uuid, returning))
+            await request_reassignment(self._tree, topic, Reassignment(entry.uuid, returning, before=returning))
         else:
             await cancel_reassignment(self._tree, topic)
         return [MovedPartition(number, entry.partitions[number], replicas) for number, replicas in sorted(back.items())]
@@ -176,6 +224,20 @@ class ReplicaOperations:
             self._tree, topic, entry.uuid, tuple(partitions or entry.partitions), unclean=unclean, leaders=leaders
         )
 
+    def state(self, topic: str, number: int) -> PartitionState | None:
+        """Return the state of a partition as last seen, None if none is known."""
+        known = self._replication.states.get(topic, number)
+        return None if known is None else known.state
+
+    def elected(
+        self, entry: TopicEntry, number: int, state: PartitionState, draining: Iterable[int], unclean: bool
+    ) -> PartitionState | None:
+        """Return the state that an election would lead to now, None if it would change nothing."""
+        replicas, live = entry.partitions[number], self._live()
+        if unclean:
+            return elect_unclean(state, replicas, live)
+        return prefer(state, replicas, live, tuple(draining))
+
     async def drain(self, broker: int, draining: bool) -> bool:
         """Let a broker lead nothing, or let it lead again; return whether that is a change. Raises InvalidRequest."""
         if broker < 0:
@@ -186,9 +248,19 @@ class ReplicaOperations:
         """Return the brokers that are to lead nothing."""
         return tuple(sorted(await read_draining(self._tree)))
 
-    async def under_way(self) -> dict[str, Reassignment]:
-        """Return the reassignments under way, by topic."""
-        return await read_reassignments(self._tree)
+    async def pending(self) -> dict[str, dict[int, PendingReplicas]]:
+        """Return the partitions whose reassignments are not done, by topic and number."""
+        found: dict[str, dict[int, PendingReplicas]] = {}
+        for topic, asked in sorted((await read_reassignments(self._tree)).items()):
+            entry = self._topics.get(topic)
+            if entry is None or entry.uuid != asked.uuid:
+                continue
+            for number, wanted in sorted(asked.partitions.items()):
+                if number in entry.partitions and not self._is_done(topic, entry, number, wanted):
+                    now = entry.partitions[number]
+                    pending = PendingReplicas(now, wanted, asked.before.get(number, now))
+                    found.setdefault(topic, {})[number] = pending
+        return found
 
     async def describe(self, topic: str) -> list[DescribedReplica]:
         """Return each partition of a topic as this broker has it. Raises UnknownTopic."""

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
@@ -140,6 +140,36 @@ async def request_election(
 async def request_reassignment(tree: ICoordination, topic: str, wanted: Reassignment) -> None:
     """Ask for other replicas, in place of what was asked for before. Raises CoordinationError."""
     await _write(tree, paths.reassignment(topic), wanted.encode())
+
+
+async def change_reassignment(
+    tree: ICoordination, topic: str, change: Callable[[Reassignment | None], Reassignment | None]
+) -> None:
+    """Put ``change(what is asked for now)`` in its place; None stands for no reassignment.
+
+    ``change`` is called again if somebody else has changed the node meanwhile. Raises CoordinationError.
+    """
+    path = paths.reassignment(topic)
+    for _ in range(ATTEMPTS):
+        before, version = None, None
+        with suppress(NoNode):
+            data, stat = await tree.get(path)
+            version = stat.version
+            with suppress(ValueError):
+                before = Reassignment.decode(data)
+        wanted = change(before)
+        if wanted == before:
+            return
+        with suppress(NoNode, NodeExists, BadVersion):
+            if version is None:
+                assert wanted is not None
+                await tree.create(path, wanted.encode(), makepath=True)
+            elif wanted is None:
+                await tree.delete(path, version)
+            else:
+                await tree.set(path, wanted.encode(), version)
+            return
+    raise BadVersion(f"{path} changes faster than it can be written", path)
 
 
 async def read_reassignments(tree: ICoordination) -> dict[str, Reassignment]:

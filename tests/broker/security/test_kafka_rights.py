@@ -60,6 +60,8 @@ def _needs() -> list[Need]:
     records = admin.DeleteRecordsRequest.DeleteRecordsTopic
     member = {"group_id": "g", "member_id": "m", "group_instance_id": None, "generation_id": 1}
     quota = admin.AlterClientQuotasRequest.EntryData
+    elections = admin.ElectLeadersRequest.TopicPartitions
+    moves = admin.AlterPartitionReassignmentsRequest.ReassignableTopic
     read_group = Operation.READ, GROUP
     return [
         _need(_produce(), (Operation.WRITE, TOPIC)),
@@ -264,6 +266,26 @@ def _needs() -> list[Need]:
                 ],
             ),
             (Operation.DELETE, GROUP),
+        ),
+        _need(
+            admin.ElectLeadersRequest[2](
+                election_type=0, topic_partitions=[elections(topic="t", partitions=[0])], timeout_ms=1000
+            ),
+            (Operation.ALTER, CLUSTER),
+        ),
+        _need(
+            admin.AlterPartitionReassignmentsRequest[1](
+                timeout_ms=1000,
+                allow_replication_factor_change=True,
+                topics=[
+                    moves(name="t", partitions=[moves.ReassignablePartition(partition_index=0, replicas=[0])]),
+                ],
+            ),
+            (Operation.ALTER, CLUSTER),
+        ),
+        _need(
+            admin.ListPartitionReassignmentsRequest[0](timeout_ms=1000, topics=None),
+            (Operation.DESCRIBE, CLUSTER),
         ),
         _need(
             admin.DescribeClusterRequest[1](include_cluster_authorized_operations=False, endpoint_type=1),

@@ -21,7 +21,7 @@ from tests.integration.kafka.test_listeners import PATIENCE, KafkaClients, until
 #: Its module exports more than its types say.
 librdkafka: Any = confluent_kafka.admin
 #: Codes of Kafka's errors.
-EXISTS, BAD_PARTITIONS, BAD_CONFIG, UNKNOWN_TOPIC = 36, 37, 40, 3
+EXISTS, BAD_PARTITIONS, BAD_CONFIG, UNKNOWN_TOPIC, NOT_REASSIGNED = 36, 37, 40, 3, 85
 
 
 def outcomes(asked: dict[Any, Future[Any]]) -> list[int]:
@@ -77,9 +77,10 @@ class KafkaAdministrationTests(SynchronousTestCase):
         new = [
             librdkafka.NewTopic("t", 2, 1, config={"cleanup.policy": "compact", "retention.ms": "-1"}),
             librdkafka.NewTopic("u", replica_assignment=[[1], [1]], num_partitions=2),
+            librdkafka.NewTopic("r", replica_assignment=[[1, 0]], num_partitions=1),
             librdkafka.NewTopic("bad", 1, 1, config={"no.such": "1"}),
         ]
-        self.assertEqual(outcomes(admin.create_topics(new)), [0, 0, BAD_CONFIG])
+        self.assertEqual(outcomes(admin.create_topics(new)), [0, 0, 0, BAD_CONFIG])
         self.assertEqual(outcomes(admin.create_topics([librdkafka.NewTopic("t", 1, 1)])), [EXISTS])
         other = AdminClient(KafkaClients(self.ports[1]).settings)
         until(lambda: {"t", "u"} <= other.list_topics(timeout=PATIENCE).topics.keys())
@@ -131,9 +132,29 @@ class KafkaAdministrationTests(SynchronousTestCase):
             for topic in folder["topics"]
             for partition in topic["partitions"]
         }
-        self.assertEqual((sizes["u", 0], len(sizes)), (end, 5))
+        self.assertEqual((sizes["u", 0], len(sizes)), (end, 6))
         cut = python.delete_records({PythonPartition("u", 0): -1})
         self.assertEqual(cut[PythonPartition("u", 0)]["low_watermark"], end)
+        self.reassign(python)
 
         self.assertEqual(outcomes(admin.delete_topics(["t", "none"])), [0, UNKNOWN_TOPIC])
-        until(lambda: sorted(other.list_topics(timeout=PATIENCE).topics) == ["u"])
+        until(lambda: sorted(other.list_topics(timeout=PATIENCE).topics) == ["r", "u"])
+
+    def reassign(self, python: KafkaAdminClient) -> None:
+        """Put the replica of topic r that does not lead before the other one, and then let it lead."""
+        place = PythonPartition("r", 0)
+
+        def partition() -> Any:
+            return self.admin.list_topics("r", timeout=PATIENCE).topics["r"].partitions[0]
+
+        until(lambda: sorted(partition().isrs) == [0, 1])
+        leader = partition().leader  # broker 0, unless broker 1 was back before anybody missed it
+        other = 1 - leader
+        self.assertEqual(python.alter_partition_reassignments({place: [other, leader]}), {place: None})
+        until(lambda: python.list_partition_reassignments() == {})
+        until(lambda: partition().replicas == [other, leader])
+        electing = self.admin.elect_leaders(confluent_kafka.ElectionType.PREFERRED, [TopicPartition("r", 0)])
+        self.assertEqual(list(electing.result(PATIENCE).values()), [None])
+        until(lambda: partition().leader == other)
+        refused = python.alter_partition_reassignments({place: None})[place]
+        self.assertEqual(refused.errno, NOT_REASSIGNED)

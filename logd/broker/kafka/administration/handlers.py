@@ -16,6 +16,11 @@ from logd.broker.kafka.administration.client_quotas import (
     DESCRIBE_CLIENT_QUOTAS,
     KafkaClientQuotas,
 )
+from logd.broker.kafka.administration.reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    KafkaReassignments,
+)
 from logd.broker.kafka.administration.scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS,
     DESCRIBE_USER_SCRAM_CREDENTIALS,
@@ -49,6 +54,7 @@ def administration_handlers(
     rules = KafkaAccessRules(broker, rights)
     credentials = KafkaScramCredentials(broker, rights)
     quotas = KafkaClientQuotas(broker, rights)
+    reassignments = KafkaReassignments(broker, rights)
     return {
         CREATE_TOPICS: topics.create_topics,
         DELETE_TOPICS: topics.delete_topics,
@@ -60,6 +66,8 @@ def administration_handlers(
         DELETE_ACLS: rules.delete_acls,
         DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
         ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
+        ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_partition_reassignments,
+        LIST_PARTITION_REASSIGNMENTS: reassignments.list_partition_reassignments,
         DESCRIBE_USER_SCRAM_CREDENTIALS: credentials.describe_user_scram_credentials,
         ALTER_USER_SCRAM_CREDENTIALS: credentials.alter_user_scram_credentials,
         DESCRIBE_CONFIGS: settings.describe_configs,

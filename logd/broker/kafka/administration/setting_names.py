@@ -201,7 +201,7 @@ KAFKA_SETTINGS: Mapping[str, KafkaSetting] = {
             _BOOLEAN,
             "false",
             _SWITCH,
-            "A replica that may lack messages leads only by `logd topics elect`.",
+            "A replica that may lack messages leads only by `logd elect --unclean`, or ElectLeaders of type 1.",
         ),
     )
 }  # fmt: skip
