@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.kafka.administration.elections import ELECT_LEADERS, KafkaElections
-from logd.broker.kafka.administration.handlers import administration_handlers
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.fetching import KafkaFetching
@@ -32,6 +30,11 @@ from logd.protocol.kafka.conversation import ApiVersions, KafkaToken, NotServed
 from logd.protocol.kafka.fetch import KafkaFetch
 from logd.protocol.kafka.produce import KafkaProduce
 from logd.protocol.requests.fields import size_of
+
+if TYPE_CHECKING:
+    from logd.broker.kafka.administration.elections import KafkaElections
+
+Handler = Callable[[Any], Coroutine[Any, Any, Any]]
 
 #: The requests that may come before a client has authenticated.
 _BEFORE_ALL = frozenset((API_VERSIONS, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key))
@@ -66,10 +69,10 @@ class KafkaSession:
         self._fetching = KafkaFetching(broker, fetches, self.rights)
         self._describing = KafkaDescribing(broker, self.addresses, self.rights)
         self._groups = KafkaGroupRequests(broker, connection.peer, self.addresses, self.rights)
-        self._elections = KafkaElections(broker, self.rights)
+        self._elections: KafkaElections | None = None
         self._has_produced = False
         self._is_named = False
-        handlers: dict[KafkaApi, Callable[[Any], Coroutine[Any, Any, Any]]] = {
+        handlers: dict[KafkaApi, Handler] = {
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker, self.rights).list_offsets,
@@ -78,11 +81,9 @@ class KafkaSession:
             ).init_producer_id,
             SASL_HANDSHAKE: self._sasl.handshake,
             SASL_AUTHENTICATE: self._sasl.authenticate,
-            ELECT_LEADERS: self._elections.elect_leaders,
             **self._groups.handlers,
-            **administration_handlers(broker, self.rights),
         }
-        self._kinds = {api.name + "Request": handler for api, handler in handlers.items()}
+        self._kinds = _by_kind(handlers)
 
     def take(self, received: Sequence[Received]) -> int:
         """See ``logd.net.server.Session``."""
@@ -123,7 +124,8 @@ class KafkaSession:
         self._fetching.lost()
         self._describing.native.lost()
         self._groups.lost()
-        self._elections.lost()
+        if self._elections is not None:
+            self._elections.lost()
         self._on_lost(self)
 
     def stop(self) -> None:
@@ -150,9 +152,21 @@ class KafkaSession:
             answer = Deferred.fromCoroutine(self._fetching.fetch(request))
         else:
             self._groups.called_by(token.header.client_id)
-            answer = Deferred.fromCoroutine(self._kinds[type(request).__name__](request))
+            answer = Deferred.fromCoroutine(self._handler(type(request).__name__)(request))
         answer.addCallback(self._answer, token, "unknown" if api is None else api.name, self._producing.native.arrived)
         answer.addErrback(self._failed)
+
+    def _handler(self, kind: str) -> Handler:
+        """Return what answers requests of a kind; the first one of administration brings all of its handlers along."""
+        if kind not in self._kinds:
+            # Imported and made here, since few clients ever administer anything.
+            from logd.broker.kafka.administration.elections import ELECT_LEADERS, KafkaElections
+            from logd.broker.kafka.administration.handlers import administration_handlers
+
+            self._elections = KafkaElections(self._broker, self.rights)
+            self._kinds |= _by_kind(administration_handlers(self._broker, self.rights))
+            self._kinds |= _by_kind({ELECT_LEADERS: self._elections.elect_leaders})
+        return self._kinds[kind]
 
     def _answer(self, response: Any, token: KafkaToken, api: str, arrived: float) -> None:
         meter = self.connection.meter
@@ -178,3 +192,8 @@ class KafkaSession:
             return
         self._log.failure("a request of {peer} failed; closing its connection", failure, peer=self.connection.caller)
         self.connection.close(drain=False)
+
+
+def _by_kind(handlers: Mapping[KafkaApi, Handler]) -> dict[str, Handler]:
+    """Return the handlers by the names of their requests' classes."""
+    return {api.name + "Request": handler for api, handler in handlers.items()}
