@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import shlex
+import shutil
 import socket
 import struct
 import subprocess
@@ -41,6 +43,15 @@ def isolate() -> None:
         layers = f"lowerdir={place},upperdir={above},workdir={work}"
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, place], check=True)
         os.chmod(place, 0o1777 if place == "/tmp" else 0o755)
+
+
+def clear(page: Path) -> None:
+    """Remove what somebody who followed the page by hand has left in /tmp, in the overlay alone."""
+    for name in set(re.findall(r"/tmp/[\w.-]+", page.read_text(encoding="utf-8"))):
+        if os.path.isdir(name) and not os.path.islink(name):
+            shutil.rmtree(name)
+        else:
+            Path(name).unlink(missing_ok=True)
 
 
 def read(page: Path, folder: Path) -> None:
@@ -115,6 +126,7 @@ def main() -> int:
         print(f"{Path(__file__).name} mounts over /tmp and /etc: run it by tests.integration.documents, in namespaces")
         return 2
     isolate()
+    clear(page)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         read(page, folder)

@@ -108,7 +108,7 @@ class RepairRequests:
         if log.replica is not None:
             raise InvalidRequest(
                 f"{request.topic}-{request.partition} is replicated, and is not repaired here: its brokers mend it "
-                "from one another's logs. If none of them can lead it, see `logd topics elect --help`"
+                "from one another's logs. If none of them can lead it, see `logd elect --help`"
             )
         lost = self._broker.ends.lost(request.topic, request.partition)
         if lost is not None:

@@ -12,7 +12,8 @@
 - A log is here, and the tree lists only other brokers for its partition: the log is refused likewise. If the topic is
   replicated, and the partition's state does not count on this broker, the log is removed: other brokers have it.
 - The tree was restored from a backup, and says that the loss of a log is accepted: the log begins again by itself.
-- The tree lists several brokers for a partition, or the stored ends cannot be read: the topic is refused likewise.
+- The tree lists several brokers for a partition of a topic that is not replicated, or the stored ends cannot be read:
+  the topic is refused likewise.
 
 A conflict ends when a change of the tree removes it: the refused logs are then recovered and served.
 """

@@ -106,7 +106,9 @@ class RoundTripTests(CliTestCase):
         summary = json.loads(self.logd("produce", "t", "--partition", "1", "--acks", "0", "--json", given=b"a\nb\n"))
         self.assertEqual((summary["messages"], summary["acknowledged"]), (2, None))
         self.logd("produce", "t", "--partition", "1", "--acks", "1", given=b"c\n")
-        self.assertEqual([r["value"] for r in self.records("t", "--partition", "1", "--exit-at-end")], ["a", "b", "c"])
+        self.logd("produce", "t", "--partition", "1", "--acks", "-1", given=b"d\n")  # readers see all up to here now
+        values = [record["value"] for record in self.records("t", "--partition", "1", "--exit-at-end")]
+        self.assertEqual(values, ["a", "b", "c", "d"])
         self.assertEqual(self.logd("consume", "t", "--partition", "0", "--exit-at-end"), b"")
         self.logd("produce", "t", "--partition", "2", given=b"x\n", status=1)
         self.assertIn("partition", self.errors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -39,10 +40,10 @@ class Browser:
 
         def place() -> None:
             """Have the pipes at the numbers that the browser expects."""
-            os.dup2(to_read, 13)
-            os.dup2(to_write, 14)
-            os.dup2(13, 3)
-            os.dup2(14, 4)
+            # Above all fixed numbers first: a pipe may have been given the number that another one is to have.
+            high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 20) for each in (to_read, to_write)]
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
 
         self._process = subprocess.Popen(
             [

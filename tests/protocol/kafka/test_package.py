@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from types import ModuleType
 from unittest import mock
@@ -37,3 +38,15 @@ class PackageTests(SynchronousTestCase):
         old = ModuleType("kafka.protocol.metadata")
         old.MetadataResponse = []  # type: ignore[attr-defined]
         self.assertIn("too old", self.refused(kafka_protocol_metadata=old))
+
+    def test_no_request_warns(self) -> None:
+        """A program that has made warnings errors, as strict test suites do, imports all requests."""
+        program = (
+            "from logd.protocol.kafka.apis import APIS\n"
+            "from logd.protocol.kafka.package import require_package\n"
+            "require_package('kafka.listen')\n"
+            "for api in APIS.values():\n"
+            "    api.key in (0, 1, 18) or api.module()\n"
+        )
+        ran = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60)
+        self.assertEqual(ran.stderr, "")
