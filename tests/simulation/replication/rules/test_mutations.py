@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from itertools import chain
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -16,6 +17,19 @@ from tests.simulation.violation import Violation
 DOCUMENT = Path(__file__).parents[4] / "docs" / "design" / "replication.md"
 #: Seeds, with the kinds of faults that a rule names, before its mutation counts as not found.
 MOST = 60
+#: Hints at where to begin, for what seed 0 does not find in those lives. Any change of timing moves the seeds, so that
+#: all seeds are tried where a hint has become wrong.
+BEGINNINGS = {
+    "write_states_at_any_version": 3,
+    "count_the_former_set_alone": 1,
+    "take_brokers_for_their_disks": 3,
+    "show_below_the_minimum": 2,
+    "elect_anyone": 31,
+    "forget_producers": 1,
+    "stop_without_a_successor": 2,
+}
+#: Seeds that are tried from a hint on.
+TRIES = 5
 #: Errors of a mutation itself.
 BUGS = (AttributeError, ImportError, NameError, TypeError)
 
@@ -34,8 +48,10 @@ class RuleTests(SynchronousTestCase):
     def test_the_simulation_finds_each_rule_switched_off(self) -> None:
         """A promise is broken within some seeds: one that nothing can break would be none."""
         for rule in RULES:
+            begin = BEGINNINGS.get(rule.mutation.__name__, 0)
             with rule.mutation():
-                found = any(self.breaks_a_promise(rule, seed) for seed in range(MOST))
+                seeds = chain(range(begin, begin + TRIES), range(MOST))
+                found = any(self.breaks_a_promise(rule, seed) for seed in seeds)
             self.assertTrue(found, f"rule {rule.number}, {rule.mutation.__name__}, is not found")
             self.flushLoggedErrors()
 
