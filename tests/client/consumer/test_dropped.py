@@ -14,7 +14,7 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchWait
 from tests.client.consumers import ConsumerTestCase
-from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
+from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, freeze_others, warnings_of
 
 
 class DroppedStreamTests(ConsumerTestCase):
@@ -23,6 +23,7 @@ class DroppedStreamTests(ConsumerTestCase):
     def setUp(self) -> None:
         """Collect the warnings."""
         super().setUp()
+        freeze_others(self)
         self.told = warnings_of(self)
 
     def fetched(self) -> int:

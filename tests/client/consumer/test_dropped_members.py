@@ -15,7 +15,7 @@ from logd.client.consumer.consumer import Consumer
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from tests.client.doubles import ModelBroker
-from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
+from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, freeze_others, warnings_of
 from tests.client.groups import Application, ClientGroupTestCase
 
 
@@ -25,6 +25,7 @@ class DroppedMemberTests(ClientGroupTestCase):
     def setUp(self) -> None:
         """Collect the warnings."""
         super().setUp()
+        freeze_others(self)
         self.told = warnings_of(self)
 
     def test_a_failed_loop_gives_its_partitions_up(self) -> None:
@@ -118,6 +119,7 @@ class DroppedBlockingTests(TestCase):
 
     def setUp(self) -> None:
         """Fill a topic of one partition."""
+        freeze_others(self)
         self.told = warnings_of(self)
         self.broker = ModelBroker(reactor, delay=0.0)  # type: ignore[arg-type]  # a clock all the same
         self.logs = self.broker.add("t", 1)

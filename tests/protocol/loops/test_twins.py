@@ -342,6 +342,9 @@ class TwinsTests(TwinsTestCase):
             gc.collect()
             return tracemalloc.get_traced_memory()[0] - before
 
+        gc.collect()
+        gc.freeze()  # no collection is to look through the objects of other tests
+        self.addCleanup(gc.unfreeze)
         tracemalloc.start()
         self.addCleanup(tracemalloc.stop)
         # What is lost is lost in every round, a cache grows in some; no object is smaller than 24 bytes.
