@@ -323,7 +323,7 @@ class TwinsTests(TwinsTestCase):
                 decoded = self.compiled.decode_set(each, limit=7)
                 if decoded.opened is not None:
                     self.compiled.decode_set(each, decoded.consumed, begin=decoded.consumed, opened=decoded.opened)
-            for given_messages in (messages, *strange):
+            for given_messages in (messages, messages[:1], *strange):
                 outcome(partial(self.compiled.encode_set, given_messages))
                 outcome(partial(self.compiled.encode_records, given_messages))
                 outcome(partial(self.compiled.encode_payloads, given_messages))
@@ -348,7 +348,7 @@ class TwinsTests(TwinsTestCase):
         tracemalloc.start()
         self.addCleanup(tracemalloc.stop)
         # What is lost is lost in every round, a cache grows in some; no object is smaller than 24 bytes.
-        self.assertLess(min(kept() for _ in range(4)), 60 * 24)
+        self.assertTrue(any(kept() < 60 * 24 for _ in range(20)), "each of 20 rounds kept something")
 
     def test_messages_are_not_the_collectors_business(self) -> None:
         """Messages hold bytes, str and int alone, and with many of them the collector would only lose time."""
