@@ -22,6 +22,7 @@ from logd.protocol.requests import (
     produce_ack,
     repair,
     replica_fetch,
+    replica_read,
 )
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse
@@ -47,6 +48,7 @@ from logd.protocol.requests.metadata import Metadata, MetadataResponse, Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.repair import Repair, RepairResponse
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
+from logd.protocol.requests.replica_read import ReplicaRead, ReplicaReadResponse
 from logd.protocol.requests.replicas import describe_replicas, operations
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
 from logd.protocol.requests.replicas.operations import (
@@ -290,6 +292,15 @@ NATIVE_APIS = (
         replica_fetch.read_replica_fetch_response,
     ),
     Api(33, ReplicaProgress, None, replica_fetch.encode_replica_progress, replica_fetch.read_replica_progress),
+    Api(
+        34,
+        ReplicaRead,
+        ReplicaReadResponse,
+        replica_read.encode_replica_read,
+        replica_read.read_replica_read,
+        replica_read.encode_replica_read_response,
+        replica_read.read_replica_read_response,
+    ),
 )
 
 LEGACY_BY_NUMBER: dict[int, Api] = {api.number: api for api in LEGACY_APIS}
