@@ -36,9 +36,9 @@ from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
-from logd.protocol.requests.replica_read import ReplicaRead, ReplicaReadResponse
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 from logd.protocol.requests.requests import Unsupported
 
 _log = Logger()

@@ -22,7 +22,6 @@ from logd.protocol.requests import (
     produce_ack,
     repair,
     replica_fetch,
-    replica_read,
 )
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
 from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse
@@ -48,8 +47,7 @@ from logd.protocol.requests.metadata import Metadata, MetadataResponse, Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.repair import Repair, RepairResponse
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
-from logd.protocol.requests.replica_read import ReplicaRead, ReplicaReadResponse
-from logd.protocol.requests.replicas import describe_replicas, operations
+from logd.protocol.requests.replicas import describe_replicas, operations, replica_read
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
 from logd.protocol.requests.replicas.operations import (
     DrainBroker,
@@ -59,6 +57,7 @@ from logd.protocol.requests.replicas.operations import (
     Reassign,
     ReassignResponse,
 )
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 
 
 class Api(NamedTuple):

@@ -10,7 +10,7 @@ from logd.broker.replication.replica_manager import ReplicaManager
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import CorruptMessage, LogdError, NotLeader, UnknownError, error_for_code
 from logd.log.partition import PartitionLog
-from logd.protocol.requests.replica_read import ReplicaRead, ReplicaReadResponse
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 from logd.protocol.requests.responses import ErrorResponse
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from logd.errors import (
 )
 from logd.log.damage.verified_read import read_verified
 from logd.log.partition import PartitionLog
-from logd.protocol.requests.replica_read import ReplicaRead, ReplicaReadResponse
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 
 
 @define(eq=False)
