@@ -184,7 +184,7 @@ def _topic(
 
 
 def _topic_id(entry: TopicEntry | None) -> UUID:
-    """Return the id by which clients tell topics of the same name apart, and their leader epochs; zero if it is none."""
+    """Return the id by which clients tell topics of the same name apart, and so their epochs; zero if it is none."""
     try:
         return _NO_ID if entry is None else UUID(entry.uuid)
     except ValueError:  # of a topic that was entered by hand

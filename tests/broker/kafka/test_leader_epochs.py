@@ -150,7 +150,7 @@ class EpochsInAnswersTests(EpochsTestCase):
         )  # fmt: skip
 
     def test_a_fetch_with_another_epoch_is_refused(self) -> None:
-        """At once, also where it would have to wait for messages; batches carry the epoch in which they were produced."""
+        """At once, also where it would have to wait for messages; batches carry the epoch of their produce."""
         self.lead_in(2)
         self.put(1)
         for wait_ms in (0, 10_000):
