@@ -21,8 +21,12 @@ class DamagedSegment:
     log: PartitionLog
     start: int
     damages: tuple[Damage, ...]
+    #: The file position up to which the segment was verified.
+    verified: int
     #: The state of its healing, as text; empty while nothing is done about it.
     healing: str = ""
+    #: The reason why it could not be healed, as logged last.
+    trouble: str = ""
 
     @property
     def key(self) -> SegmentKey:
@@ -58,18 +62,19 @@ class DamagedSegments:
         """Return what is known of a damaged segment, None if it is not one."""
         return self._segments.get(key)
 
-    def note(self, log: PartitionLog, start: int, damages: Sequence[Damage]) -> bool:
-        """Take the outcome of a check of a segment; return whether damage was found that was not known."""
+    def note(self, log: PartitionLog, start: int, damages: Sequence[Damage], verified: int) -> bool:
+        """Take the outcome of a check of a segment, up to a file position; return whether unknown damage was found."""
         key = log.topic, log.partition, start
         if not damages:
             self._segments.pop(key, None)
             return False
         known = self._segments.get(key)
-        self._segments[key] = DamagedSegment(log, start, tuple(damages), "" if known is None else known.healing)
-        if known is None or known.log is not log:
-            self.found += 1
-            return True
-        return False
+        if known is not None and known.log is log:
+            known.damages, known.verified = tuple(damages), verified
+            return False
+        self._segments[key] = DamagedSegment(log, start, tuple(damages), verified)
+        self.found += 1
+        return True
 
     def forget(self, key: SegmentKey) -> None:
         """Forget a segment that is gone."""

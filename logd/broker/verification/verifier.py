@@ -116,7 +116,7 @@ class LogVerifier:
         if not self._is_there(log, start):
             return None  # removed, truncated or deleted meanwhile
         damages = [each for each in damages if start + each.end > log.start]
-        if self.damaged.note(log, start, damages):
+        if self.damaged.note(log, start, damages, place.end):
             self.on_found(log, start)
         return damages
 

@@ -102,8 +102,7 @@ def _repair(files: IFileOperations, path: str, choice: Choice) -> int:
     for folder in plan.replicas:
         complain(
             f"{folder} is not repaired here, as other brokers have replicas of this partition, and a gap would make it "
-            "differ from theirs: start this broker, which takes the damaged bytes from another in-sync replica. If none "
-            "has them, have the leader make gaps: logd repair --broker HOST:PORT TOPIC PARTITION"
+            "differ from theirs: start this broker, which takes the damaged bytes from another in-sync replica"
         )
     if not choice.dry_run:
         _decide(plan, choice)

@@ -101,13 +101,14 @@ class Healer:
             known.healing = "it is healed once all of the segment is visible"
             return False
         await self._give_way(log, key)
-        damages = await self._verifier.check(log, start)
-        if damages is None:
-            return False
-        now = self._verifier.damaged.get(key)
-        if not damages or now is None:
-            return True
-        return await self._heal(log, now, int(end))
+        if known.verified < end - start:  # it was not closed yet
+            if await self._verifier.check(log, start) is None:
+                return False
+            found = self._verifier.damaged.get(key)
+            if found is None:
+                return True
+            known = found
+        return await self._heal(log, known, int(end))
 
     async def _give_way(self, log: PartitionLog, key: SegmentKey) -> None:
         role = self._manager.leader(log.topic, log.partition)
@@ -140,9 +141,9 @@ class Healer:
         self.failures += 1
         text = "; ".join(reasons) or "no other replica is in sync"
         trouble = f"it cannot be healed now: {text}"
-        if known.healing != trouble:
+        if known.trouble != trouble:
             self._log.error("{path} {trouble}", path=f"{log.folder} at {known.start}", trouble=trouble)
-        known.healing = trouble
+        known.healing = known.trouble = trouble
         return False
 
     def _over(self, known: DamagedSegment, broker: int, taken: int) -> None:
@@ -168,6 +169,8 @@ class Healer:
             return await self._replace(log, known, size, _ranges(known.damages, size), other)
         except (CorruptMessage, InvalidRequest, OSError) as error:
             self._log.debug("the whole segment is taken: {error}", error=str(error))
+            if isinstance(error, CorruptMessage):
+                known.verified = 0  # more is damaged than was found: it is verified again, if this does not help
             return await self._replace(log, known, size, [(_unread(log, known.start), size)], other)
 
     async def _replace(
@@ -181,6 +184,8 @@ class Healer:
         start, threads, files = known.start, self._manager.threads, self._manager.store.files
         place = SegmentPlace(log.folder, start, size, True)
         modified = log.segment_list.segments[log.segment_list.find(start)].modified
+        if ranges:
+            await other.read(start + ranges[0][0], 1)  # so that nothing is copied for a replica that lacks the bytes
         new = await on_thread(threads, lambda: SegmentReplacement.begin(files, place, modified))
         try:
             for begin, stop in ranges:

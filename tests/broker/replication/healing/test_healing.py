@@ -160,6 +160,17 @@ class HealingTests(DamagedReplicaTestCase):
         self.assertNotIn("damaged", self.health(leader))
         self.assertIn(self.health(leader)["status"], "ok")
 
+    def test_bytes_behind_a_segments_end_are_cut_off(self) -> None:
+        """Nobody reads them, and no bytes of others are needed."""
+        broker = self.followers[0]
+        inode = self.inode(broker, 1)
+        sound = bytes(inode.data)
+        inode.data += b"left over"
+        inode.sync()
+        self.cluster.advance(3.0)
+        self.assertEqual(bytes(self.inode(broker, 1).data), sound)
+        self.assertEqual(self.healing(broker).healer.healed_bytes, 0)
+
     def test_the_roles_are_as_before(self) -> None:
         """A follower stays one, in sync, and the leader leads on."""
         leader = self.leader
