@@ -16,8 +16,8 @@ from typing import Any
 
 from attrs import asdict, define, field, frozen
 
-from logd.bench.paired import estimate
 from logd.bench.rates.consume import consume
+from logd.bench.rates.estimates import estimate
 from logd.bench.rates.process_usage import processor_ns
 from logd.bench.rates.produce import produce
 from logd.bench.rates.workload import Workload
@@ -69,7 +69,7 @@ class NoiseCost:
 
 
 @frozen
-class _Work:
+class _WorkCost:
     """What one kind of work took of the clock and of the processors, in seconds."""
 
     seconds: float
@@ -77,7 +77,7 @@ class _Work:
 
 
 #: One measurement: by the kind of work.
-_Quiet = dict[str, _Work]
+_Quiet = dict[str, _WorkCost]
 
 
 @define(eq=False)
@@ -216,7 +216,7 @@ class NoisyBench:
                 moved = await consume(
                     self.reactor, broker.address, topic, self.workload, "batches", 1, access, at_edges
                 )
-            found[work] = _Work(moved.seconds, (used[1] - used[0]) / 1e9)
+            found[work] = _WorkCost(moved.seconds, (used[1] - used[0]) / 1e9)
         await broker.delete(topic)
         return found
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from attrs import asdict, define, field, frozen
 
-from logd.bench.paired import estimate
 from logd.bench.rates.consume import consume
+from logd.bench.rates.estimates import estimate
 from logd.bench.rates.process_usage import processor_ns
 from logd.bench.rates.produce import produce
 from logd.bench.rates.workload import Workload

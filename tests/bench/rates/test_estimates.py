@@ -7,7 +7,7 @@ from statistics import median
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.bench.paired import Estimate, estimate
+from logd.bench.rates.estimates import Estimate, estimate
 
 
 class EstimateTests(SynchronousTestCase):
