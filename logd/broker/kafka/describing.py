@@ -83,6 +83,8 @@ class KafkaDescribing:
         response = self.native.metadata(MetadataV1(valid, create and valid is not None))
         found: MetadataResponse = await response if isinstance(response, Deferred) else response
         by_name = {topic.topic: topic for topic in found.topics}
+        # All of one moment, as a topic may be made again while others are served.
+        entries = {name: self._broker.topics.get(name) for name in by_name}
         addresses = self._addresses()
         with_operations = bool(request.include_topic_authorized_operations)
         kind = METADATA.response_class
@@ -91,8 +93,9 @@ class KafkaDescribing:
             if turns.over:
                 await turns.rest()
             operations = self._topic_operations(name) if with_operations else None
-            entry = None if name is None else self._broker.topics.get(name)
-            topics.append(_topic(kind.MetadataResponseTopic, name, by_name.get(name), entry, addresses, operations))
+            topics.append(
+                _topic(kind.MetadataResponseTopic, name, by_name.get(name), entries.get(name), addresses, operations)
+            )
         return METADATA.response(
             throttle_time_ms=0,
             brokers=[
