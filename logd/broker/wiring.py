@@ -13,6 +13,7 @@ from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
+from logd.broker.replication.broker_calls import BrokerCalls
 from logd.broker.replication.controller import Controller
 from logd.broker.replication.operations import ReplicaOperations
 from logd.broker.replication.replica_manager import ReplicaManager
@@ -32,6 +33,7 @@ from logd.coord.registries.partition_states import PartitionStates
 from logd.errors import BrokerUnavailable
 from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
+from logd.security.credentials import Credentials
 from logd.topic import TopicEntry
 
 if TYPE_CHECKING:
@@ -106,6 +108,9 @@ def join_others(
         value = entry.settings.get("min.insync.replicas", settings.log.min_insync_replicas)
         return value if isinstance(value, int) else settings.log.min_insync_replicas
 
+    def own_credentials() -> Credentials | None:
+        return None if broker.authorizer.open else broker.authentication.own_credentials()
+
     states = PartitionStates(tree, clock)
     broker.replication = replication = ReplicaManager(
         store,
@@ -117,7 +122,7 @@ def join_others(
         settings.replication,
         instances,
         connect_to,
-        lambda: None if broker.authorizer.open else broker.authentication.own_credentials(),
+        own_credentials,
         lambda: pick(1 << 30) / (1 << 30),
     )
     balance = settings.replication.leader_balance_ms
@@ -130,9 +135,11 @@ def join_others(
         states,
         instances,
         least,
+        lambda topic: broker.operations.survey(topic),
         None if balance == -1 else balance / 1000,
     )
-    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks, clock)
+    calls = BrokerCalls(clock, connect_to, own_credentials)
+    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks, clock, calls)
     replication.on_change = controller.look_at
     store.on_opened = replication.log_opened
 
@@ -141,8 +148,9 @@ def join_others(
             replication.topic_hidden(topic)
         else:
             replication.topic_shown(topic, entry)
+        if entry is not None and entry.replicated:
+            controller.look_at_topic(topic, entry)
         if entry is None or entry.replicated:
-            controller.look()
             broker.operations.look_at_rates()
 
     def brokers_changed() -> None:

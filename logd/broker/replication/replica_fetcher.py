@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -10,12 +10,12 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.backoff import Backoff
+from logd.broker.replication.broker_calls import ANSWER_SECONDS, authenticate
 from logd.broker.replication.follower import FollowerRole
-from logd.clientcore.authentication import authenticating
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
-from logd.errors import BrokerUnavailable, LogdError, NotLeader, StaleLeaderEpoch, error_for_code
+from logd.errors import LogdError, NotLeader, StaleLeaderEpoch, error_for_code
 from logd.interfaces import Clock, Timer
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
 from logd.protocol.requests.responses import ErrorResponse
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: Milliseconds for which a leader without news waits before it answers.
 WAIT_MS = 500
-#: Seconds for an answer beyond that, and for each step of authentication.
-ANSWER_SECONDS = 10.0
 #: Seconds before a partition that could not follow is tried again; and if its leader is about to lead.
 RETRY_SECONDS = 1.0
 SOON_SECONDS = 0.05
@@ -35,8 +33,8 @@ SOON_SECONDS = 0.05
 RETRY_DELAYS = (0.05, 1.0)
 #: With so many bytes of one partition in an answer the next ones are asked for before these are written.
 AHEAD_BYTES = 256 << 10
-#: The most partitions that one request names.
-MOST_PARTS = 5_000
+#: The most partitions that one request names: some 20 milliseconds of a turn at the leader.
+MOST_PARTS = 1_000
 
 Place = tuple[str, int]
 
@@ -93,10 +91,13 @@ class ReplicaFetcher:
 
     def add(self, role: FollowerRole) -> None:
         """Fetch a partition from its log's end on; also after it was truncated."""
+        self._note(role)
+        self._send_soon()
+
+    def _note(self, role: FollowerRole) -> None:
         self._roles[role.place] = role
         self._news[role.place] = role
         self._forgotten.discard(role.place)
-        self._send_soon()
 
     def remove(self, role: FollowerRole) -> None:
         """Fetch a partition no more."""
@@ -134,7 +135,7 @@ class ReplicaFetcher:
         while not self._stopped:
             try:
                 connection = await self._connect(self.leader)
-                await self._authenticate(connection)
+                await authenticate(connection, self._credentials(), self._clock)
             except LogdError as error:
                 self._say(str(error))
                 await sleep(self._clock, backoff.next())
@@ -152,24 +153,6 @@ class ReplicaFetcher:
             self._lose()
             self._say(f"the connection was lost: {reason}")
             await sleep(self._clock, backoff.next())
-
-    async def _authenticate(self, connection: BrokerConnection) -> None:
-        credentials = self._credentials()
-        if credentials is None:
-            return
-        exchange = authenticating(credentials)
-        try:
-            request: Any = next(exchange)
-            while True:
-                response = await with_timeout(self._clock, ANSWER_SECONDS, connection.request(request))
-                request = exchange.send(response)
-        except StopIteration:
-            return
-        except BaseException as error:
-            connection.abort()
-            if isinstance(error, LogdError):
-                raise
-            raise BrokerUnavailable(f"broker {self.leader} does not let broker {self._me} in: {error}") from error
 
     def _lose(self) -> None:
         connection, self._connection = self._connection, None
@@ -228,6 +211,8 @@ class ReplicaFetcher:
         assert isinstance(response, ReplicaFetchResponse)
         large = [part for part in response.parts if len(part.message_set)]
         is_large = len(large) == 1 and len(large[0].message_set) >= AHEAD_BYTES
+        soon: list[FollowerRole] = []
+        later: list[FollowerRole] = []
         for part in response.parts:
             place = (part.topic, part.partition)
             role = self._roles.get(place)
@@ -245,16 +230,23 @@ class ReplicaFetcher:
                 if len(part.message_set) and not sent_ahead:
                     self._news[place] = role
             elif part.error in (NotLeader.code, StaleLeaderEpoch.code):
-                self._try_later(role, SOON_SECONDS)
+                soon.append(role)
             elif role.trouble or part.error:
-                self._try_later(role, RETRY_SECONDS)
+                later.append(role)
+        self._try_later(soon, SOON_SECONDS)
+        self._try_later(later, RETRY_SECONDS)
         self._send_soon()
 
-    def _try_later(self, role: FollowerRole, seconds: float) -> None:
+    def _try_later(self, roles: Sequence[FollowerRole], seconds: float) -> None:
+        if not roles:
+            return
+
         def again() -> None:
             self._retries.discard(timer)
-            if self._roles.get(role.place) is role:
-                self.add(role)
+            for role in roles:
+                if self._roles.get(role.place) is role:
+                    self._note(role)
+            self._send_soon()
 
         timer = self._clock.callLater(seconds, again)
         self._retries.add(timer)

@@ -75,6 +75,8 @@ class ReplicaManager:
     #: What is sent to replicas that are not in sync.
     throttle: CatchUpThrottle = field(init=False)
     _replicas: dict[tuple[str, int], Replica] = field(factory=dict, init=False)
+    #: Of each topic, the partitions that have a replica here.
+    _numbers: dict[str, set[int]] = field(factory=dict, init=False)
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
     _uuids: dict[str, str] = field(factory=dict, init=False)
     _loop: RepeatedCall | None = field(default=None, init=False)
@@ -168,14 +170,15 @@ class ReplicaManager:
         """Forget a topic."""
         self._uuids.pop(topic, None)
         self.states.forget(topic)
-        for key in [key for key in self._replicas if key[0] == topic]:
-            self._replicas.pop(key).stop()
+        for number in self._numbers.pop(topic, ()):
+            self._replicas.pop((topic, number)).stop()
 
     def _forget_left(self, topic: str, entry: TopicEntry) -> None:
         """Forget the replicas that other brokers store now."""
         here = {number for number, replicas in entry.partitions.items() if self.store.broker_id in replicas}
-        for key in [key for key in self._replicas if key[0] == topic and key[1] not in here]:
-            self._replicas.pop(key).stop()
+        for number in self._numbers.get(topic, set()) - here:
+            self._numbers[topic].discard(number)
+            self._replicas.pop((topic, number)).stop()
 
     def log_opened(self, log: PartitionLog) -> None:
         """Take a log that is opened, made, or served again."""
@@ -188,6 +191,7 @@ class ReplicaManager:
         replica = self._replicas.get(key)
         if replica is None:
             self._replicas[key] = replica = Replica(log, self)
+            self._numbers.setdefault(log.topic, set()).add(log.partition)
             replica.look()
         elif replica.log is not log:
             replica.bind(log)
@@ -205,9 +209,8 @@ class ReplicaManager:
         self.on_change(topic, partition)
 
     def _look_at_topic(self, topic: str) -> None:
-        for key, replica in self._replicas.items():
-            if key[0] == topic:
-                replica.look()
+        for number in tuple(self._numbers.get(topic, ())):
+            self._replicas[topic, number].look()
 
     def _look(self) -> None:
         """Look for followers that have fallen behind, and end fetchers that nothing follows."""
