@@ -23,8 +23,8 @@ LONGEST_WAIT_MS = 60_000
 #: The most bytes of one answer.
 MOST_BYTES = 128 << 20
 
-#: The most partitions of one answer: some 30 milliseconds of a turn here, and at the follower. The others come next.
-MOST_SENT = 1_000
+#: The most partitions of one answer: some 20 milliseconds of a turn here, and at the follower. The others come next.
+MOST_SENT = 500
 
 Place = tuple[str, int]
 
