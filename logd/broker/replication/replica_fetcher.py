@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.backoff import Backoff
-from logd.broker.replication.broker_calls import ANSWER_SECONDS, authenticate
+from logd.broker.replication.broker_links import BrokerLinks
 from logd.broker.replication.follower import FollowerRole
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
@@ -19,13 +18,14 @@ from logd.errors import LogdError, NotLeader, StaleLeaderEpoch, error_for_code
 from logd.interfaces import Clock, Timer
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
 from logd.protocol.requests.responses import ErrorResponse
-from logd.security.credentials import Credentials
 
 if TYPE_CHECKING:
     from logd.net.connection import BrokerConnection
 
 #: Milliseconds for which a leader without news waits before it answers.
 WAIT_MS = 500
+#: Seconds for an answer beyond that.
+ANSWER_SECONDS = 10.0
 #: Seconds before a partition that could not follow is tried again; and if its leader is about to lead.
 RETRY_SECONDS = 1.0
 SOON_SECONDS = 0.05
@@ -46,14 +46,10 @@ class ReplicaFetcher:
     _log = Logger()
 
     leader: int
-    _me: int
     _instance: Callable[[], str]
     _clock: Clock
     _max_bytes: int
-    #: Connects to the leader; fails with LogdError.
-    _connect: Callable[[int], Deferred[BrokerConnection]]
-    #: Returns the broker's own user, None if the cluster has no users.
-    _credentials: Callable[[], Credentials | None]
+    _links: BrokerLinks
     _random: Callable[[], float]
     _roles: dict[Place, FollowerRole] = field(factory=dict, init=False)
     #: Partitions that the next request names, and those that it says are not followed any more.
@@ -138,8 +134,7 @@ class ReplicaFetcher:
         backoff = Backoff(*RETRY_DELAYS, self._random)
         while not self._stopped:
             try:
-                connection = await self._connect(self.leader)
-                await authenticate(connection, self._credentials(), self._clock)
+                connection = await self._links.open(self.leader)
             except LogdError as error:
                 self._say(str(error))
                 await sleep(self._clock, backoff.next())
@@ -184,7 +179,7 @@ class ReplicaFetcher:
         forgotten, self._forgotten = tuple(sorted(self._forgotten)), set()
         most = max((role.wanted_bytes for role in roles), default=0)
         request = ReplicaFetch(
-            self._me,
+            self._links.me,
             self._instance(),
             WAIT_MS,
             max(self._max_bytes, most),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.replication.broker_links import BrokerLinks
 from logd.broker.replication.catch_up import CatchUpThrottle
 from logd.broker.replication.leader import LeaderRole
+from logd.broker.replication.leader_looks import LeaderLooks
 from logd.broker.replication.replica import Replica
 from logd.broker.replication.replica_fetcher import ReplicaFetcher
+from logd.broker.replication.replica_index import ReplicaIndex
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.config.replication import ReplicationSettings
@@ -23,23 +24,15 @@ from logd.coord.errors import CoordinationError
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState, PartitionStates
 from logd.deferreds.gathering import for_each
-from logd.deferreds.repeating import RepeatedCall
 from logd.deferreds.sleeping import sleep
-from logd.interfaces import Clock, IThreads, Timer
+from logd.interfaces import Clock, IThreads
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
-from logd.security.credentials import Credentials
 from logd.topic import TopicEntry
 
-if TYPE_CHECKING:
-    from logd.net.connection import BrokerConnection
-
-#: Seconds between two looks for followers that have fallen behind, and for successors during an orderly stop.
-LOOK_SECONDS = 0.5
+#: Seconds between two looks for successors during an orderly stop.
 POLL_SECONDS = 0.02
-#: Leaders that look in one turn of the reactor: some 40 milliseconds if all of them change their in-sync sets.
-LOOKED_AT_ONCE = 200
 #: Leaderships that are handed over at a time.
 HANDED_AT_ONCE = 50
 
@@ -71,21 +64,14 @@ class ReplicaManager:
     _settings: ReplicationSettings
     #: Returns the instance of each live broker, as last seen.
     _live: Callable[[], Mapping[int, str]]
-    #: Connects to a broker.
-    _connect: Callable[[int], Deferred[BrokerConnection]]
-    _credentials: Callable[[], Credentials | None]
+    links: BrokerLinks
     _random: Callable[[], float]
     #: What is sent to replicas that are not in sync.
     throttle: CatchUpThrottle = field(init=False)
-    _replicas: dict[tuple[str, int], Replica] = field(factory=dict, init=False)
-    #: Of each topic, the partitions that have a replica here.
-    _numbers: dict[str, set[int]] = field(factory=dict, init=False)
+    _replicas: ReplicaIndex = field(factory=ReplicaIndex, init=False)
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
     _uuids: dict[str, str] = field(factory=dict, init=False)
-    _loop: RepeatedCall | None = field(default=None, init=False)
-    #: Leaders that are to look at their followers, in turns of LOOKED_AT_ONCE.
-    _to_look: deque[LeaderRole] = field(factory=deque, init=False)
-    _looking: Timer | None = field(default=None, init=False)
+    _looks: LeaderLooks = field(init=False)
     #: Called when a state or a topic has changed.
     on_change: Callable[[str, int], None] = field(default=lambda topic, partition: None, init=False)
     #: Called with a log whose role begins or ends.
@@ -95,6 +81,7 @@ class ReplicaManager:
     def __attrs_post_init__(self) -> None:
         rate = self._settings.replica_catchup_bytes_per_second
         self.throttle = CatchUpThrottle(self.clock, None if rate == -1 else rate)
+        self._looks = LeaderLooks(self.clock, self._leaders, self._end_fetchers)
 
     def start(self) -> None:
         """Follow the states of partitions, and begin to lead and to follow."""
@@ -104,18 +91,12 @@ class ReplicaManager:
             entry = self._topics.get(topic)
             if entry is not None:
                 self.topic_shown(topic, entry)
-        self._loop = RepeatedCall(self.clock, LOOK_SECONDS, self._look)
-        self._loop.start()
+        self._looks.start()
 
     def stop(self) -> None:
         """Lead and follow no more."""
         self.stopping = True
-        if self._loop is not None:
-            self._loop.stop()
-        self._to_look.clear()
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
+        self._looks.stop()
         self.states.stop()
         for replica in self._replicas.values():
             replica.stop()
@@ -180,15 +161,12 @@ class ReplicaManager:
         """Forget a topic."""
         self._uuids.pop(topic, None)
         self.states.forget(topic)
-        for number in self._numbers.pop(topic, ()):
-            self._replicas.pop((topic, number)).stop()
+        self._replicas.stop_others(topic)
 
     def _forget_left(self, topic: str, entry: TopicEntry) -> None:
         """Forget the replicas that other brokers store now."""
         here = {number for number, replicas in entry.partitions.items() if self.store.broker_id in replicas}
-        for number in self._numbers.get(topic, set()) - here:
-            self._numbers[topic].discard(number)
-            self._replicas.pop((topic, number)).stop()
+        self._replicas.stop_others(topic, here)
 
     def log_opened(self, log: PartitionLog) -> None:
         """Take a log that is opened, made, or served again."""
@@ -200,15 +178,15 @@ class ReplicaManager:
         key = (log.topic, log.partition)
         replica = self._replicas.get(key)
         if replica is None:
-            self._replicas[key] = replica = Replica(log, self)
-            self._numbers.setdefault(log.topic, set()).add(log.partition)
+            replica = Replica(log, self)
+            self._replicas.add(replica)
             replica.look()
         elif replica.log is not log:
             replica.bind(log)
 
     def brokers_changed(self) -> None:
         """Look again at what depends on live brokers."""
-        self._let_look(replica.role for replica in self._replicas.values() if isinstance(replica.role, LeaderRole))
+        self._looks.all()
 
     def _state_changed(self, topic: str, partition: int) -> None:
         replica = self._replicas.get((topic, partition))
@@ -217,29 +195,17 @@ class ReplicaManager:
         self.on_change(topic, partition)
 
     def _look_at_topic(self, topic: str) -> None:
-        for number in tuple(self._numbers.get(topic, ())):
-            self._replicas[topic, number].look()
+        for replica in self._replicas.of_topic(topic):
+            replica.look()
 
-    def _look(self) -> None:
-        """Look for followers that have fallen behind, and end fetchers that nothing follows."""
-        if not self._to_look:
-            roles = (replica.role for replica in self._replicas.values())
-            self._let_look(role for role in roles if isinstance(role, LeaderRole) and role.unsettled)
+    def _leaders(self) -> list[LeaderRole]:
+        roles = (replica.role for replica in self._replicas.values())
+        return [role for role in roles if isinstance(role, LeaderRole)]
+
+    def _end_fetchers(self) -> None:
+        """End the fetchers that nothing follows."""
         for leader in [leader for leader, fetcher in self._fetchers.items() if not len(fetcher)]:
             self._fetchers.pop(leader).stop()
-
-    def _let_look(self, roles: Iterable[LeaderRole]) -> None:
-        """Let leaders look at their followers: some now, the others in the next turns of the reactor."""
-        self._to_look.extend(roles)
-        if self._looking is None:
-            self._look_on()
-
-    def _look_on(self) -> None:
-        self._looking = None
-        for _ in range(min(LOOKED_AT_ONCE, len(self._to_look))):
-            self._to_look.popleft().look()
-        if self._to_look:
-            self._looking = self.clock.callLater(0, self._look_on)
 
     # ReplicaOwner
 
@@ -256,12 +222,10 @@ class ReplicaManager:
         if fetcher is None:
             fetcher = self._fetchers[leader] = ReplicaFetcher(
                 leader,
-                self.store.broker_id,
                 lambda: self.store.instance,
                 self.clock,
                 self._settings.replica_fetch_bytes,
-                self._connect,
-                self._credentials,
+                self.links,
                 self._random,
             )
             if not self.stopping:
@@ -307,16 +271,50 @@ class ReplicaManager:
             role.handing_over = True
 
         async def hand(role: LeaderRole) -> None:
-            while (successor := role.successor(self._live())) is None:
-                if self.clock.seconds() >= until or not role.has_others(self._live()):
-                    return
-                await sleep(self.clock, POLL_SECONDS)
-            known = role.state
-            try:
-                await self.states.change(
-                    role.log.topic, role.log.partition, known.version, handed_over(known.state, successor)
-                )
-            except CoordinationError as error:
-                self._log.debug("a leadership is not handed over: {error}", error=str(error))
+            await self._hand(role, until)
 
         await for_each(leading, hand, HANDED_AT_ONCE)
+
+    async def _hand(self, role: LeaderRole, until: float) -> bool:
+        """Hand one leadership over until a time of the clock; return whether the tree says so."""
+        while (successor := role.successor(self._live())) is None:
+            if self.clock.seconds() >= until or not role.has_others(self._live()):
+                return False
+            await sleep(self.clock, POLL_SECONDS)
+        known = role.state
+        try:
+            await self.states.change(
+                role.log.topic, role.log.partition, known.version, handed_over(known.state, successor)
+            )
+        except CoordinationError as error:
+            self._log.debug("a leadership is not handed over: {error}", error=str(error))
+            return False
+        return True
+
+    # Damage
+
+    async def give_way(self, role: LeaderRole, seconds: float) -> bool:
+        """Let another in-sync replica lead, as the log here is damaged; return whether one does. It takes some time.
+
+        Meanwhile the log takes no messages, so that the successor has all of them.
+        """
+        if role.handing_over:
+            return False
+        role.handing_over = True
+        given = await self._hand(role, self.clock.seconds() + seconds)
+        if not given and not self.stopping:
+            role.handing_over = False
+        return given
+
+    def healing_sources(self, topic: str, partition: int) -> tuple[int, ...]:
+        """Return the other in-sync replicas that are live with the disk that the state names, the leader first."""
+        known = self.states.get(topic, partition)
+        if known is None:
+            return ()
+        state, live = known.state, self._live()
+        members = sorted(state.in_sync, key=lambda broker: (broker != state.leader, broker))
+        return tuple(
+            broker
+            for broker in members
+            if broker != self.store.broker_id and live.get(broker) == state.instances.get(broker)
+        )

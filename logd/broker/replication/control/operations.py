@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import define, field, frozen
+from twisted.internet import defer
 from twisted.logger import Logger
 
-from logd.broker.replication.broker_calls import BrokerCalls
+from logd.broker.replication.broker_links import ANSWER_SECONDS, BrokerLinks
+from logd.broker.replication.control.operator_work import MOST_STATES
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
-from logd.broker.replication.operator_work import MOST_STATES
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord.elections import elect_unclean, prefer
@@ -31,6 +32,7 @@ from logd.coord.registries.stored_ends import read_all_ends
 from logd.deferreds.background import Background
 from logd.deferreds.gathering import for_each
 from logd.deferreds.sleeping import sleep
+from logd.deferreds.timeouts import with_timeout
 from logd.errors import InvalidRequest, LogdError, UnknownTopic
 from logd.interfaces import Clock
 from logd.plurals import counted
@@ -77,7 +79,7 @@ class ReplicaOperations:
     _live: Callable[[], Mapping[int, str]]
     _racks: Callable[[], Mapping[int, str]]
     _clock: Clock
-    _calls: BrokerCalls
+    _links: BrokerLinks
     _reading: Background = field(factory=lambda: Background("reading the rates of reassignments"), init=False)
     _reads: bool = field(default=False, init=False)
 
@@ -125,7 +127,7 @@ class ReplicaOperations:
         most = replicas or max(map(len, entry.partitions.values()), default=0)
         if replicas < 0 or most > len(chosen):
             raise InvalidRequest(f"{most} replicas are not possible on {counted(len(chosen), 'broker')}: {chosen}")
-        from logd.broker.replication.reassignment_plan import plan_reassignment  # few brokers are ever asked
+        from logd.broker.replication.control.reassignment_plan import plan_reassignment  # few brokers are ever asked
 
         return _moved(entry, plan_reassignment(entry.partitions, chosen, replicas, self._racks()))
 
@@ -282,11 +284,16 @@ class ReplicaOperations:
                 if broker == self._me:
                     found[broker] = await self.describe(topic)
                     return
-                answer: DescribeReplicasResponse = await self._calls.ask(broker, DescribeReplicas(topic))
-            except (LogdError, CoordinationError) as error:
+                connection = await self._links.open(broker)
+                try:
+                    answering = with_timeout(self._clock, ANSWER_SECONDS, connection.request(DescribeReplicas(topic)))
+                    answer: DescribeReplicasResponse = await answering
+                finally:
+                    connection.abort()
+            except (LogdError, CoordinationError, defer.TimeoutError) as error:
                 _log.info("broker {broker} tells nothing of {topic}: {error}", broker=broker, topic=topic, error=error)
                 return
-            if answer.uuid == entry.uuid:
+            if not answer.error and answer.uuid == entry.uuid:
                 found[broker] = answer.replicas
 
         await for_each(self._live(), ask, ASKED_AT_ONCE)

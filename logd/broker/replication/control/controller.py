@@ -10,7 +10,7 @@ from contextlib import suppress
 from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
-from logd.broker.replication.operator_work import ControllerEpoch, OperatorWork, Survey
+from logd.broker.replication.control.operator_work import ControllerEpoch, OperatorWork
 from logd.broker.topics.directory import TopicDirectory
 from logd.checkedjson import decimal
 from logd.coord import paths
@@ -74,8 +74,7 @@ class Controller:
     _live: Callable[[], Mapping[int, str]]
     #: Returns a topic's min.insync.replicas.
     _least: Callable[[TopicEntry], int]
-    #: See OperatorWork.
-    _survey: Survey
+    _operators: OperatorWork
     #: Seconds for which the preferred leader has to be in sync before it leads again; None: never.
     _balance: float | None
     #: The epoch as a controller, None while another broker is the controller, or nobody is known to be.
@@ -83,7 +82,6 @@ class Controller:
     _fence: ControllerEpoch = field(default=ControllerEpoch(0, -1), init=False)
     #: True once the live brokers as last seen were found to be those in the tree, in this epoch.
     _sees_brokers: bool = field(default=False, init=False)
-    _operators: OperatorWork = field(init=False)
     _dirty: set[Place] = field(factory=set, init=False)
     _all_dirty: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
@@ -92,9 +90,6 @@ class Controller:
     _background: Background = field(factory=lambda: Background("choosing leaders"), init=False)
     _unsubscribe: Callable[[], None] | None = field(default=None, init=False)
     _timer: Timer | None = field(default=None, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._operators = OperatorWork(self._tree, self._topics, self._states, self._live, self._survey)
 
     def start(self) -> None:
         """Become the controller as soon as that is possible."""

@@ -7,7 +7,8 @@ import json
 from attrs import define, evolve, field
 from twisted.internet.task import Clock
 
-from logd.broker.replication.controller import Controller, StateChange
+from logd.broker.replication.control.controller import Controller, StateChange
+from logd.broker.replication.control.operator_work import OperatorWork
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
@@ -62,7 +63,7 @@ class Member:
             self.states,
             self.live,
             lambda entry: int(entry.settings.get("min.insync.replicas", 1)),
-            self.survey,
+            OperatorWork(self.tree, self.topics, self.states, self.live, self.survey),
             BALANCE,
         )
         self.states.changed = self.controller.look_at
