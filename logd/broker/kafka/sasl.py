@@ -7,7 +7,12 @@ from typing import Any
 
 from attrs import define, field
 
-from logd.broker.kafka.error_codes import ILLEGAL_SASL_STATE, UNSUPPORTED_SASL_MECHANISM, UNSUPPORTED_VERSION, kafka_code
+from logd.broker.kafka.error_codes import (
+    ILLEGAL_SASL_STATE,
+    UNSUPPORTED_SASL_MECHANISM,
+    UNSUPPORTED_VERSION,
+    kafka_code,
+)
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.authentication import ConnectionAuthentication
 from logd.broker.security.requester import Requester
