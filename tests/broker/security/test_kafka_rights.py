@@ -55,10 +55,8 @@ def _epoch_end() -> Any:
 
 def _needs() -> list[Need]:
     """Return a request of each kind; requests are made anew, as each is sent once."""
-    offsets, commits = (
-        consumer.ListOffsetsRequest.ListOffsetsTopic,
-        consumer.OffsetCommitRequest.OffsetCommitRequestTopic,
-    )
+    offsets = consumer.ListOffsetsRequest.ListOffsetsTopic
+    commits = consumer.OffsetCommitRequest.OffsetCommitRequestTopic
     fetched, deleted = consumer.OffsetFetchRequest.OffsetFetchRequestTopic, consumer.OffsetDeleteRequest
     new, more = admin.CreateTopicsRequest.CreatableTopic, admin.CreatePartitionsRequest.CreatePartitionsTopic
     described = admin.DescribeConfigsRequest.DescribeConfigsResource
