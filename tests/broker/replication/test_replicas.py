@@ -27,7 +27,6 @@ from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, Repl
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.cluster import MemoryCluster
 from logd.testing.memory.files import MemoryFiles
-from tests.log.entries import plain
 from tests.simulation.replication.contents import bytes_of
 
 
@@ -138,19 +137,6 @@ class ReplicaTests(ReplicaTestCase):
         begin = self.cluster.clock.seconds()
         self.send(b"after")
         self.assertLess(self.cluster.clock.seconds() - begin, 1.0)
-
-    def test_a_follower_is_not_behind_because_nothing_was_sent_for_long(self) -> None:
-        """The leader may look for those that are behind just when the first message after a pause is appended."""
-        self.send(b"before")
-        self.cluster.advance(5.0)  # five times the time for which a follower may be behind
-        log = self.logs()[self.leader.host]
-        role = log.replica
-        assert isinstance(role, LeaderRole)
-        version = role.state.version
-        log.append([plain(b"after")], 1, -1)
-        role.look()
-        self.cluster.advance(1.0)
-        self.assertEqual((role.state.version, self.in_sync()), (version, (0, 1, 2)))
 
     def test_a_new_empty_disk_is_filled(self) -> None:
         """Without any special step, and under the same id; nothing is held as lost."""
