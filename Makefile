@@ -45,7 +45,7 @@ demo: $(STAMP)  ## Run a cluster, import with Spark, mirror and audit a pipeline
 test: lint suite  ## Lint, types, layering and the whole suite by trial
 
 suite: $(STAMP) $(JAVA)/spark.jsa  ## The whole suite by trial, without lint and types; JOBS=3 processes share it
-	JAVA_HOME=$(abspath $(JAVA)) $(BIN)/python -m twisted.trial -j $(JOBS) tests
+	JAVA_HOME=$(abspath $(JAVA)) $(BIN)/python -m tests.distribution --jobs $(JOBS)
 
 # Not made where there is no Java or no Spark; the tests do without it.
 $(JAVA)/spark.jsa: $(STAMP)
