@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
+from logd.broker.replication.broker_links import BrokerLinks
 from logd.broker.replication.controller import Controller
+from logd.broker.replication.healing.healing import Healing
 from logd.broker.replication.operations import ReplicaOperations
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.security.group_access import GroupAccess
@@ -25,6 +28,7 @@ from logd.broker.topics.reconciler import TopicReconciler
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.broker.topics.topic_changes import TopicAdministration
+from logd.broker.verification.verifier import LogVerifier
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import BrokerInfo, watch_brokers
@@ -48,10 +52,12 @@ def join_others(
     gate: FlushPressure,
     pick: Callable[[int], int] = random.randrange,
     connect: Callable[[tuple[str, int], bool], Deferred[BrokerConnection]] | None = None,
+    wall: Callable[[], float] = time.time,
 ) -> tuple[Broker, BrokerRegistration, SecurityView]:
     """Build the broker and its registration. The broker takes requests once its topics agree with the tree.
 
-    ``pick(n)`` is a random number below n; it chooses the broker of a topic's first partition.
+    ``pick(n)`` is a random number below n; it chooses the broker of a topic's first partition. ``wall()`` returns the
+    time of day.
     """
     registry = watch_brokers(tree, clock, lambda name: brokers_changed())
 
@@ -116,10 +122,16 @@ def join_others(
         ends,
         settings.replication,
         instances,
-        connect_to,
-        lambda: None if broker.authorizer.open else broker.authentication.own_credentials(),
+        BrokerLinks(
+            store.broker_id,
+            clock,
+            connect_to,
+            lambda: None if broker.authorizer.open else broker.authentication.own_credentials(),
+        ),
         lambda: pick(1 << 30) / (1 << 30),
     )
+    verifier = LogVerifier(store, threads, clock, settings.verify_bytes_per_second, settings.verify_ms / 1000, pick)
+    broker.healing = Healing.of(replication, verifier, wall, lambda: pick(1 << 30) / (1 << 30))
     balance = settings.replication.leader_balance_ms
     broker.controller = controller = Controller(
         tree,

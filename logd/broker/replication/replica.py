@@ -20,6 +20,7 @@ from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.background import Background
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
+from logd.deferreds.threads import on_thread
 from logd.errors import LogdError
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.epoch_file import read_epochs, write_epochs
@@ -331,13 +332,4 @@ class Replica:
         self.history = history
 
     def _on_thread(self, work: Callable[[], Any]) -> Deferred[Any]:
-        result: Deferred[Any] = Deferred()
-
-        def done(found: Any, error: BaseException | None) -> None:
-            if error is not None:
-                result.errback(error)
-            else:
-                result.callback(found)
-
-        self._owner.threads.run(work, done)
-        return result
+        return on_thread(self._owner.threads, work)

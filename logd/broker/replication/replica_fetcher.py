@@ -6,27 +6,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.backoff import Backoff
+from logd.broker.replication.broker_links import BrokerLinks
 from logd.broker.replication.follower import FollowerRole
-from logd.clientcore.authentication import authenticating
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
-from logd.errors import BrokerUnavailable, LogdError, NotLeader, StaleLeaderEpoch, error_for_code
+from logd.errors import LogdError, NotLeader, StaleLeaderEpoch, error_for_code
 from logd.interfaces import Clock, Timer
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
 from logd.protocol.requests.responses import ErrorResponse
-from logd.security.credentials import Credentials
 
 if TYPE_CHECKING:
     from logd.net.connection import BrokerConnection
 
 #: Milliseconds for which a leader without news waits before it answers.
 WAIT_MS = 500
-#: Seconds for an answer beyond that, and for each step of authentication.
+#: Seconds for an answer beyond that.
 ANSWER_SECONDS = 10.0
 #: Seconds before a partition that could not follow is tried again; and if its leader is about to lead.
 RETRY_SECONDS = 1.0
@@ -48,14 +46,10 @@ class ReplicaFetcher:
     _log = Logger()
 
     leader: int
-    _me: int
     _instance: Callable[[], str]
     _clock: Clock
     _max_bytes: int
-    #: Connects to the leader; fails with LogdError.
-    _connect: Callable[[int], Deferred[BrokerConnection]]
-    #: Returns the broker's own user, None if the cluster has no users.
-    _credentials: Callable[[], Credentials | None]
+    _links: BrokerLinks
     _random: Callable[[], float]
     _roles: dict[Place, FollowerRole] = field(factory=dict, init=False)
     #: Partitions that the next request names, and those that it says are not followed any more.
@@ -133,8 +127,7 @@ class ReplicaFetcher:
         backoff = Backoff(*RETRY_DELAYS, self._random)
         while not self._stopped:
             try:
-                connection = await self._connect(self.leader)
-                await self._authenticate(connection)
+                connection = await self._links.open(self.leader)
             except LogdError as error:
                 self._say(str(error))
                 await sleep(self._clock, backoff.next())
@@ -152,24 +145,6 @@ class ReplicaFetcher:
             self._lose()
             self._say(f"the connection was lost: {reason}")
             await sleep(self._clock, backoff.next())
-
-    async def _authenticate(self, connection: BrokerConnection) -> None:
-        credentials = self._credentials()
-        if credentials is None:
-            return
-        exchange = authenticating(credentials)
-        try:
-            request: Any = next(exchange)
-            while True:
-                response = await with_timeout(self._clock, ANSWER_SECONDS, connection.request(request))
-                request = exchange.send(response)
-        except StopIteration:
-            return
-        except BaseException as error:
-            connection.abort()
-            if isinstance(error, LogdError):
-                raise
-            raise BrokerUnavailable(f"broker {self.leader} does not let broker {self._me} in: {error}") from error
 
     def _lose(self) -> None:
         connection, self._connection = self._connection, None
@@ -197,7 +172,7 @@ class ReplicaFetcher:
         forgotten, self._forgotten = tuple(sorted(self._forgotten)), set()
         most = max((role.wanted_bytes for role in roles), default=0)
         request = ReplicaFetch(
-            self._me,
+            self._links.me,
             self._instance(),
             WAIT_MS,
             max(self._max_bytes, most),

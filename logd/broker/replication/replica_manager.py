@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.replication.broker_links import BrokerLinks
 from logd.broker.replication.catch_up import CatchUpThrottle
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica import Replica
@@ -28,11 +28,7 @@ from logd.interfaces import Clock, IThreads
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
-from logd.security.credentials import Credentials
 from logd.topic import TopicEntry
-
-if TYPE_CHECKING:
-    from logd.net.connection import BrokerConnection
 
 #: Seconds between two looks for followers that have fallen behind, and for successors during an orderly stop.
 LOOK_SECONDS = 0.5
@@ -68,9 +64,7 @@ class ReplicaManager:
     _settings: ReplicationSettings
     #: Returns the instance of each live broker, as last seen.
     _live: Callable[[], Mapping[int, str]]
-    #: Connects to a broker.
-    _connect: Callable[[int], Deferred[BrokerConnection]]
-    _credentials: Callable[[], Credentials | None]
+    links: BrokerLinks
     _random: Callable[[], float]
     #: What is sent to replicas that are not in sync.
     throttle: CatchUpThrottle = field(init=False)
@@ -232,12 +226,10 @@ class ReplicaManager:
         if fetcher is None:
             fetcher = self._fetchers[leader] = ReplicaFetcher(
                 leader,
-                self.store.broker_id,
                 lambda: self.store.instance,
                 self.clock,
                 self._settings.replica_fetch_bytes,
-                self._connect,
-                self._credentials,
+                self.links,
                 self._random,
             )
             if not self.stopping:
@@ -283,16 +275,50 @@ class ReplicaManager:
             role.handing_over = True
 
         async def hand(role: LeaderRole) -> None:
-            while (successor := role.successor(self._live())) is None:
-                if self.clock.seconds() >= until or not role.has_others(self._live()):
-                    return
-                await sleep(self.clock, POLL_SECONDS)
-            known = role.state
-            try:
-                await self.states.change(
-                    role.log.topic, role.log.partition, known.version, handed_over(known.state, successor)
-                )
-            except CoordinationError as error:
-                self._log.debug("a leadership is not handed over: {error}", error=str(error))
+            await self._hand(role, until)
 
         await for_each(leading, hand, HANDED_AT_ONCE)
+
+    async def _hand(self, role: LeaderRole, until: float) -> bool:
+        """Hand one leadership over until a time of the clock; return whether the tree says so."""
+        while (successor := role.successor(self._live())) is None:
+            if self.clock.seconds() >= until or not role.has_others(self._live()):
+                return False
+            await sleep(self.clock, POLL_SECONDS)
+        known = role.state
+        try:
+            await self.states.change(
+                role.log.topic, role.log.partition, known.version, handed_over(known.state, successor)
+            )
+        except CoordinationError as error:
+            self._log.debug("a leadership is not handed over: {error}", error=str(error))
+            return False
+        return True
+
+    # Damage
+
+    async def give_way(self, role: LeaderRole, seconds: float) -> bool:
+        """Let another in-sync replica lead, as the log here is damaged; return whether one does. It takes some time.
+
+        Meanwhile the log takes no messages, so that the successor has all of them.
+        """
+        if role.handing_over:
+            return False
+        role.handing_over = True
+        given = await self._hand(role, self.clock.seconds() + seconds)
+        if not given and not self.stopping:
+            role.handing_over = False
+        return given
+
+    def healing_sources(self, topic: str, partition: int) -> tuple[int, ...]:
+        """Return the other in-sync replicas that are live with the disk that the state names, the leader first."""
+        known = self.states.get(topic, partition)
+        if known is None:
+            return ()
+        state, live = known.state, self._live()
+        members = sorted(state.in_sync, key=lambda broker: (broker != state.leader, broker))
+        return tuple(
+            broker
+            for broker in members
+            if broker != self.store.broker_id and live.get(broker) == state.instances.get(broker)
+        )

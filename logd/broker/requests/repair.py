@@ -15,6 +15,7 @@ from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
 from logd.broker.topics.lost_log import LostLog
 from logd.deferreds.callbacks import called_back
+from logd.deferreds.threads import on_thread
 from logd.errors import (
     BrokerStopping,
     InvalidRequest,
@@ -257,16 +258,7 @@ class RepairRequests:
 
     def _run(self, work: Callable[[], T]) -> Deferred[T]:
         """Run ``work`` on a thread."""
-        result: Deferred[T] = Deferred()
-
-        def done(value: T | None, error: BaseException | None) -> None:
-            if error is not None:
-                result.errback(error)
-            else:
-                result.callback(value)  # type: ignore[arg-type]  # the result of work, which may be None
-
-        self._broker.threads.run(work, done)
-        return result
+        return on_thread(self._broker.threads, work)
 
 
 def _look_further(going: Iterator[int]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -34,14 +34,18 @@ class ReplicaTestCase(SynchronousTestCase):
     """Three brokers."""
 
     least = 1
+    #: Bytes above which an append begins a new segment, and further settings of the brokers.
+    segment_bytes = 1 << 30
+    more: ClassVar[dict[str, Any]] = {}
 
     def setUp(self) -> None:
         """Start them, and create a topic that each of them stores."""
         self.cluster = MemoryCluster(
             brokers=3,
             zookeeper_session_ms=4_000,
-            log=LogSettings(min_insync_replicas=self.least),
+            log=LogSettings(min_insync_replicas=self.least, segment_bytes=self.segment_bytes),
             replication=ReplicationSettings(replica_lag_ms=1_000, leader_balance_ms=-1),
+            **self.more,
         )
         self.cluster.wait(self.cluster.start())
         self.admin = self.cluster.admin()

@@ -1,0 +1,85 @@
+"""The verification of all logs here, and the healing of those that are replicated, as one part of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from logd.broker.replication.healing.healer import Healer
+from logd.broker.replication.healing.read_requests import ReplicaReads
+from logd.broker.replication.replica_manager import ReplicaManager
+from logd.broker.verification.damaged_segments import DamagedSegments
+from logd.broker.verification.verifier import LogVerifier
+from logd.deferreds.background import Background
+from logd.log.partition import PartitionLog
+
+
+@define(eq=False)
+class Healing:
+    """The verifier, the healer, and the answers to others that heal. Owner thread only, but for the figures."""
+
+    _log = Logger()
+
+    verifier: LogVerifier
+    healer: Healer
+    reads: ReplicaReads = field(init=False)
+    _suspects: Background = field(factory=lambda: Background("looking at suspect entries"), init=False)
+    _suspected: set[tuple[PartitionLog, int]] = field(factory=set, init=False)
+
+    @classmethod
+    def of(
+        cls, manager: ReplicaManager, verifier: LogVerifier, wall: Callable[[], float], random: Callable[[], float]
+    ) -> Healing:
+        """Return the parts, wired together."""
+        healing = cls(verifier, Healer(manager, verifier, wall, random))
+        healing.reads = ReplicaReads(manager, healing.suspect)
+        verifier.on_found = healing._found
+        return healing
+
+    @property
+    def damaged(self) -> DamagedSegments:
+        """The damaged segments of all logs here."""
+        return self.verifier.damaged
+
+    def start(self) -> None:
+        """Begin to verify."""
+        self.verifier.start()
+
+    def stop(self) -> None:
+        """Verify and heal no more."""
+        self.verifier.stop()
+        self.healer.stop()
+        self._suspects.stop()
+
+    def suspect(self, log: PartitionLog, position: int) -> None:
+        """Verify the segment with an entry that a reader has found to be damaged, at once."""
+        number = log.segment_list.find(position)
+        key = (log, log.segment_list.starts[max(number, 0)])
+        if key not in self._suspected:
+            self._suspected.add(key)
+            self._suspects.start(self._verify(*key))
+
+    async def _verify(self, log: PartitionLog, start: int) -> None:
+        try:
+            await self.verifier.check(log, start)
+        finally:
+            self._suspected.discard((log, start))
+
+    def _found(self, log: PartitionLog, start: int) -> None:
+        """Say what was found, and have it healed if other replicas may have the bytes."""
+        known = self.damaged.get((log.topic, log.partition, start))
+        if known is None:
+            return
+        if log.replica is not None:
+            self._log.error("{folder} is damaged: {what}", folder=log.folder, what=known.text)
+            self.healer.heal(log, start)
+        else:
+            known.healing = (
+                f"no other broker has it: put the segment back from a backup, or let readers pass over the damage "
+                f"(`logd repair --broker HOST:PORT {log.topic} {log.partition}`)"
+            )
+            self._log.error(
+                "{folder} is damaged: {what}; {remedy}", folder=log.folder, what=known.text, remedy=known.healing
+            )
