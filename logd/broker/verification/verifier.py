@@ -141,7 +141,7 @@ class LogVerifier:
         finally:
             steps.close()
         if place.closed and any(remark.wrong for remark in inspection.index_remarks()):
-            self._log.warn("{path} is wrong, and is made again when it is needed", path=place.index_path)
+            self._log.info("{path} is wrong, and is made again when it is needed", path=place.index_path)
             await on_thread(self._threads, lambda: remove_index(files, place.index_path))
         return inspection.damages
 

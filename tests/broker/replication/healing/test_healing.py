@@ -160,6 +160,22 @@ class HealingTests(DamagedReplicaTestCase):
         self.assertNotIn("damaged", self.health(leader))
         self.assertIn(self.health(leader)["status"], "ok")
 
+    def test_a_replica_that_lacks_bytes_at_a_start_is_copied_anew(self) -> None:
+        """It is not served then; once it is out of the in-sync set, nothing in it counts any more."""
+        broker = self.followers[0]
+        sound = bytes(self.inode(broker, 1).data)
+        path = f"{self.log(broker).folder}/{self.log(broker).segment_list.starts[1]:020d}.log"
+        broker.kill()
+        inode = broker.files._inode(path)
+        del inode.data[10:]
+        inode.sync()
+        broker.start()
+        self.assertIsNotNone(self.log(broker).offline)
+        self.cluster.advance(10.0)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+        self.assertIn(sound, self.contents().pop())
+        self.assertEqual(len(self.contents()), 1)
+
     def test_bytes_behind_a_segments_end_are_cut_off(self) -> None:
         """Nobody reads them, and no bytes of others are needed."""
         broker = self.followers[0]
