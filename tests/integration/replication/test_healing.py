@@ -1,4 +1,4 @@
-"""Damaged replicas of real brokers are healed with the bytes of others, while messages pass and nothing is restarted."""
+"""Damaged replicas of real brokers are healed with the bytes of others, while messages pass and none is restarted."""
 
 from __future__ import annotations
 

@@ -81,11 +81,7 @@ class Rot:
         record = self.cluster.checker.record(partition)
         sure = min(log.visible_end, len(record.shown), 0 if log.checkpoint is None else log.checkpoint.flushed)
         starts = log.segment_list.starts
-        closed = [
-            (start, end)
-            for start, end in pairwise(starts)
-            if end <= sure and start >= log.start and start < end
-        ]
+        closed = [(start, end) for start, end in pairwise(starts) if end <= sure and start >= log.start and start < end]
         if not closed:
             return False
         start, end = self.random.choice(closed)

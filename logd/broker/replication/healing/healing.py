@@ -13,7 +13,12 @@ from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.verification.damaged_segments import DamagedSegments
 from logd.broker.verification.verifier import LogVerifier
 from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
 from logd.log.partition import PartitionLog
+
+#: Seconds for which a reader on a leader waits until damage is healed, and between two looks.
+HEALING_SECONDS = 10.0
+POLL_SECONDS = 0.05
 
 
 @define(eq=False)
@@ -66,6 +71,22 @@ class Healing:
             await self.verifier.check(log, start)
         finally:
             self._suspected.discard((log, start))
+
+    async def heal(self, log: PartitionLog, position: int) -> bool:
+        """Verify the segment that a reader on a leader cannot read; return whether it is worth to read again.
+
+        It is once it is healed; not where nobody has the bytes within HEALING_SECONDS.
+        """
+        start = log.segment_list.starts[max(log.segment_list.find(position), 0)]
+        await self.verifier.check(log, start)
+        key = (log.topic, log.partition, start)
+        if log.replica is None or self.damaged.get(key) is None:
+            return False
+        clock = self.verifier.clock
+        until = clock.seconds() + HEALING_SECONDS
+        while self.damaged.get(key) is not None and clock.seconds() < until:
+            await sleep(clock, POLL_SECONDS)
+        return self.damaged.get(key) is None
 
     def _found(self, log: PartitionLog, start: int) -> None:
         """Say what was found, and have it healed if other replicas may have the bytes."""
