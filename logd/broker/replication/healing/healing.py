@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import define, field
 from twisted.logger import Logger
 
+from logd.broker.replication.healing.gaps import ReplicatedGaps
 from logd.broker.replication.healing.healer import Healer
 from logd.broker.replication.healing.read_requests import ReplicaReads
 from logd.broker.replication.replica_manager import ReplicaManager
@@ -29,6 +30,7 @@ class Healing:
 
     verifier: LogVerifier
     healer: Healer
+    gaps: ReplicatedGaps
     reads: ReplicaReads = field(init=False)
     _suspects: Background = field(factory=lambda: Background("looking at suspect entries"), init=False)
     _suspected: set[tuple[PartitionLog, int]] = field(factory=set, init=False)
@@ -38,7 +40,8 @@ class Healing:
         cls, manager: ReplicaManager, verifier: LogVerifier, wall: Callable[[], float], random: Callable[[], float]
     ) -> Healing:
         """Return the parts, wired together."""
-        healing = cls(verifier, Healer(manager, verifier, wall, random))
+        healer = Healer(manager, verifier, wall, random)
+        healing = cls(verifier, healer, ReplicatedGaps(manager, verifier, healer))
         healing.reads = ReplicaReads(manager, healing.suspect)
         verifier.on_found = healing._found
         return healing
@@ -79,9 +82,22 @@ class Healing:
         """
         start = log.segment_list.starts[max(log.segment_list.find(position), 0)]
         await self.verifier.check(log, start)
-        key = (log.topic, log.partition, start)
-        if log.replica is None or self.damaged.get(key) is None:
+        if log.replica is None or self.damaged.get((log.topic, log.partition, start)) is None:
             return False
+        return await self._is_healed(log, start)
+
+    async def repair(self, log: PartitionLog, start: int) -> None:
+        """Heal a damaged segment at a person's word; where no replica has the bytes, make gaps.
+
+        Raises LogdError or OSError, with the reason for which that is refused or fails.
+        """
+        self.healer.heal(log, start)
+        if not await self._is_healed(log, start):
+            await self.gaps.make(log, start)
+
+    async def _is_healed(self, log: PartitionLog, start: int) -> bool:
+        """Wait until a segment is healed, for HEALING_SECONDS; return whether it is."""
+        key = (log.topic, log.partition, start)
         clock = self.verifier.clock
         until = clock.seconds() + HEALING_SECONDS
         while self.damaged.get(key) is not None and clock.seconds() < until:
