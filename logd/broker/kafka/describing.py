@@ -19,6 +19,7 @@ from logd.broker.listening.addresses import Address
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.describe import DescribeRequests
 from logd.broker.security.rights import Rights
+from logd.deferreds.fair_turns import FairTurns
 from logd.errors import InvalidTopic, WireError
 from logd.log.epochs.history import NO_EPOCH
 from logd.protocol.kafka.apis import APIS
@@ -82,9 +83,19 @@ class KafkaDescribing:
         response = self.native.metadata(MetadataV1(valid, create and valid is not None))
         found: MetadataResponse = await response if isinstance(response, Deferred) else response
         by_name = {topic.topic: topic for topic in found.topics}
+        # All of one moment, as a topic may be made again while others are served.
+        entries = {name: self._broker.topics.get(name) for name in by_name}
         addresses = self._addresses()
         with_operations = bool(request.include_topic_authorized_operations)
         kind = METADATA.response_class
+        topics, turns = [], FairTurns(self._broker.clock)
+        for name in by_name if names is None else names:
+            if turns.over:
+                await turns.rest()
+            operations = self._topic_operations(name) if with_operations else None
+            topics.append(
+                _topic(kind.MetadataResponseTopic, name, by_name.get(name), entries.get(name), addresses, operations)
+            )
         return METADATA.response(
             throttle_time_ms=0,
             brokers=[
@@ -93,17 +104,7 @@ class KafkaDescribing:
             ],
             cluster_id=found.cluster or None,
             controller_id=self._broker.store.broker_id,
-            topics=[
-                _topic(
-                    kind.MetadataResponseTopic,
-                    name,
-                    by_name.get(name),
-                    None if name is None else self._broker.topics.get(name),
-                    addresses,
-                    self._topic_operations(name) if with_operations else None,
-                )
-                for name in (by_name if names is None else names)
-            ],
+            topics=topics,
             authorized_operations=self._cluster_operations() if request.include_cluster_authorized_operations else None,
         )
 

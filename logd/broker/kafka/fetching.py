@@ -27,6 +27,8 @@ MOST_REMEMBERED = 20_000
 _REFUSED_EPOCH = (1 << 31) - 1
 #: Parts that are answered in one turn of the reactor.
 TURN_PARTS = 500
+#: Partitions of one request that are looked up in one turn: more than consumers ask for, but not hostile clients.
+MANY_PARTS = 10_000
 
 Partition = tuple[str, int]
 
@@ -78,9 +80,12 @@ class KafkaFetching:
     async def _fetch(self, request: KafkaFetch) -> list[KafkaFetchedPart]:
         first = self._first(request.parts)
         asked = (*request.parts[first:], *request.parts[:first])
-        wanted = FetchWait(
-            request.max_wait_ms, request.min_bytes, max(request.max_bytes, 1), tuple(map(self._wanted, asked))
-        )
+        parts = []
+        for part in asked:
+            parts.append(self._wanted(part))
+            if len(parts) % MANY_PARTS == 0:
+                await self._next_turn()
+        wanted = FetchWait(request.max_wait_ms, request.min_bytes, max(request.max_bytes, 1), tuple(parts))
         response = self.native.fetch_wait(wanted)
         found: FetchWaitResponse = await response if isinstance(response, Deferred) else response
         answers = await self._answers(request, asked, found)

@@ -13,6 +13,7 @@ from logd.broker.kafka.leader_epochs import current_epoch, epoch_at, epoch_code
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.rights import Rights
+from logd.deferreds.fair_turns import FairTurns
 from logd.errors import BrokerStopping, WireError
 from logd.interfaces import IFileRange
 from logd.log.epochs.history import NO_EPOCH
@@ -42,9 +43,12 @@ class KafkaListingOffsets:
         """Return the offset of the first message, of the end, or of the first message at or after a time."""
         kind = LIST_OFFSETS.response_class.ListOffsetsTopicResponse
         topics = []
+        turns = FairTurns(self._broker.clock)
         for topic in request.topics:
             parts = []
             for part in topic.partitions:
+                if turns.over:
+                    await turns.rest()
                 fields = await self._partition(request.version, topic.name, part)
                 parts.append(kind.ListOffsetsPartitionResponse(partition_index=part.partition_index, **fields))
             topics.append(kind(name=topic.name, partitions=parts))

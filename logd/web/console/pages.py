@@ -111,7 +111,10 @@ class ConsolePages:
     async def cluster(self, asked: Asked) -> Page:
         """The brokers, what is wrong, and the charts."""
         asked.check(Operation.DESCRIBE, ResourceType.CLUSTER)
-        return Page("cluster", "Cluster", await self._sources.overview(), 5.0)
+        overview = await self._sources.overview()
+        moving = sorted(overview["requested"].reassignments)
+        overview["moving"] = [name for name in moving if asked.may(Operation.DESCRIBE, ResourceType.TOPIC, name)]
+        return Page("cluster", "Cluster", overview, 5.0)
 
     async def topics(self, asked: Asked) -> Page:
         """The topics, a page at a time."""
