@@ -25,6 +25,7 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import CorruptMessage, InvalidRequest, LogdError, PartitionOffline
+from logd.interfaces import IThreads
 from logd.log.damage.inspection import SegmentPlace
 from logd.log.damage.kinds import Damage
 from logd.log.damage.replacement import SegmentReplacement
@@ -58,6 +59,11 @@ class Healer:
     #: Segments are healed one after another, so that it costs a bounded share of the disk.
     turn: DeferredLock = field(factory=DeferredLock, init=False)
     _background: Background = field(factory=lambda: Background("healing a log"), init=False)
+
+    @property
+    def threads(self) -> IThreads:
+        """The threads that read from the disk."""
+        return self._manager.threads
 
     def heal(self, log: PartitionLog, start: int) -> None:
         """Heal a segment that was found to be damaged, as soon as that is possible."""
@@ -138,6 +144,8 @@ class Healer:
                 return True
             finally:
                 other.close()
+        if not log.segment_list.begins_at(known.start):
+            return False  # removed meanwhile: the next attempt has nothing to do
         self.failures += 1
         text = "; ".join(reasons) or "no other replica is in sync"
         trouble = f"it cannot be healed now: {text}"

@@ -15,6 +15,9 @@ from logd.broker.verification.damaged_segments import DamagedSegments
 from logd.broker.verification.verifier import LogVerifier
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
+from logd.deferreds.threads import on_thread
+from logd.errors import CorruptMessage, LogdError
+from logd.log.damage.verified_read import read_verified
 from logd.log.partition import PartitionLog
 
 #: Seconds for which a reader on a leader waits until damage is healed, and between two looks.
@@ -33,6 +36,7 @@ class Healing:
     gaps: ReplicatedGaps
     reads: ReplicaReads = field(init=False)
     _suspects: Background = field(factory=lambda: Background("looking at suspect entries"), init=False)
+    _looked_at: set[PartitionLog] = field(factory=set, init=False)
     _suspected: set[tuple[PartitionLog, int]] = field(factory=set, init=False)
 
     @classmethod
@@ -44,6 +48,7 @@ class Healing:
         healing = cls(verifier, healer, ReplicatedGaps(manager, verifier, healer))
         healing.reads = ReplicaReads(manager, healing.suspect)
         verifier.on_found = healing._found
+        manager.on_repeated = healing.look_at
         return healing
 
     @property
@@ -68,6 +73,26 @@ class Healing:
         if key not in self._suspected:
             self._suspected.add(key)
             self._suspects.start(self._verify(*key))
+
+    def look_at(self, log: PartitionLog, position: int, count: int) -> None:
+        """Read the bytes that a follower may have refused, and verify their segment if they are damaged."""
+        end = min(position + count, log.visible_end)
+        if position < end and log.offline is None and log not in self._looked_at:
+            self._looked_at.add(log)
+            self._suspects.start(self._look_at(log, position, end))
+
+    async def _look_at(self, log: PartitionLog, position: int, end: int) -> None:
+        snapshot = log.snapshot(log.visible_end)
+        try:
+            while position < end:
+                at = position
+                position += len(await on_thread(self.healer.threads, lambda: read_verified(snapshot, at, end - at)))  # noqa: B023
+        except CorruptMessage:
+            self.suspect(log, position)
+        except (LogdError, OSError):
+            pass  # removed meanwhile, or for the next verification
+        finally:
+            self._looked_at.discard(log)
 
     async def _verify(self, log: PartitionLog, start: int) -> None:
         try:
