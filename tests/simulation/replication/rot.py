@@ -97,11 +97,17 @@ class Rot:
         return True
 
     def put_back(self, broker: MemoryBroker) -> None:
-        """Put files back that were cut or removed, if nobody else may lead: a person would, from a backup."""
+        """Put files back that were cut or removed, if the broker's log counts: a person would, from a backup.
+
+        A log that lacks bytes at a start is offline. Only one that is neither in sync nor among the last members is
+        copied anew by itself.
+        """
+        number = broker.settings.id
         for harm in self.harms():
             state = self.cluster.checker.state(harm.partition)
-            number = broker.settings.id
-            if harm.broker is broker and state is not None and {*state.in_sync, *state.last} <= {number}:
+            counts = state is None or number in (*state.in_sync, *state.last)
+            is_short = not broker.files.exists(harm.path) or broker.files.size(harm.path) < len(harm.sound)
+            if harm.broker is broker and counts and is_short:
                 if not broker.files.exists(harm.path):
                     broker.files.open(harm.path, create=True).close()
                     broker.files.sync_directory(harm.path.rpartition("/")[0])
