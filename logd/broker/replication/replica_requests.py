@@ -23,6 +23,9 @@ LONGEST_WAIT_MS = 60_000
 #: The most bytes of one answer.
 MOST_BYTES = 128 << 20
 
+#: The most partitions of one answer: some 20 milliseconds of a turn here, and at the follower. The others come next.
+MOST_SENT = 500
+
 Place = tuple[str, int]
 
 
@@ -207,7 +210,7 @@ class ReplicaRequests:
         delay = 0.0
         for followed in self._ready:
             held = self._hold_seconds(followed)
-            if room <= 0 or held:
+            if room <= 0 or held or len(sent) >= MOST_SENT:
                 left[followed] = None
                 delay = min(delay or held, held) if held else delay
                 continue

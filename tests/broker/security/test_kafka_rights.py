@@ -58,6 +58,7 @@ def _needs() -> list[Need]:
     described = admin.DescribeConfigsRequest.DescribeConfigsResource
     replaced, changed = admin.AlterConfigsRequest.AlterConfigsResource, admin.IncrementalAlterConfigsRequest
     records = admin.DeleteRecordsRequest.DeleteRecordsTopic
+    epochs = consumer.OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     member = {"group_id": "g", "member_id": "m", "group_instance_id": None, "generation_id": 1}
     quota = admin.AlterClientQuotasRequest.EntryData
     elections = admin.ElectLeadersRequest.TopicPartitions
@@ -110,6 +111,20 @@ def _needs() -> list[Need]:
         _need(
             consumer.OffsetFetchRequest[5](group_id="g", topics=[fetched(name="t", partition_indexes=[0])]),
             (Operation.DESCRIBE, GROUP),
+            (Operation.DESCRIBE, TOPIC),
+        ),
+        _need(
+            consumer.OffsetForLeaderEpochRequest[3](
+                replica_id=-1,
+                topics=[
+                    epochs(
+                        topic="t",
+                        partitions=[
+                            epochs.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
+                        ],
+                    )
+                ],
+            ),
             (Operation.DESCRIBE, TOPIC),
         ),
         _need(metadata.FindCoordinatorRequest[2](key="g", key_type=0), (Operation.DESCRIBE, GROUP)),

@@ -14,10 +14,10 @@ from attrs import evolve, frozen
 
 from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.replication import replica_requests
+from logd.broker.replication.control.operator_work import ControllerEpoch
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.healing.healer import Healer
 from logd.broker.replication.leader import LeaderRole
-from logd.broker.replication.operator_work import ControllerEpoch
 from logd.broker.replication.replica import Replica
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.replication.replica_requests import ReplicaRequests
