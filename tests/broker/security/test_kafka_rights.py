@@ -47,18 +47,21 @@ def _produce() -> Any:
     return producer.ProduceRequest[8](transactional_id=None, acks=-1, timeout_ms=1000, topic_data=[data])
 
 
+def _epoch_end() -> Any:
+    topic = consumer.OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    part = topic.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
+    return consumer.OffsetForLeaderEpochRequest[3](replica_id=-1, topics=[topic(topic="t", partitions=[part])])
+
+
 def _needs() -> list[Need]:
     """Return a request of each kind; requests are made anew, as each is sent once."""
-    offsets, commits = (
-        consumer.ListOffsetsRequest.ListOffsetsTopic,
-        consumer.OffsetCommitRequest.OffsetCommitRequestTopic,
-    )
+    offsets = consumer.ListOffsetsRequest.ListOffsetsTopic
+    commits = consumer.OffsetCommitRequest.OffsetCommitRequestTopic
     fetched, deleted = consumer.OffsetFetchRequest.OffsetFetchRequestTopic, consumer.OffsetDeleteRequest
     new, more = admin.CreateTopicsRequest.CreatableTopic, admin.CreatePartitionsRequest.CreatePartitionsTopic
     described = admin.DescribeConfigsRequest.DescribeConfigsResource
     replaced, changed = admin.AlterConfigsRequest.AlterConfigsResource, admin.IncrementalAlterConfigsRequest
     records = admin.DeleteRecordsRequest.DeleteRecordsTopic
-    epochs = consumer.OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     member = {"group_id": "g", "member_id": "m", "group_instance_id": None, "generation_id": 1}
     quota = admin.AlterClientQuotasRequest.EntryData
     elections = admin.ElectLeadersRequest.TopicPartitions
@@ -113,20 +116,7 @@ def _needs() -> list[Need]:
             (Operation.DESCRIBE, GROUP),
             (Operation.DESCRIBE, TOPIC),
         ),
-        _need(
-            consumer.OffsetForLeaderEpochRequest[3](
-                replica_id=-1,
-                topics=[
-                    epochs(
-                        topic="t",
-                        partitions=[
-                            epochs.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
-                        ],
-                    )
-                ],
-            ),
-            (Operation.DESCRIBE, TOPIC),
-        ),
+        _need(_epoch_end(), (Operation.DESCRIBE, TOPIC)),
         _need(metadata.FindCoordinatorRequest[2](key="g", key_type=0), (Operation.DESCRIBE, GROUP)),
         _need(
             consumer.JoinGroupRequest[5](
