@@ -28,6 +28,7 @@ from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import recover_epochs
 from logd.log.index.lookup import find_boundary
 from logd.log.partition import PartitionLog
+from logd.log.recovery.lost_segments import BytesLost
 from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a change of the role that failed is tried again.
@@ -202,8 +203,15 @@ class Replica:
         elif (
             state.leader not in (NO_LEADER, self._me)
             and not state.counts_on(self._me, self._instance)
-            and await self._owner.relinquish(log.topic, log.partition)
+            and (await self._owner.relinquish(log.topic, log.partition) or isinstance(log.offline, BytesLost))
         ):
+            self._log.warn(
+                "{topic}-{partition} is copied anew from broker {leader}: {reason}",
+                topic=log.topic,
+                partition=log.partition,
+                leader=state.leader,
+                reason=log.offline,
+            )
             await self._drop(0)
 
     @property

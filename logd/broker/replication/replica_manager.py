@@ -76,6 +76,8 @@ class ReplicaManager:
     on_change: Callable[[str, int], None] = field(default=lambda topic, partition: None, init=False)
     #: Called with a log whose role begins or ends.
     on_role: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
+    #: Called with a log here that leads, and the first position and number of bytes that a follower may have refused.
+    on_repeated: Callable[[PartitionLog, int, int], None] = field(default=lambda log, position, count: None, init=False)
     stopping: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -44,6 +44,8 @@ class _FollowedPart:
     #: The ends that the follower was told last.
     told_start: int = -1
     told_visible: int = -1
+    #: The position of the bytes that it was sent last, and their number.
+    sent: tuple[int, int] = (-1, 0)
 
     def grown(self) -> None:
         """See FollowerListener."""
@@ -151,6 +153,8 @@ class ReplicaRequests:
             followed.progress = role.follow(request.broker, request.instance, followed)
         if _divergence(role, part) is None and part.position >= role.log.start:
             followed.is_equal = True
+            if part.position == followed.sent[0]:  # asked for again: they may have been refused
+                self._manager.on_repeated(role.log, *followed.sent)
             role.fetched(followed.progress, part.position, min(part.flushed_end, part.position))
 
     def _forget(self, place: Place) -> None:
@@ -267,6 +271,7 @@ class ReplicaRequests:
             return None
         followed.is_wanted = False
         followed.told_start, followed.told_visible = log.start, log.visible_end
+        followed.sent = part.position, found.count
         epoch = role.history.at(part.position)
         return ReplicaFetchedPart(*where, 0, *at, log.start, log.visible_end, epoch, -1, found)
 
