@@ -89,8 +89,11 @@ class IFile(Interface):
         Waits for writes under way, begins none, and makes nothing durable: for use after ``IFileSystem.sync``.
         """
 
-    def drop_cache() -> None:
-        """Ask the kernel to drop cached pages, so that the next reads come from the disk."""
+    def drop_cache(position: int = 0, count: int = 0) -> None:
+        """Ask the kernel to drop cached pages, so that the next reads come from the disk: all, or those of a range.
+
+        Pages that are not written yet stay. A ``count`` of 0 means up to the end of the file.
+        """
 
     def punch_hole(position: int, count: int) -> None:
         """Free the disk blocks of the range, which then reads as zeros. Does nothing if that is not supported."""

@@ -123,6 +123,8 @@ class TreeGuards:
 
     authentication: Authentication
     authorizer: Authorizer
+    #: Quotas hold at brokers.
+    quotas: None = None
 
 
 class TreeClientService(Service):

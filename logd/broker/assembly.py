@@ -95,12 +95,13 @@ class BrokerAssembly:
             stored.reconcile()
             tree = resources.tree.open(resources.data)
             broker, membership, self._security = join_others(
-                tree, stored, store, settings, reads, clock, gate, resources.pick, resources.connect
+                tree, stored, store, settings, reads, clock, gate, resources.pick, resources.connect, resources.wall
             )
             RememberedSecurity(files, resources.data, reads, broker.authorizer).open()
             keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
             broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
             broker.replication.on_role = broker.idempotence.forget
+            broker.idempotence.heal = broker.healing.heal
             broker.administration_log = administration_log_of(broker, resources.wall)
             broker.authentication.on_failed = broker.administration_log.login_failed
             broker.membership = lambda: self._with_tree(membership.health())
@@ -151,6 +152,7 @@ class BrokerAssembly:
         membership.start()
         broker.replication.start()
         broker.controller.start()
+        broker.healing.start()
         assert self._security is not None
         self._security.start()
         self.resources.tree.connect()
@@ -189,6 +191,7 @@ class BrokerAssembly:
             return StopReport({}, ())
         for loop in self._loops:
             loop.stop()
+        broker.healing.stop()
         if self._security is not None:
             self._security.stop()
         if self._legacy is not None:  # what is not removed in time ends with the session

@@ -144,9 +144,10 @@ class Broker(BrokerCore):
             if log.refused_full is not None and now - log.refused_full < FULL_SECONDS
         ]
         lost = {f"{log.topic}-{log.partition}": log.loss for log in self.store.logs() if log.loss}
+        damaged = self.healing.damaged.describe()
         others = self.membership()
         replicas = self.replication.figures()
-        degraded = offline or lost or replicas.leaderless or others.get("problem") or others.get("conflicts")
+        degraded = offline or lost or damaged or replicas.leaderless or others.get("problem") or others.get("conflicts")
         status = "stopping" if self.stopping else "degraded" if degraded else "full" if full else "ok"
         return {
             "status": status,
@@ -155,6 +156,7 @@ class Broker(BrokerCore):
             "offline": offline,
             "lost": lost,
             "full": full,
+            **({"damaged": damaged} if damaged else {}),
             "connections": len(self.sessions),
             **self._kafka_health(),
             **({"replicas": replicas._asdict()} if replicas.replicas else {}),

@@ -11,6 +11,8 @@ from attrs import frozen
 RESERVED = 128
 #: The least number for segments: with fewer, a broker would spend its time opening and closing them.
 LEAST_FOR_SEGMENTS = 128
+#: The most connections with the pages (http) of one server.
+PAGE_CONNECTIONS = 500
 _MOST_READERS = 512
 _MOST_WRITERS = 10_000
 
@@ -34,16 +36,16 @@ def raise_limit() -> int:
     return hard if hard != resource.RLIM_INFINITY else 1 << 30
 
 
-def share_out(limit: int, connections: int, warn: Callable[..., None]) -> DescriptorLimits:
-    """Divide the descriptors that ``connections`` leave of ``limit``; warn if they are too few."""
-    left = limit - connections - RESERVED
+def share_out(limit: int, connections: int, warn: Callable[..., None], pages: int = 0) -> DescriptorLimits:
+    """Divide the descriptors that ``connections``, and those of pages, leave of ``limit``; warn if they are too few."""
+    left = limit - connections - pages - RESERVED
     if left < LEAST_FOR_SEGMENTS:
         warn(
             "the limit of {limit} open files is too low for connections.max = {connections}: raise it to {needed} or "
             "more (LimitNOFILE= in a systemd unit, ulimit -Hn), or lower connections.max",
             limit=limit,
             connections=connections,
-            needed=connections + RESERVED + LEAST_FOR_SEGMENTS,
+            needed=connections + pages + RESERVED + LEAST_FOR_SEGMENTS,
         )
         left = LEAST_FOR_SEGMENTS
     readers = min(left // 4, _MOST_READERS)

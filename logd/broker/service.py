@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
-from logd.broker.descriptors import raise_limit, share_out
+from logd.broker.descriptors import PAGE_CONNECTIONS, raise_limit, share_out
 from logd.broker.listening.ports import BrokerPorts
 from logd.broker.resources import BrokerResources
 from logd.config import BrokerSettings
@@ -124,7 +124,8 @@ class BrokerService(Service):
 
     def _start(self) -> None:
         settings = self._settings
-        descriptors = share_out(raise_limit(), settings.connections_max, self.log.warn)
+        pages = 0 if settings.http is None else PAGE_CONNECTIONS
+        descriptors = share_out(raise_limit(), settings.connections_max, self.log.warn, pages)
         resources = BrokerResources(
             self._reactor,
             time.time,

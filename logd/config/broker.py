@@ -222,6 +222,19 @@ class BrokerSettings:
         60_000,
         "The interval between checkpoints, which record the sound part of each log; a crash costs a scan of the rest.",
     )
+    verify_bytes_per_second: int = setting(
+        "verify.bytes.per.second",
+        Whole(0, 1 << 40, "bytes"),
+        1 << 20,
+        "The bytes of stored messages whose checksums are verified in a second, from the disk and in the background, "
+        "so that damage is found while another replica or a backup still has the bytes; 0: none.",
+    )
+    verify_ms: int = setting(
+        "verify.ms",
+        Whole(100, LONGEST_TIMER_MS, "milliseconds"),
+        DAY_MS,
+        "The least time between the beginnings of two verifications of all logs.",
+    )
     stop_ms: int = setting(
         "stop.ms",
         Whole(0, DAY_MS, "milliseconds"),

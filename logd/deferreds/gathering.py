@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from twisted.internet.defer import CancelledError, Deferred, DeferredList, FirstError, gatherResults
 from twisted.python.failure import Failure
 
+from logd.deferreds.fair_turns import FairTurns
+
 T = TypeVar("T")
 
 
@@ -33,10 +35,16 @@ async def gather_some(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> 
     return found
 
 
-async def for_each(items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, object]], at_once: int) -> None:
+async def for_each(
+    items: Iterable[T],
+    work: Callable[[T], Coroutine[Any, Any, object]],
+    at_once: int,
+    turns: FairTurns | None = None,
+) -> None:
     """Await ``work(item)`` for every item, ``at_once`` of them at a time: the next one begins when one is done.
 
-    An error does not stop the others; the first error is raised once all have ended.
+    With ``turns`` others are served in between, also where no work has to wait for anything. An error does not stop
+    the others; the first error is raised once all have ended.
     """
     waiting = iter(items)
     errors: list[Failure] = []
@@ -44,6 +52,8 @@ async def for_each(items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, o
     async def one_after_another() -> None:
         for item in waiting:
             try:
+                if turns is not None and turns.over:
+                    await turns.rest()
                 await work(item)
             except CancelledError:  # the caller waits for none of the rest
                 raise

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from io import BytesIO
+from typing import Any
 
 from twisted.web.server import Request
 
+from logd.broker.security.page_quota import PageQuota
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
+from logd.web.bounded_site import PageConnection
 
 #: Bytes of a body. A schema of 256 KiB is at most twice as long as a string of JSON.
 MOST_BODY_BYTES = 1 << 20
@@ -23,6 +26,8 @@ class BoundedRequest(Request):
     #: Who asks, and what that user may do; None where nobody is asked for.
     requester: Requester | None = None
     rights: Rights | None = None
+    #: Counts what is used of quotas; None where there are none.
+    quota: PageQuota | None = None
 
     def gotLength(self, length: int | None) -> None:  # noqa: N802  # Twisted calls it
         """Keep the body in memory: Twisted would write a long one to a file."""
@@ -36,8 +41,21 @@ class BoundedRequest(Request):
         elif self._received > _MOST_DISCARDED:
             self.channel.forceAbortClient()
 
+    @property
+    def received_bytes(self) -> int:
+        """The bytes of the request, near enough: the body, the path and the headers."""
+        heads = [len(name) + len(value) for name, values in self.requestHeaders.getAllRawHeaders() for value in values]
+        return self._received + len(self.uri) + sum(heads)
+
+    def write(self, data: bytes) -> None:
+        """Write a part of the answer, and count it."""
+        super().write(data)  # type: ignore[no-untyped-call]  # Twisted has no annotations there
+        if self.quota is not None:
+            self.quota.sent(len(data))
+
     def process(self) -> None:
         """Answer at once if the body was too long."""
+        self._count_under_way()
         if self._received <= MOST_BODY_BYTES:
             super().process()  # type: ignore[no-untyped-call]  # as above
             return
@@ -47,3 +65,15 @@ class BoundedRequest(Request):
         self.setHeader(b"content-length", str(len(body)).encode())
         self.write(body)
         self.finish()
+
+    def _count_under_way(self) -> None:
+        """Have the connection know that it is needed, until the request is answered or given up."""
+        connection: Any = getattr(self.channel, "transport", None)
+        if not isinstance(connection, PageConnection):
+            return
+        connection.under_way += 1
+
+        def ended(_: object) -> None:
+            connection.under_way -= 1
+
+        self.notifyFinish().addBoth(ended)

@@ -23,6 +23,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 from logd.broker.security.authentication import CERTIFICATE, Authentication
 from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.certificates import principal_of
+from logd.broker.security.quotas import Quotas
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
 from logd.errors import AuthenticationFailed, CoordinationUnavailable, WireError
@@ -51,6 +52,11 @@ class Guards(Protocol):
         """Decides what they may do."""
         ...
 
+    @property
+    def quotas(self) -> Quotas | None:
+        """Limits what they use; None where there are no quotas."""
+        ...
+
 
 class PageRefused(Exception):
     """A request that is not served, with the HTTP status to answer."""
@@ -76,11 +82,15 @@ class GuardedPages(Resource):
 
     def render(self, request: BoundedRequest) -> Any:
         """Answer any method, at once or later."""
-        answering = Deferred.fromCoroutine(self._identify(request))
+        answering = Deferred.fromCoroutine(self._begin(request))
         request.notifyFinish().addErrback(lambda _: answering.cancel())
         answering.addCallback(lambda _: self._answer(request))
         answering.addErrback(self._refuse, request)
         return NOT_DONE_YET
+
+    async def _begin(self, request: BoundedRequest) -> None:
+        await self._identify(request)
+        await self._keep_quota(request)
 
     async def _identify(self, request: BoundedRequest) -> None:
         """Find out who asks. Raises PageRefused, after a while for a wrong password."""
@@ -116,6 +126,25 @@ class GuardedPages(Resource):
             self._waiting -= 1
         guards.authentication.prove(requester, user, HTTP)
 
+    async def _keep_quota(self, request: BoundedRequest) -> None:
+        """Wait while the quota of the one who asks is used up; /health is counted, and does not wait.
+
+        A supervisor that is kept waiting would start the broker again.
+        """
+        guards, requester = self._guards(), request.requester
+        quotas = guards.quotas if guards is not None else None
+        quota = quotas.page(requester) if quotas is not None and requester is not None else None
+        if quota is None:
+            return
+        request.quota = quota
+        request.notifyFinish().addBoth(lambda _: quota.leave())
+        quota.received(request.received_bytes)
+        if _first_part(request) == "health":
+            return
+        await quota.begin()
+        if guards is not None and requester is not None and not guards.authentication.is_current(requester):
+            raise PageRefused(401, REFUSAL)  # removed meanwhile
+
     def _take_certificate(self, request: BoundedRequest, requester: Requester, guards: Guards) -> None:
         """Take the one who asks for the user of the certificate, if there is one. Raises PageRefused."""
         transport: Any = request.transport
@@ -129,7 +158,7 @@ class GuardedPages(Resource):
         guards.authentication.prove(requester, principal, CERTIFICATE)
 
     def _answer(self, request: BoundedRequest) -> None:
-        first = request.postpath[0].decode("ascii", "replace") if request.postpath else ""
+        first = _first_part(request)
         if self._guards() is None:
             if first != "health":
                 raise PageRefused(503, "the broker is starting; try again")
@@ -161,6 +190,10 @@ class GuardedPages(Resource):
         request.setHeader(b"content-length", str(len(body)).encode())
         request.write(body)
         request.finish()
+
+
+def _first_part(request: BoundedRequest) -> str:
+    return request.postpath[0].decode("ascii", "replace") if request.postpath else ""
 
 
 def require(request: Request, operation: Operation, kind: ResourceType, name: str = "cluster") -> None:

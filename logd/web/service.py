@@ -16,6 +16,7 @@ from twisted.web.resource import Resource
 
 from logd.errors import ConfigurationError
 from logd.unprinted import leave_unprinted
+from logd.web.bounded_site import BoundedSite
 from logd.web.guard import GuardedPages, Guards
 from logd.web.site import Health, OpenRegistry, QuietSite, pages
 
@@ -49,7 +50,7 @@ class PagesService(Service):
         self._reactor = reactor
         self._endpoint = endpoint
         root: Resource = pages(health, registry, schemas, console)
-        self._site = QuietSite(root if guards is None else GuardedPages(root, guards, principal))
+        self._site = BoundedSite(QuietSite(root if guards is None else GuardedPages(root, guards, principal)))
         self._foreground = foreground
         self._option = option
         self._check = check

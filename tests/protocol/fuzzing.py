@@ -24,6 +24,7 @@ from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
+from logd.protocol.requests.replicas.replica_read import ReplicaRead
 from logd.protocol.requests.requests import encode_request
 
 LIMIT = 4096
@@ -38,6 +39,7 @@ ASKED = (
     CreateTopicV2("t", 1, 3, {"message.format": "0.7"}),
     ReplicaFetch(1, "uuid", 0, 1024, (ReplicaPart("t", 0, 1, 0, -1, 0),), (("t", 1),)),
     ReplicaProgress((FlushedPart("t", 0, 1, 5),)),
+    ReplicaRead("t", 0, 1, 0, 100),
     AlterTopic("t", "uuid", 2, {"retention.ms": "5"}),
     Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=abc"),
     PrepareGroup("g"),

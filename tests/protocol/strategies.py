@@ -20,6 +20,7 @@ from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
+from logd.protocol.requests.replicas.replica_read import ReplicaRead
 
 int16s = st.integers(-(1 << 15), (1 << 15) - 1)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -81,6 +82,7 @@ native_requests = st.one_of(
     st.builds(CreateTopicV2, texts, int32s, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(ReplicaFetch, int32s, texts, int32s, int32s, _replica_parts, _replicas, int32s),
     st.builds(ReplicaProgress, _flushed_parts, int32s),
+    st.builds(ReplicaRead, texts, int32s, int32s, int64s, int32s, int32s),
     st.builds(AlterTopic, texts, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(Authenticate, texts, st.binary(max_size=40), int32s),
     st.builds(DeleteTopic, texts, int32s),

@@ -82,6 +82,7 @@ from logd.protocol.requests.replicas.operations import (
     Reassign,
     ReassignResponse,
 )
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 from logd.protocol.requests.requests import NativeRequest, decode_request, encode_request
 from logd.protocol.requests.responses import (
     ErrorResponse,
@@ -154,6 +155,7 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "DrainBroker": DrainBroker(2, True, ID),
     "DescribeReplicas": DescribeReplicas("test", ID),
     "ReplicaFetch": ReplicaFetch(2, UUID, 500, 4 << 20, (ReplicaPart("test", 0, 5, 28, 4, 28),), (("test", 1),), ID),
+    "ReplicaRead": ReplicaRead("test", 0, 5, 28, 14, ID),
     "ReplicaProgress": ReplicaProgress((FlushedPart("test", 0, 5, 42),), ID),
     "Repair, dry run": Repair("test", 3, True, False, 1 << 30, False, ID),
     "Repair, cut": Repair("test", 3, False, True, -1, False, ID),
@@ -204,6 +206,7 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
         ReplicaFetch(2, UUID, 0, 0, ()),
         ReplicaFetchResponse(0, (ReplicaFetchedPart("test", 0, 0, 5, 28, 0, 28, 3, 20),)),
     ),
+    "ReplicaRead response": (ReplicaRead("test", 0, 5, 28, 14), ReplicaReadResponse(0, 28, ENTRY)),
     "Authenticate response, not done": (
         Authenticate("SCRAM-SHA-256", b""),
         AuthenticateResponse(0, False, b"r=fykoXY,s=c2FsdA==,i=8192"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -18,9 +19,11 @@ from zope.interface import implementer
 import logd.web.guard
 from logd.broker.security.authentication import FAILURE_SECONDS, Authentication
 from logd.broker.security.authorizer import Authorizer
+from logd.broker.security.quotas import Quotas
 from logd.interfaces import IThreads
 from logd.schema_registry.rest.endpoints import ROUTES
 from logd.security.access_rules import AccessRule, AccessRules, Effect, Operation, ResourceType
+from logd.security.quotas import Quota
 from logd.security.users import User
 from logd.web.guard import GuardedPages, read_basic
 from logd.web.site import QuietSite, pages
@@ -52,6 +55,8 @@ class GuardTests(TestCase):
         self.clock, self.threads = Clock(), AtOnce()
         self.authentication = Authentication(self.clock, self.threads)
         self.authorizer = Authorizer(True)
+        nothing: Any = None
+        self.quotas = Quotas(self.clock, nothing)
         self.authentication.take({"ann": ANN})
         self.authentication.take_secret(b"x" * 32)
         self.rules()
@@ -203,6 +208,38 @@ class GuardTests(TestCase):
         self.authorizer.take(AccessRules(), False)
         self.assertEqual((await self.ask("/metrics"))[0], 200)
         self.assertEqual(await self.ask("/health", "ann"), (200, {"status": "ok", "detail": 1}))
+
+    async def test_bytes_of_pages_count_and_a_user_in_debt_waits(self) -> None:
+        """Another user does not, nor does /health, which a supervisor asks; and the wait ends with the user."""
+        self.quotas.take({"ann": Quota(bytes_out=1000)}, ())
+        self.authentication.take({"ann": ANN, "bob": ANN})
+        self.assertEqual((await self.ask("/subjects", "ann"))[0], 500)
+        usage = self.quotas.usages["ann"]
+        self.assertGreater(usage.outgoing.total, 30)
+        self.assertGreater(usage.incoming.total, 60)
+        usage.outgoing.use(5000)
+        waiting = self.ask("/subjects", "ann")
+        await self.until(lambda: bool(usage.outgoing.held))
+        self.assertEqual((await self.ask("/health", "ann"))[0], 200)
+        self.assertEqual((await self.ask("/subjects", "bob"))[0], 500)
+        self.assertFalse(waiting.called)
+        self.clock.advance(6)
+        self.assertEqual((await waiting)[0], 500)
+
+        usage.outgoing.use(5000)
+        waiting = self.ask("/subjects", "ann")
+        await self.until(lambda: bool(usage.outgoing.held))
+        self.authentication.take({"bob": ANN})
+        self.clock.advance(6)
+        self.assertEqual((await waiting)[0], 401)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the reactor turn until a condition is true."""
+        net: Any = reactor
+        while not condition():
+            turn: Deferred[None] = Deferred()
+            net.callLater(0.001, turn.callback, None)
+            await turn
 
     def test_basic_authentication(self) -> None:
         """A password may have colons, and a name not."""

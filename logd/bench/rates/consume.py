@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define
@@ -70,12 +70,14 @@ async def consume(
     form: str,
     message_bytes: float,
     access: Mapping[str, Any] = NO_ACCESS,
+    at_edges: Callable[[], object] = lambda: None,
 ) -> Moved:
     """Read a topic from its beginning to its present end.
 
     One connection reads all partitions. With several, each reads one partition, in turn, from beginning to end, so a
     partition may be read many times. Messages are read as objects with every checksum verified; raw bytes are neither
     verified nor counted: a message has ``message_bytes`` there. ``access``: the settings that name a user.
+    ``at_edges`` is called as the measured time begins and ends.
     """
     many = workload.connections > 1
     settings: dict[str, Any] = {}
@@ -93,9 +95,11 @@ async def consume(
             await _PartitionReader.open(each, topic, partitions)
             for each, partitions in zip(consumers, parts, strict=True)
         ]
+        at_edges()
         begin = time.perf_counter()
         counts = await gather([each.read(form) for each in readers])
         seconds = time.perf_counter() - begin
+        at_edges()
     finally:
         await gather([_close(each) for each in consumers])
     log_bytes = sum(sum(each.ends.values()) for each in readers)

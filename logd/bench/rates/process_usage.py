@@ -34,6 +34,18 @@ def processor_seconds(processes: Iterable[int]) -> float:
     return total / _TICKS
 
 
+def processor_ns(process: int) -> int:
+    """Return the nanoseconds of processor time of all threads that the process has now, where the system counts them.
+
+    Finer than ``processor_seconds`` by far; threads that have ended are missing. A process that has gone counts 0.
+    """
+    total = 0
+    for thread in Path(f"/proc/{process}/task").glob("*/schedstat"):
+        with suppress(OSError):
+            total += int(thread.read_text(encoding="ascii").split()[0])
+    return total
+
+
 def memory_bytes(process: int, name: str) -> int:
     """Return a figure of /proc/PID/status in bytes: ``VmRSS``, the resident set, or ``VmHWM``, its peak.
 

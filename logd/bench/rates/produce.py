@@ -113,13 +113,18 @@ def producer_settings(workload: Workload) -> dict[str, Any]:
 
 
 async def produce(
-    reactor: Any, address: str, topic: str, workload: Workload, access: Mapping[str, Any] = NO_ACCESS
+    reactor: Any,
+    address: str,
+    topic: str,
+    workload: Workload,
+    access: Mapping[str, Any] = NO_ACCESS,
+    at_edges: Callable[[], object] = lambda: None,
 ) -> Moved:
     """Publish the workload to an existing topic; the measured time ends when the broker has all of it.
 
     Only logd is measured, from the first call on: message objects are made beforehand, and each connection has already
     delivered a first call. With acks 0 the broker does not answer, so the clock stops when its logs stop growing.
-    ``access``: the settings that name a user.
+    ``access``: the settings that name a user. ``at_edges`` is called as the measured time begins and ends.
     """
     raise_limit(workload.connections + SPARE_DESCRIPTORS)
     settings = producer_settings(workload) | dict(access)
@@ -131,9 +136,11 @@ async def produce(
     try:
         await gather_some([each.connect() for each in senders], OPENED_AT_ONCE)
         before, _ = await _log_bytes(reactor, admin, topic, workload)
+        at_edges()
         begin = time.perf_counter()
         await gather([each.run() for each in senders])
         seconds = time.perf_counter() - begin
+        at_edges()
         after, end = await _log_bytes(reactor, admin, topic, workload)
         if workload.acks == 0:
             seconds = end - begin

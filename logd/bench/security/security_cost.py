@@ -1,9 +1,14 @@
-"""Measures the cost of authentication, access rules and quotas to a producer and a consumer: two brokers in turn."""
+"""Measures the cost of authentication, access rules and quotas to a producer and a consumer.
+
+One broker is open, then has users, rules and quotas, and then is open again, in many short rounds. So what is compared
+are neighbours in time at the same process: the middle of each round with the mean of its two ends. The two ends,
+compared with each other, show how small a difference the rounds can tell.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from itertools import count
 from statistics import median
 from typing import Any
@@ -11,7 +16,8 @@ from typing import Any
 from attrs import asdict, define, field, frozen
 
 from logd.bench.rates.consume import consume
-from logd.bench.rates.process_usage import UsageMeter
+from logd.bench.rates.estimates import estimate
+from logd.bench.rates.process_usage import processor_ns
 from logd.bench.rates.produce import produce
 from logd.bench.rates.workload import Workload
 from logd.bench.security.secured_broker import SecuredBroker, secured_broker
@@ -23,37 +29,40 @@ USER = "bench"
 OTHER_RULES = 200
 #: A quota that is measured and never reached.
 AMPLE = Quota(bytes_in=1 << 50, bytes_out=1 << 50, connections=1000, requests=100_000, topics=1000, partitions=1000)
+#: The kinds of work, and what of them is compared.
+WORKS = ("produce", "consume")
+MEASURES = ("time", "broker processor", "client processor", "both processors")
 
 
 @frozen
 class SecurityCost:
-    """One kind of work: medians of the rounds, at an open broker and at a secured one."""
+    """One measure of one kind of work: medians in ns a message, and what is added by users, rules and quotas."""
 
     work: str
-    open_messages_per_second: int
-    secured_messages_per_second: int
-    #: The broker's processor time, in ns a message.
-    open_broker_ns: int
-    secured_broker_ns: int
-    #: What is lost of the rate, the median over the rounds.
-    rate_cost_percent: float
-    #: What is added to the broker's processor time of all rounds together: the system counts it in hundredths.
-    broker_cost_percent: float
+    measure: str
+    open_ns: float
+    secured_ns: float
+    #: The median over the rounds, and the ends of its interval of 95 % confidence; none with fewer than six rounds.
+    added_percent: float
+    added_percent_low: float | None
+    added_percent_high: float | None
+    #: The same between the two times at which the broker was open in each round: nothing is added there.
+    nothing_percent: float
+    nothing_percent_low: float | None
+    nothing_percent_high: float | None
 
     def to_json(self) -> dict[str, object]:
         """Return every field by its name."""
         return asdict(self)
 
 
-@frozen
-class _Measured:
-    seconds: float
-    broker_seconds: float
+#: Nanoseconds by the kind of work and the measure.
+_Measured = dict[tuple[str, str], float]
 
 
 @define(eq=False)
 class SecurityBench:
-    """An open broker and a secured one on the same machine and disk. ``tell`` is called with each step."""
+    """A broker that is open and secured in turn. ``tell`` is called with each step."""
 
     reactor: Any
     folder: str
@@ -63,51 +72,56 @@ class SecurityBench:
     _numbers: count[int] = field(factory=count, init=False)
 
     async def run(self) -> list[SecurityCost]:
-        """Measure. Raises LogdError if a broker does not start, or a message is not delivered."""
-        async with AsyncExitStack() as stack:
-            self.tell("starting two brokers")
-            opened = await stack.enter_async_context(secured_broker(self.reactor, self.folder))
-            secured = await stack.enter_async_context(
-                secured_broker(self.reactor, self.folder, [USER], _rules(), {USER: AMPLE})
-            )
-            found: dict[tuple[str, bool], list[_Measured]] = {}
+        """Measure. Raises LogdError if the broker does not start, or a message is not delivered."""
+        self.tell("starting a broker")
+        async with secured_broker(self.reactor, self.folder) as broker:
+            await self._measure(broker)  # the first one is slower
+            found: list[tuple[_Measured, _Measured, _Measured]] = []
             for number in range(self.rounds):
-                pair = ((opened, False), (secured, True))
-                for broker, is_secured in pair if number % 2 else pair[::-1]:  # the first one may be the slower one
-                    self.tell(f"round {number + 1} of {self.rounds}: {'secured' if is_secured else 'open'}")
-                    for work, measured in (await self._round(broker)).items():
-                        found.setdefault((work, is_secured), []).append(measured)
-        return [self._cost(work, found[work, False], found[work, True]) for work in ("produce", "consume")]
+                self.tell(f"round {number + 1} of {self.rounds}")
+                before = await self._measure(broker)
+                await broker.secure([USER], _rules(), {USER: AMPLE})
+                secured = await self._measure(broker)
+                await broker.open()
+                found.append((before, secured, await self._measure(broker)))
+        return [self._cost(work, measure, found) for work in WORKS for measure in MEASURES]
 
-    async def _round(self, broker: SecuredBroker) -> dict[str, _Measured]:
-        topic = f"bench-{next(self._numbers)}"
-        access = broker.access(USER)
+    async def _measure(self, broker: SecuredBroker) -> _Measured:
+        topic, access, address = f"bench-{next(self._numbers)}", broker.access(USER), broker.address
         await broker.create(topic)
         await broker.wait_until_allowed(topic, USER)
-        assert broker.process.pid is not None
-        meter = UsageMeter([broker.process.pid])
-        moved = await produce(self.reactor, broker.address, topic, self.workload, access)
-        produced = _Measured(moved.seconds, meter.read().processor_seconds)
-        meter = UsageMeter([broker.process.pid])
-        read = await consume(self.reactor, broker.address, topic, self.workload, "batches", 1, access)
-        return {"produce": produced, "consume": _Measured(read.seconds, meter.read().processor_seconds)}
+        process = broker.process.pid
+        assert process is not None
+        found: _Measured = {}
+        for work in WORKS:
+            edges: list[tuple[int, int]] = []
 
-    def _cost(self, work: str, plain: list[_Measured], secured: list[_Measured]) -> SecurityCost:
-        messages = self.workload.messages
-        pairs = list(zip(plain, secured, strict=True))
+            def at_edges(edges: list[tuple[int, int]] = edges) -> None:
+                edges.append((processor_ns(process), time.process_time_ns()))
+
+            if work == "produce":
+                moved = await produce(self.reactor, address, topic, self.workload, access, at_edges)
+            else:
+                moved = await consume(self.reactor, address, topic, self.workload, "batches", 1, access, at_edges)
+            of_broker, of_client = (after - before for before, after in zip(*edges, strict=True))
+            values = (moved.seconds * 1e9, of_broker, of_client, of_broker + of_client)
+            found.update({(work, measure): value for measure, value in zip(MEASURES, values, strict=True)})
+        await broker.delete(topic)
+        return found
+
+    def _cost(self, work: str, measure: str, rounds: list[tuple[_Measured, _Measured, _Measured]]) -> SecurityCost:
+        at, messages = (work, measure), self.workload.messages
+        added = estimate([2 * secured[at] / (before[at] + after[at]) for before, secured, after in rounds])
+        nothing = estimate([after[at] / before[at] for before, _, after in rounds])
+        cost, noise = added.percent_over(), nothing.percent_over()
         return SecurityCost(
             work,
-            round(messages / median(each.seconds for each in plain)),
-            round(messages / median(each.seconds for each in secured)),
-            round(1e9 * median(each.broker_seconds for each in plain) / messages),
-            round(1e9 * median(each.broker_seconds for each in secured) / messages),
-            round(100 * (1 - median(one.seconds / two.seconds for one, two in pairs)), 1),
-            _added(sum(each.broker_seconds for each in plain), sum(each.broker_seconds for each in secured)),
+            measure,
+            round(median(each[place][at] for each in rounds for place in (0, 2)) / messages, 1),
+            round(median(secured[at] for _, secured, _ in rounds) / messages, 1),
+            *(cost.median, cost.low, cost.high),
+            *(noise.median, noise.low, noise.high),
         )
-
-
-def _added(before: float, after: float) -> float:
-    return round(100 * (after / before - 1), 1) if before else 0.0
 
 
 def _rules() -> list[AccessRule]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
@@ -18,11 +19,13 @@ from logd.broker.listening.addresses import Address
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.describe import DescribeRequests
 from logd.broker.security.rights import Rights
+from logd.deferreds.fair_turns import FairTurns
 from logd.errors import InvalidTopic, WireError
+from logd.log.epochs.history import NO_EPOCH
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.requests.metadata import MetadataResponse, MetadataV1, PartitionMetadata, TopicMetadata
 from logd.security.access_rules import Operation, ResourceType
-from logd.topic import check_topic_name
+from logd.topic import TopicEntry, check_topic_name
 
 METADATA, DESCRIBE_CLUSTER = APIS[3], APIS[60]
 #: Before this version an empty list of topics asks for all of them; from it on only null does.
@@ -50,6 +53,7 @@ _CLUSTER_OPERATIONS = {
     12: Operation.WRITE,
 }
 _NO_BROKER = -1
+_NO_ID = UUID(int=0)
 #: The endpoints that DescribeCluster is asked for.
 _BROKERS = 1
 
@@ -79,9 +83,19 @@ class KafkaDescribing:
         response = self.native.metadata(MetadataV1(valid, create and valid is not None))
         found: MetadataResponse = await response if isinstance(response, Deferred) else response
         by_name = {topic.topic: topic for topic in found.topics}
+        # All of one moment, as a topic may be made again while others are served.
+        entries = {name: self._broker.topics.get(name) for name in by_name}
         addresses = self._addresses()
         with_operations = bool(request.include_topic_authorized_operations)
         kind = METADATA.response_class
+        topics, turns = [], FairTurns(self._broker.clock)
+        for name in by_name if names is None else names:
+            if turns.over:
+                await turns.rest()
+            operations = self._topic_operations(name) if with_operations else None
+            topics.append(
+                _topic(kind.MetadataResponseTopic, name, by_name.get(name), entries.get(name), addresses, operations)
+            )
         return METADATA.response(
             throttle_time_ms=0,
             brokers=[
@@ -90,16 +104,7 @@ class KafkaDescribing:
             ],
             cluster_id=found.cluster or None,
             controller_id=self._broker.store.broker_id,
-            topics=[
-                _topic(
-                    kind.MetadataResponseTopic,
-                    name,
-                    by_name.get(name),
-                    addresses,
-                    self._topic_operations(name) if with_operations else None,
-                )
-                for name in (by_name if names is None else names)
-            ],
+            topics=topics,
             authorized_operations=self._cluster_operations() if request.include_cluster_authorized_operations else None,
         )
 
@@ -158,27 +163,43 @@ def _is_allowed(name: object) -> bool:
 
 
 def _topic(
-    kind: Any, name: str, found: TopicMetadata | None, live: Mapping[int, object], operations: set[int] | None
+    kind: Any,
+    name: str,
+    found: TopicMetadata | None,
+    entry: TopicEntry | None,
+    live: Mapping[int, object],
+    operations: set[int] | None,
 ) -> Any:
     if found is None:
-        return kind(error_code=INVALID_TOPIC_EXCEPTION, name=name, is_internal=False, partitions=[])
+        # A null, which no version may have that is served, is told as an empty name.
+        return kind(error_code=INVALID_TOPIC_EXCEPTION, name=name or "", is_internal=False, partitions=[])
+    has_epochs = entry is not None and entry.replicated
     return kind(
         error_code=kafka_code_of(found.error),
         name=name,
+        topic_id=_topic_id(entry),
         is_internal=False,
-        partitions=[_partition(kind.MetadataResponsePartition, each, live) for each in found.partitions],
+        partitions=[_partition(kind.MetadataResponsePartition, each, live, has_epochs) for each in found.partitions],
         authorized_operations=operations,
     )
 
 
-def _partition(kind: Any, found: PartitionMetadata, live: Mapping[int, object]) -> Any:
+def _topic_id(entry: TopicEntry | None) -> UUID:
+    """Return the id by which clients tell topics of the same name apart, and so their epochs; zero if it is none."""
+    try:
+        return _NO_ID if entry is None else UUID(entry.uuid)
+    except ValueError:  # of a topic that was entered by hand
+        return _NO_ID
+
+
+def _partition(kind: Any, found: PartitionMetadata, live: Mapping[int, object], has_epochs: bool) -> Any:
     """Return one partition; a leader that does not listen for Kafka's clients is none to them."""
     leads = found.leader in live
     return kind(
         error_code=kafka_code_of(found.error) if leads else LEADER_NOT_AVAILABLE,
         partition_index=found.partition,
         leader_id=found.leader if leads else _NO_BROKER,
-        leader_epoch=-1,
+        leader_epoch=found.leader_epoch if leads and has_epochs else NO_EPOCH,
         replica_nodes=list(found.replicas),
         isr_nodes=list(found.in_sync),
         offline_replicas=[broker for broker in found.replicas if broker not in live],

@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from logd.broker.kafka.fetches.answer_pieces import AnswerEnd
 from logd.broker.kafka.fetches.part_answer import FetchLimits, Next, PartAnswer
 from logd.broker.kafka.fetches.shared_work import FetchWork
+from logd.broker.kafka.leader_epochs import epoch_code
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch import FetchRequests
 from logd.broker.security.rights import Rights
@@ -22,8 +23,12 @@ from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitRes
 
 #: Partitions of one connection whose next positions are remembered.
 MOST_REMEMBERED = 20_000
+#: A leader epoch that no partition has.
+_REFUSED_EPOCH = (1 << 31) - 1
 #: Parts that are answered in one turn of the reactor.
 TURN_PARTS = 500
+#: Partitions of one request that are looked up in one turn: more than consumers ask for, but not hostile clients.
+MANY_PARTS = 10_000
 
 Partition = tuple[str, int]
 
@@ -75,9 +80,12 @@ class KafkaFetching:
     async def _fetch(self, request: KafkaFetch) -> list[KafkaFetchedPart]:
         first = self._first(request.parts)
         asked = (*request.parts[first:], *request.parts[:first])
-        wanted = FetchWait(
-            request.max_wait_ms, request.min_bytes, max(request.max_bytes, 1), tuple(map(self._wanted, asked))
-        )
+        parts = []
+        for part in asked:
+            parts.append(self._wanted(part))
+            if len(parts) % MANY_PARTS == 0:
+                await self._next_turn()
+        wanted = FetchWait(request.max_wait_ms, request.min_bytes, max(request.max_bytes, 1), tuple(parts))
         response = self.native.fetch_wait(wanted)
         found: FetchWaitResponse = await response if isinstance(response, Deferred) else response
         answers = await self._answers(request, asked, found)
@@ -138,7 +146,10 @@ class KafkaFetching:
         known = self._next.get((part.topic, part.partition))
         if known is not None and known[0] == offset:
             offset, exact = known[1], True
-        return FetchPart(part.topic, part.partition, 0, offset, max(part.max_bytes, 1), exact)
+        log = self._broker.store.log(part.topic, part.partition)
+        # The native fetch refuses a later epoch, and waits for nothing then; which error it is says the part's answer.
+        epoch = _REFUSED_EPOCH if log is not None and epoch_code(log, part.leader_epoch) else 0
+        return FetchPart(part.topic, part.partition, epoch, offset, max(part.max_bytes, 1), exact)
 
     def _first(self, parts: Sequence[KafkaFetchPart]) -> int:
         """Return the index of the part that had no room in the last answer."""

@@ -9,11 +9,14 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 
 from logd.broker.kafka.error_codes import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, partition_code
+from logd.broker.kafka.leader_epochs import current_epoch, epoch_at, epoch_code
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.rights import Rights
+from logd.deferreds.fair_turns import FairTurns
 from logd.errors import BrokerStopping, WireError
 from logd.interfaces import IFileRange
+from logd.log.epochs.history import NO_EPOCH
 from logd.log.partition import PartitionLog
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.time_search import TimeSearch
@@ -40,39 +43,45 @@ class KafkaListingOffsets:
         """Return the offset of the first message, of the end, or of the first message at or after a time."""
         kind = LIST_OFFSETS.response_class.ListOffsetsTopicResponse
         topics = []
+        turns = FairTurns(self._broker.clock)
         for topic in request.topics:
             parts = []
             for part in topic.partitions:
+                if turns.over:
+                    await turns.rest()
                 fields = await self._partition(request.version, topic.name, part)
-                parts.append(
-                    kind.ListOffsetsPartitionResponse(partition_index=part.partition_index, leader_epoch=-1, **fields)
-                )
+                parts.append(kind.ListOffsetsPartitionResponse(partition_index=part.partition_index, **fields))
             topics.append(kind(name=topic.name, partitions=parts))
         return LIST_OFFSETS.response(throttle_time_ms=0, topics=topics)
 
     async def _partition(self, version: int, topic: str, part: Any) -> dict[str, Any]:
-        error, offset, time = 0, -1, -1
+        error, offset, time, epoch = 0, -1, -1, NO_EPOCH
         several: list[int] = []
         try:
             self._rights.check_topic(Operation.DESCRIBE, topic)
             log = find_log(self._broker.store, self._broker.topics, topic, part.partition_index)
             if log.replica is not None:
                 log.replica.check_latest()
-            if version < _ONE_OFFSET_FROM:
+            error = epoch_code(log, part.current_leader_epoch)
+            if error:
+                pass
+            elif version < _ONE_OFFSET_FROM:
                 several = [max(each, log.first) for each in log.offsets_before(part.timestamp, part.max_num_offsets)]
             elif part.timestamp == _EARLIEST:
-                offset = log.first
+                offset, epoch = log.first, epoch_at(self._broker, log, log.first)
             elif part.timestamp == _LATEST:
-                offset = log.visible_end
+                offset, epoch = log.visible_end, current_epoch(log)
             elif part.timestamp < 0:
                 error = UNSUPPORTED_VERSION  # the least time is -2 in all versions that are served
             else:
                 offset, time = await self._first_at(log, part.timestamp)
+                epoch = epoch_at(self._broker, log, offset) if offset >= 0 else NO_EPOCH
         except WireError as wrong:
             error = partition_code(self._broker.topics, topic, part.partition_index, wrong)
         except OSError:
             error = UNKNOWN_SERVER_ERROR
-        return {"error_code": error, "old_style_offsets": several, "offset": offset, "timestamp": time}
+        ends = {"old_style_offsets": several, "offset": offset, "timestamp": time, "leader_epoch": epoch}
+        return {"error_code": error, **ends}
 
     async def _first_at(self, log: PartitionLog, time: int) -> tuple[int, int]:
         """Return offset and time of the first message at or after a time, -1 and -1 if there is none.

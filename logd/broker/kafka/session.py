@@ -14,6 +14,7 @@ from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescri
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.fetching import KafkaFetching
 from logd.broker.kafka.groups.requests import KafkaGroupRequests
+from logd.broker.kafka.leader_epochs import OFFSET_FOR_LEADER_EPOCH, KafkaLeaderEpochs
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
 from logd.broker.kafka.producer_ids import INIT_PRODUCER_ID, KafkaInitProducerId
 from logd.broker.kafka.producing import KafkaProducing
@@ -76,6 +77,7 @@ class KafkaSession:
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
             LIST_OFFSETS: KafkaListingOffsets(broker, self.rights).list_offsets,
+            OFFSET_FOR_LEADER_EPOCH: KafkaLeaderEpochs(broker, self.rights).offset_for_leader_epoch,
             INIT_PRODUCER_ID: KafkaInitProducerId(
                 broker.idempotence.ids, connection.peer, self.rights
             ).init_producer_id,

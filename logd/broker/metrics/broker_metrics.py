@@ -80,6 +80,7 @@ class BrokerMetrics(Collector):
         yield GaugeMetricFamily("logd_unflushed_bytes", "Bytes that wait for the disk.", broker.store.unflushed_bytes)
         yield GaugeMetricFamily("logd_producers_paused", "1 while producers are paused.", int(broker.gate.shut))
         yield from _of_replication(broker)
+        yield from _of_healing(broker)
 
 
 def _of_replication(broker: Broker) -> Iterator[Metric]:
@@ -102,6 +103,29 @@ def _of_replication(broker: Broker) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "logd_controller", "1 while this broker chooses the leaders.", int(broker.controller.epoch is not None)
+    )
+
+
+def _of_healing(broker: Broker) -> Iterator[Metric]:
+    """Yield the metrics of the verification of stored messages, and of the healing of replicas."""
+    verifier, healer = broker.healing.verifier, broker.healing.healer
+    yield CounterMetricFamily(
+        "logd_verified_bytes", "Stored bytes whose checksums were verified in the background.", verifier.bytes_verified
+    )
+    yield CounterMetricFamily("logd_verifications", "Verifications of all logs that have ended.", verifier.passes)
+    yield GaugeMetricFamily(
+        "logd_verification_progress", "The share of the present verification that is done.", verifier.progress
+    )
+    yield CounterMetricFamily(
+        "logd_damage_found", "Segments in which the verification has found damage.", verifier.damaged.found
+    )
+    yield GaugeMetricFamily("logd_damaged_segments", "Segments that are damaged now.", len(verifier.damaged))
+    yield CounterMetricFamily("logd_healed_segments", "Damaged segments that were healed.", healer.healed)
+    yield CounterMetricFamily(
+        "logd_healed_bytes", "Bytes that were taken from other replicas to heal segments.", healer.healed_bytes
+    )
+    yield CounterMetricFamily(
+        "logd_healing_failures", "Attempts to heal a segment for which no replica had the bytes.", healer.failures
     )
 
 

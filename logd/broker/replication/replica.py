@@ -20,6 +20,7 @@ from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.background import Background
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
+from logd.deferreds.threads import on_thread
 from logd.errors import LogdError
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.epoch_file import read_epochs, write_epochs
@@ -27,6 +28,7 @@ from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import recover_epochs
 from logd.log.index.lookup import find_boundary
 from logd.log.partition import PartitionLog
+from logd.log.recovery.lost_segments import BytesLost
 from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a change of the role that failed is tried again.
@@ -201,8 +203,15 @@ class Replica:
         elif (
             state.leader not in (NO_LEADER, self._me)
             and not state.counts_on(self._me, self._instance)
-            and await self._owner.relinquish(log.topic, log.partition)
+            and (await self._owner.relinquish(log.topic, log.partition) or isinstance(log.offline, BytesLost))
         ):
+            self._log.warn(
+                "{topic}-{partition} is copied anew from broker {leader}: {reason}",
+                topic=log.topic,
+                partition=log.partition,
+                leader=state.leader,
+                reason=log.offline,
+            )
             await self._drop(0)
 
     @property
@@ -331,13 +340,4 @@ class Replica:
         self.history = history
 
     def _on_thread(self, work: Callable[[], Any]) -> Deferred[Any]:
-        result: Deferred[Any] = Deferred()
-
-        def done(found: Any, error: BaseException | None) -> None:
-            if error is not None:
-                result.errback(error)
-            else:
-                result.callback(found)
-
-        self._owner.threads.run(work, done)
-        return result
+        return on_thread(self._owner.threads, work)

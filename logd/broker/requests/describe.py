@@ -12,6 +12,7 @@ from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.rights import Rights
+from logd.deferreds.fair_turns import FairTurns
 from logd.errors import (
     BrokerStopping,
     LogdError,
@@ -109,9 +110,13 @@ class DescribeRequests:
                 return MetadataResponseV1(brokers, topics, self._broker.topics.cluster())
             return MetadataResponse(brokers, topics)
 
+        turns = FairTurns(self._broker.clock)
+
         async def create() -> None:
             nonlocal left
             for name in waiting:
+                if turns.over:
+                    await turns.rest()
                 try:
                     await self._create_missing(name)
                 except WireError as error:

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.replication.operator_requests import OperatorRequests
+from logd.broker.replication.control.operator_requests import OperatorRequests
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.requests.authenticate import AuthenticateRequests
 from logd.broker.requests.core import BrokerCore
@@ -38,6 +38,7 @@ from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 from logd.protocol.requests.requests import Unsupported
 
 _log = Logger()
@@ -92,6 +93,7 @@ class BrokerSession:
             DrainBroker: operators.drain,
             DescribeReplicas: operators.describe,
             ReplicaFetch: self._fetch_as_replica,
+            ReplicaRead: self._read_as_replica,
             Unsupported: self._describing.unsupported,
         }
 
@@ -181,6 +183,13 @@ class BrokerSession:
         if refusal is not None:
             return ReplicaFetchResponse(refusal.code, text=str(refusal))
         return self._replicas.fetch(request)
+
+    def _read_as_replica(self, request: ReplicaRead) -> Any:
+        """Answer another broker that heals its own log with bytes from here; nobody else may."""
+        refusal = self.rights.broker_refusal()
+        if refusal is not None:
+            return ReplicaReadResponse(refusal.code, text=str(refusal))
+        return self._broker.healing.reads.answer(request)
 
     def _authenticated(self) -> None:
         self._broker.quotas.authenticated(self)

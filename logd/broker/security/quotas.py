@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
+from logd.broker.security.page_quota import PageQuota
 from logd.broker.security.requester import Requester
 from logd.broker.topics.directory import TopicDirectory
 from logd.errors import QuotaExceeded
@@ -45,6 +46,8 @@ class QuotaUsage:
     outgoing: ByteQuota = field(init=False)
     requests: RequestQuota = field(init=False)
     sessions: dict[QuotaSession, None] = field(factory=dict, init=False)
+    #: Requests for pages that are being answered.
+    pages: dict[PageQuota, None] = field(factory=dict, init=False)
     #: Connections and topics that were refused.
     refused: int = field(default=0, init=False)
 
@@ -71,7 +74,7 @@ class QuotaUsage:
     @property
     def at_rest(self) -> bool:
         """True if nothing would be lost by forgetting this but the counts."""
-        return not self.sessions and self.incoming.at_rest and self.outgoing.at_rest
+        return not self.sessions and not self.pages and self.incoming.at_rest and self.outgoing.at_rest
 
 
 @define(eq=False)
@@ -155,8 +158,8 @@ class Quotas:
             if usage is not None:
                 usage.sessions.pop(session, None)
         address = session.requester.address
-        if measured[1] is not None and not measured[1].sessions:
-            self._addresses.pop(address, None)
+        if measured[1] is not None:
+            self._forget_address(address, measured[1])
         if len(self.usages) > MOST_DEPARTED:
             self._forget_departed()
 
@@ -174,6 +177,31 @@ class Quotas:
         self._stopped = True
         for session in tuple(self._measured):
             self.closed(session)
+        for usage in (*self.usages.values(), *self._addresses.values()):
+            for page in tuple(usage.pages):
+                page.leave()
+
+    def page(self, requester: Requester) -> PageQuota | None:
+        """Measure a request for a page until its ``leave`` is called; return None if nothing limits it."""
+        principal = requester.principal
+        limited = bool(self.entries) and self._quota(principal) != NO_QUOTA
+        user = self._usage(principal) if limited else None
+        address = self._address_usage(requester.address)
+        shared = [usage for usage in (user, address) if usage is not None]
+        if not shared or self._stopped:
+            return None
+
+        def left(page: PageQuota) -> None:
+            for usage in shared:
+                usage.pages.pop(page, None)
+            if address is not None:
+                self._forget_address(requester.address, address)
+
+        requests = tuple([usage.requests for usage in shared if usage.quota.requests is not None])
+        page = PageQuota(shared[0].incoming, shared[0].outgoing, requests, left)
+        for usage in shared:
+            usage.pages[page] = None
+        return page
 
     # Topics
 
@@ -244,6 +272,10 @@ class Quotas:
         if usage is None:
             usage = self._addresses[address] = QuotaUsage(self._clock, Quota(requests=self._of_address))
         return usage
+
+    def _forget_address(self, address: str, usage: QuotaUsage) -> None:
+        if not usage.sessions and not usage.pages:
+            self._addresses.pop(address, None)
 
     def _measure(self, session: QuotaSession) -> None:
         """Have a session share what its user and its address may use."""

@@ -20,6 +20,15 @@ class TopicDirectory:
     uuid_of_cluster: Callable[[], str] = field(default=str, init=False)
     #: Called after a topic was shown, with its entry, and after one was hidden, with None.
     on_change: Callable[[str, TopicEntry | None], None] = field(default=lambda topic, entry: None, init=False)
+    #: The number of partitions of all topics. Counted along: a creation asks, and one request may create thousands.
+    partitions: int = field(init=False)
+    #: The numbers of partitions of the topics that count for each user's quota; as above.
+    _created_by: dict[str, dict[str, int]] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.partitions = 0
+        for topic, entry in self._entries.items():
+            self._count(topic, entry)
 
     def cluster(self) -> str:
         """Return the uuid of the cluster whose topics they are; empty while it is not known."""
@@ -35,25 +44,24 @@ class TopicDirectory:
 
     def created_by(self, user: str) -> dict[str, int]:
         """Return the topics that count for a user's quota, with their numbers of partitions."""
-        return {name: len(entry.partitions) for name, entry in self._entries.items() if entry.created_by == user}
+        return dict(self._created_by.get(user, ()))
 
     def problem(self, topic: str) -> str | None:
         """Return the reason why a known topic cannot be used; None if it can."""
         return self._problems.get(topic)
 
-    @property
-    def partitions(self) -> int:
-        """The number of partitions of all topics."""
-        return sum(len(entry.partitions) for entry in self._entries.values())
-
     def show(self, topic: str, entry: TopicEntry) -> None:
         """Show a topic to clients from now on."""
+        self._discount(topic, self._entries.get(topic))
         self._entries[topic] = entry
+        self._count(topic, entry)
         self.on_change(topic, entry)
 
     def hide(self, topic: str) -> None:
         """Hide a topic from clients from now on."""
-        if self._entries.pop(topic, None) is not None:
+        entry = self._entries.pop(topic, None)
+        if entry is not None:
+            self._discount(topic, entry)
             self.on_change(topic, None)
 
     def set_problem(self, topic: str, problem: str | None) -> None:
@@ -62,3 +70,15 @@ class TopicDirectory:
             self._problems.pop(topic, None)
         else:
             self._problems[topic] = problem
+
+    def _count(self, topic: str, entry: TopicEntry) -> None:
+        self.partitions += len(entry.partitions)
+        self._created_by.setdefault(entry.created_by, {})[topic] = len(entry.partitions)
+
+    def _discount(self, topic: str, entry: TopicEntry | None) -> None:
+        if entry is not None:
+            self.partitions -= len(entry.partitions)
+            created = self._created_by[entry.created_by]
+            del created[topic]
+            if not created:
+                del self._created_by[entry.created_by]

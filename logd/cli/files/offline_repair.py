@@ -15,7 +15,7 @@ from logd.cli.terminal.exits import FAILED, OK, complain, exit_on_error
 from logd.cli.terminal.prompts import ask
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile, IFileOperations
-from logd.log.damage.data_directory import read_contents
+from logd.log.damage.data_directory import is_replica, read_contents
 from logd.log.damage.inspection import Remark, SegmentInspection
 from logd.log.damage.kinds import DamageKind
 from logd.log.damage.repair import hides_boundaries, make_gap_segment, may_cut, mend, remove_index
@@ -47,6 +47,8 @@ class _Plan:
     cuts: list[Finding]
     #: Indexes that are wrong.
     indexes: list[Remark]
+    #: The folders of replicated partitions with damage, which is left.
+    replicas: list[str]
     mend: bool = False
     cut: bool = False
 
@@ -97,6 +99,12 @@ def _repair(files: IFileOperations, path: str, choice: Choice) -> int:
     plan = _look(files, path, choice.quiet)
     if not choice.as_json:
         _show(plan)
+    for folder in plan.replicas:
+        complain(
+            f"{folder} is not repaired here, as other brokers have replicas of this partition, and a gap would make it "
+            "differ from theirs: start this broker, which takes the damaged bytes from another in-sync replica. "
+            "Where none has them, `logd repair --broker HOST:PORT TOPIC` makes gaps in all replicas"
+        )
     if not choice.dry_run:
         _decide(plan, choice)
         _mend(files, plan)
@@ -121,8 +129,11 @@ def _look(files: IFileOperations, path: str, quiet: bool) -> _Plan:
         cuts.extend(Finding(place, each) for each in inspection.damages if not place.closed and may_cut(each, size))
 
     found = inspect(files, path, CHECKSUMS, "looking", quiet, ended)
-    cuts = [finding for finding in found.findings if finding in cuts]
-    return _Plan(found, [each for each in found.findings if each.damage.kind.mendable], cuts, indexes)
+    wrong = {each.place.folder for each in found.findings if each.damage.kind.is_wrong}
+    replicas = [folder for folder in sorted(wrong) if is_replica(files, folder)]
+    own = [each for each in found.findings if each.place.folder not in replicas]
+    mendable = [each for each in own if each.damage.kind.mendable]
+    return _Plan(found, mendable, [finding for finding in own if finding in cuts], indexes, replicas)
 
 
 def _show(plan: _Plan) -> None:

@@ -11,6 +11,8 @@ from logd.log.disk.names import (
     CHECKPOINT,
     COORDINATION,
     DELETED_SUFFIX,
+    EPOCHS,
+    EPOCHS_COPY,
     META,
     META_COPY,
     TEMPORARY_SUFFIX,
@@ -57,6 +59,12 @@ def read_contents(files: IFileOperations, path: str) -> Contents:
     if any(folder_partition(name) for name in names):
         return _directory(files, path, names)
     raise DataDirectoryError(f"{path} is not a data directory, a partition's folder or a segment of logd")
+
+
+def is_replica(files: IFileOperations, folder: str) -> bool:
+    """Return whether a partition's folder is that of one replica of several: only those have leader epochs."""
+    names = files.list(folder)
+    return EPOCHS in names or EPOCHS_COPY in names
 
 
 def _parent_directory(files: IFileOperations, folder: str) -> str | None:

@@ -7,11 +7,12 @@ around such a position, where nothing unchecked may be trusted.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from attrs import define, field
 
 from logd.errors import CorruptMessage
-from logd.interfaces import IFile
+from logd.log.damage.uncached_file import StoredBytes
 from logd.protocol.checksums import CHECKSUMS, Checksums
 from logd.protocol.entry import (
     LAYOUTS,
@@ -29,6 +30,9 @@ from logd.protocol.slices import decode_in_slices
 
 _BLOCK = 1 << 18
 _BLOCKS = 8
+
+#: ``readable(data, begin, end)`` returns the reason why no consumer can read an entry, empty if consumers can.
+Readable = Callable[[Buffer, int, int], str]
 
 
 def contents_problem(data: Buffer, at: int, stop: int) -> str:
@@ -56,9 +60,11 @@ def contents_problem(data: Buffer, at: int, stop: int) -> str:
 class Entries:
     """The entries of ``file`` up to ``size``. Positions are file positions. Every method may raise OSError."""
 
-    file: IFile
+    file: StoredBytes
     size: int
     checksums: Checksums = CHECKSUMS
+    #: Returns the reason why an entry whose checksum matches cannot be read; None: only checksums count.
+    readable: Readable | None = contents_problem
     #: A few blocks of the file, since a search for evidence returns to the same positions.
     _blocks: OrderedDict[int, bytes] = field(factory=OrderedDict)
 
@@ -93,9 +99,9 @@ class Entries:
         if isinstance(head, str):
             return head
         problem = self._checksum_problem(position, head)
-        if problem or head.is_gap or head.magic == PLAIN:
+        if problem or head.is_gap or head.magic == PLAIN or self.readable is None:
             return problem
-        return contents_problem(self.read(position, head.size), 0, head.size)
+        return self.readable(self.read(position, head.size), 0, head.size)
 
     def checksum_problem(self, position: int) -> str:
         """Return the reason why the entry at ``position`` is incomplete or its checksum wrong, empty if neither."""

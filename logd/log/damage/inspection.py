@@ -12,7 +12,9 @@ from itertools import zip_longest
 from attrs import define, evolve, field, frozen
 
 from logd.interfaces import IFile, IFileOperations
+from logd.log.damage.entries import Readable, contents_problem
 from logd.log.damage.kinds import Damage, DamageKind
+from logd.log.damage.uncached_file import UncachedFile
 from logd.log.damage.walk import SegmentWalk
 from logd.log.disk.names import (
     CHECKPOINT,
@@ -202,10 +204,12 @@ class SegmentInspection:
         checksums: Checksums,
         writable: bool = False,
         with_tail: bool = True,
+        readable: Readable | None = contents_problem,
+        uncached: bool = False,
     ) -> SegmentInspection:
         """Open the segment and read its index; without the tail nothing behind ``place.end`` is checked.
 
-        Raises OSError.
+        With ``uncached``, the bytes come from the disk, and not from the page cache. Raises OSError.
         """
         file = files.open(place.path) if writable else files.open_for_reading(place.path)
         try:
@@ -213,7 +217,9 @@ class SegmentInspection:
             end = size if place.end is None else min(place.end, size)
             size = size if with_tail else end
             boundaries = read_boundaries(files, place.index_path, place.start, end if place.end is not None else 0)
-            walk = SegmentWalk(file, size, place.end, place.closed, boundaries, checksums)
+            walk = SegmentWalk(
+                UncachedFile(file) if uncached else file, size, place.end, place.closed, boundaries, checksums, readable
+            )
         except BaseException:
             file.close()
             raise

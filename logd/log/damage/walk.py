@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from attrs import define, field
 
-from logd.interfaces import IFile
-from logd.log.damage.entries import Entries, contents_problem
+from logd.log.damage.entries import Entries, Readable, contents_problem
 from logd.log.damage.evidence import LONGEST, Evidence
 from logd.log.damage.kinds import Damage, DamageKind
+from logd.log.damage.uncached_file import StoredBytes
 from logd.log.index.boundaries import Boundaries
 from logd.plurals import counted
 from logd.protocol import loops
@@ -36,12 +36,14 @@ class SegmentWalk:
     tail behind it may be torn, or must not exist if the segment is ``closed``.
     """
 
-    file: IFile
+    file: StoredBytes
     size: int
     end: int | None
     closed: bool
     boundaries: Boundaries
     checksums: Checksums
+    #: See ``Entries.readable``.
+    readable: Readable | None = contents_problem
     #: The file position that the walk has reached.
     position: int = 0
     entries: int = 0
@@ -60,7 +62,7 @@ class SegmentWalk:
     _upcoming: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self._all = Entries(self.file, self.size, self.checksums)
+        self._all = Entries(self.file, self.size, self.checksums, self.readable)
         self._evidence = Evidence(self._all)
         self._pass_boundaries(0)
 
@@ -111,7 +113,7 @@ class SegmentWalk:
                 self._pass_boundaries(self.position + 1)
             until = self._upcoming
             found = loops.scan_set(
-                block, self.position - base, until - base, checksums=self.checksums, readable=contents_problem
+                block, self.position - base, until - base, checksums=self.checksums, readable=self.readable
             )
             consumed, entries, _, problem, last, gaps, gap_bytes, _ = found
             if entries:

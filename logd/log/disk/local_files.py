@@ -21,6 +21,8 @@ _PUNCH_HOLE = 0x01 | 0x02
 #: Errors of preadv on file systems without RWF_NOWAIT (tmpfs, older kernels).
 _NO_NOWAIT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+#: The kernel drops only pages that lie wholly inside a range.
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 #: SYNC_FILE_RANGE_WAIT_BEFORE, from linux/fs.h.
 _WAIT_BEFORE = 1
 #: The first Linux whose syncfs(2) returns both a failed write of a file (5.8) and the file system's own failure (5.17).
@@ -188,10 +190,12 @@ class LocalFile:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), self.path)
 
-    def drop_cache(self) -> None:
-        """Call posix_fadvise(DONTNEED) for the whole file."""
+    def drop_cache(self, position: int = 0, count: int = 0) -> None:
+        """Call posix_fadvise(DONTNEED) for whole pages, those at the range's ends included; see IFile."""
         if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            begin = position - position % _PAGE_BYTES
+            size = -(-(position + count) // _PAGE_BYTES) * _PAGE_BYTES - begin if count else 0
+            os.posix_fadvise(self._descriptor, begin, size, os.POSIX_FADV_DONTNEED)
 
     def punch_hole(self, position: int, count: int) -> None:
         """Call fallocate(PUNCH_HOLE); see IFile."""

@@ -43,6 +43,8 @@ class AdmissionLimits:
     of_one_address: int | None = None
     connections_name: str = "connections.max"
     of_one_address_name: str = "connections.address.max"
+    #: Whether a connection of an address that has as many as it may takes the place of a replaceable one from there.
+    replaced_by_address: bool = False
 
 
 C = TypeVar("C", bound=Admitted)
@@ -74,20 +76,13 @@ class OpenConnections(Generic[C]):
         limits, address = self._limits, connection.address
         from_there = self._by_address.get(address, 0)
         if address and limits.of_one_address is not None and from_there >= limits.of_one_address:
-            self._refuse(
-                connection,
-                f"{limits.of_one_address_name} = {limits.of_one_address} connections from its address are open",
-            )
-            return False
-        if limits.connections is not None and len(self._open) >= limits.connections:
-            replaced = next((each for each in self._open if each.replaceable), None)
-            self._refuse(
-                replaced or connection, f"{limits.connections_name} = {limits.connections} connections are open"
-            )
-            if replaced is None:
+            reason = f"{limits.of_one_address_name} = {limits.of_one_address} connections from its address are open"
+            if not self._make_room(connection, reason, address if limits.replaced_by_address else None):
                 return False
-            replaced.close(drain=False)
-            self.leave(replaced)
+        if limits.connections is not None and len(self._open) >= limits.connections:
+            reason = f"{limits.connections_name} = {limits.connections} connections are open"
+            if not self._make_room(connection, reason, ""):
+                return False
         self._open[connection] = address
         self._by_address[address] = self._by_address.get(address, 0) + 1
         return True
@@ -99,6 +94,23 @@ class OpenConnections(Generic[C]):
             self._by_address[address] -= 1
             if not self._by_address[address]:
                 del self._by_address[address]
+
+    def _make_room(self, connection: C, reason: str, address: str | None) -> bool:
+        """Close the oldest replaceable connection of an address; return whether there is one.
+
+        ``address`` is "" for that of any, None for none.
+        """
+        replaced = None
+        if address is not None:
+            replaced = next(
+                (each for each, its in self._open.items() if each.replaceable and address in ("", its)), None
+            )
+        self._refuse(replaced or connection, reason)
+        if replaced is None:
+            return False
+        replaced.close(drain=False)
+        self.leave(replaced)
+        return True
 
     def _refuse(self, connection: Admitted, reason: str) -> None:
         # Logged at the first, second, fourth, eighth ... refusal, so that a flood does not fill the disk.

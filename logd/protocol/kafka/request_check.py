@@ -60,5 +60,7 @@ def _described(struct: Any, version: int) -> tuple[_Field, ...]:
         is_struct = field.is_struct() or field.is_struct_array()
         inner = _described(field, version) if is_struct else ()
         is_list = field.is_array() or field.is_struct_array()
-        found.append(_Field(field.name, bool(field.nullable_for_version_q(version)), is_list, inner))
+        # kafka-python reads an id of zeros, which stands for none, as None.
+        may_be_null = bool(field.nullable_for_version_q(version)) or field.type_str == "uuid"
+        found.append(_Field(field.name, may_be_null, is_list, inner))
     return tuple(found)

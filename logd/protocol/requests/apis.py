@@ -47,7 +47,7 @@ from logd.protocol.requests.metadata import Metadata, MetadataResponse, Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.repair import Repair, RepairResponse
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
-from logd.protocol.requests.replicas import describe_replicas, operations
+from logd.protocol.requests.replicas import describe_replicas, operations, replica_read
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
 from logd.protocol.requests.replicas.operations import (
     DrainBroker,
@@ -57,6 +57,7 @@ from logd.protocol.requests.replicas.operations import (
     Reassign,
     ReassignResponse,
 )
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 
 
 class Api(NamedTuple):
@@ -290,6 +291,15 @@ NATIVE_APIS = (
         replica_fetch.read_replica_fetch_response,
     ),
     Api(33, ReplicaProgress, None, replica_fetch.encode_replica_progress, replica_fetch.read_replica_progress),
+    Api(
+        34,
+        ReplicaRead,
+        ReplicaReadResponse,
+        replica_read.encode_replica_read,
+        replica_read.read_replica_read,
+        replica_read.encode_replica_read_response,
+        replica_read.read_replica_read_response,
+    ),
 )
 
 LEGACY_BY_NUMBER: dict[int, Api] = {api.number: api for api in LEGACY_APIS}

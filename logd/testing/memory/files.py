@@ -116,7 +116,7 @@ class MemoryFile:
             self._failures = self.inode.failures
             raise OSError(errno.EIO, "input/output error", self.path)
 
-    def drop_cache(self) -> None:
+    def drop_cache(self, position: int = 0, count: int = 0) -> None:
         """See IFile: clean pages are dropped, dirty ones stay."""
         self._check()
         if self._files.sync_site("drop", self.path) and self.inode.sync_failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from importlib.resources import files
@@ -18,6 +19,7 @@ from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
+from logd.broker.security.page_quota import PageQuota
 from logd.broker.security.requester import Requester
 from logd.coord.groups.inspection import UnknownGroup
 from logd.deferreds.sleeping import sleep
@@ -32,12 +34,14 @@ from logd.errors import (
 from logd.schema_registry.registry import SchemaRegistry
 from logd.security.access_rules import AccessRules
 from logd.web.console.actions import ConsoleActions
-from logd.web.console.pages import Asked, ConsolePages, NoPage
+from logd.web.console.pages import Asked, ConsolePages, NoPage, Page
 from logd.web.console.rendering import Templates
 from logd.web.console.sources import ConsoleSources
 
 #: People who watch live at the same time, on this broker.
 MOST_WATCHERS = 100
+#: Those of one user among them, who has so many windows or programs.
+MOST_OF_ONE_USER = 25
 #: Bytes of a form.
 MOST_FORM_BYTES = 64 << 10
 #: Seconds between two looks whether one who watches is still a user, and access rules are as they were.
@@ -88,7 +92,8 @@ class ConsoleResource(Resource):
     _actions: ConsoleActions = field(init=False)
     _templates: Templates = field(init=False)
     _secret: bytes = field(factory=lambda: secrets.token_bytes(32), init=False)
-    _watchers: int = field(default=0, init=False)
+    #: By user; all together where there are no users.
+    _watchers: Counter[str] = field(factory=Counter, init=False)
 
     def __attrs_post_init__(self) -> None:
         Resource.__init__(self)
@@ -159,38 +164,48 @@ class ConsoleResource(Resource):
 
         A user that is removed or has another password is cut off, and a change of access rules makes the page anew.
         """
-        if self._watchers >= MOST_WATCHERS:
+        fresh: Page | None = await self._pages.page(asked)  # one that may not be shown takes nobody's place
+        secured = asked.requester.authenticated or not self._sources.broker.authorizer.open
+        user = asked.requester.principal if secured else ""
+        if self._watchers.total() >= MOST_WATCHERS or (user and self._watchers[user] >= MOST_OF_ONE_USER):
             request.setResponseCode(503)
-            self._send(request, f"{MOST_WATCHERS} people watch live already", "text/plain; charset=utf-8")
+            self._send(request, "too many people watch live already", "text/plain; charset=utf-8")
             return
         request.setHeader(b"content-type", b"text/event-stream")
-        self._watchers += 1
+        self._watchers[user] += 1
+        quota: PageQuota | None = getattr(request, "quota", None)
+        if quota is not None:
+            quota.end_request()  # a browser that watches asks for other things beside it
         try:
             before = ""
             request.write(b": begun\n\n")
             while self._sources.broker.authentication.is_current(asked.requester):
                 rules = asked.authorizer.rules
                 try:
-                    page = await self._pages.page(asked)
+                    page = fresh or await self._pages.page(asked)
                     text, seconds = self._templates.live(page, self._common(asked)), page.live or 5.0
                 except LogdError as error:
                     text, seconds = self._templates.problem(str(error)), 5.0
+                fresh = None
                 if text != before and _untaken(request) < MOST_UNTAKEN:
                     data = "".join(f"data: {line}\n" for line in text.splitlines())
                     request.write(f"event: live\n{data}\n".encode())
                     before = text
                 else:
                     request.write(b": alive\n\n")
-                await self._pause(seconds, asked, rules)
+                await self._pause(seconds, asked, rules, quota)
             request.channel.forceAbortClient()
         finally:
-            self._watchers -= 1
+            self._watchers -= Counter((user,))
 
-    async def _pause(self, seconds: float, asked: Asked, rules: AccessRules) -> None:
-        """Wait, no longer than the one who asked is that user, and ``rules`` are in force."""
+    async def _pause(self, seconds: float, asked: Asked, rules: AccessRules, quota: PageQuota | None) -> None:
+        """Wait, no longer than the one who asked is that user, and ``rules`` are in force.
+
+        A user that has used up its ``quota`` waits longer.
+        """
         until = self._reactor.seconds() + seconds
         while (
-            (left := until - self._reactor.seconds()) > 0
+            ((left := until - self._reactor.seconds()) > 0 or (quota is not None and (left := quota.debt_seconds())))
             and asked.authorizer.rules is rules
             and self._sources.broker.authentication.is_current(asked.requester)
         ):

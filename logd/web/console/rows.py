@@ -23,6 +23,8 @@ class TopicRow:
     #: Of each partition, and the partitions of which not all are in sync.
     replicas: int
     under_replicated: int
+    #: The partitions that no live broker leads.
+    leaderless: int
     rate: float | None
     retention_ms: int
     retention_bytes: int
@@ -43,6 +45,8 @@ class PartitionRow:
     problem: str
     #: The brokers that store it, where there are several.
     replicas: tuple[int, ...] = ()
+    #: The brokers that are to store it in the end, while it is reassigned.
+    target: tuple[int, ...] = ()
 
     @property
     def bytes(self) -> int | None:

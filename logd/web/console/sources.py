@@ -29,6 +29,7 @@ from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.web.console.elsewhere_sizes import ElsewhereSizes
 from logd.web.console.group_lags import GroupLags
 from logd.web.console.history import SAMPLE_SECONDS, History
+from logd.web.console.requested_operations import RequestedOperations
 from logd.web.console.rows import PartitionRow, ShownMessages
 from logd.web.console.topic_rows import TopicRows
 
@@ -55,10 +56,12 @@ class ConsoleSources:
     history: History = field(factory=History, init=False)
     topics: TopicRows = field(init=False)
     groups: GroupLags = field(init=False)
+    requested: RequestedOperations = field(init=False)
     _sampling: Any = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.topics = TopicRows(self._reactor, lambda: self.broker, ElsewhereSizes(self._reactor, self._admin))
+        self.requested = RequestedOperations(self._reactor, lambda: self.tree)
         self.groups = GroupLags(self._reactor, lambda: self.tree, self._admin, self.consumer)
 
     # Samples
@@ -108,7 +111,7 @@ class ConsoleSources:
     async def overview(self) -> dict[str, Any]:
         """Return the state of the cluster as this broker sees it."""
         broker = self.broker
-        led, under_replicated = await self.topics.led()
+        led, requested = await self.topics.led(), await self.requested.now()
         health = broker.health()
         live = broker.brokers()
         rows = [
@@ -117,9 +120,10 @@ class ConsoleSources:
                 "address": "{}:{}".format(*live[number]) if number in live else "",
                 "live": number in live,
                 "here": number == broker.store.broker_id,
-                "partitions": led.get(number, 0),
+                "partitions": led.by_broker.get(number, 0),
+                "drained": number in requested.drained,
             }
-            for number in sorted({*live, *led})
+            for number in sorted({*live, *led.by_broker, *requested.drained})
         ]
         return {
             "cluster": broker.topics.cluster(),
@@ -128,7 +132,9 @@ class ConsoleSources:
             "topics": len(broker.topics.names()),
             "partitions": broker.topics.partitions,
             "problems": list(_problems(health, rows)),
-            "under_replicated": under_replicated if under_replicated or health.get("replicas") else None,
+            "under_replicated": led.under_replicated if led.under_replicated or health.get("replicas") else None,
+            "leaderless": led.leaderless,
+            "requested": requested,
             "latest": self.history.latest(),
         }
 
@@ -185,7 +191,8 @@ class ConsoleSources:
             async with self._admin() as admin:
                 for row in await gather_some((self._asked(admin, name, each) for each in elsewhere), 50):
                     rows[row.number] = row
-        return [rows[number] for number in numbers]
+        targets = (await self.requested.now()).targets(name, "" if entry is None else entry.uuid)
+        return [evolve(rows[number], target=targets.get(number, ())) for number in numbers]
 
     async def _asked(self, admin: Admin, name: str, row: PartitionRow) -> PartitionRow:
         try:

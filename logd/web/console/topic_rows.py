@@ -25,6 +25,16 @@ class Leaders(NamedTuple):
     #: The most replicas of a partition, and the partitions of which not all are in sync.
     replicas: int = 1
     under_replicated: int = 0
+    #: The partitions that no live broker leads: nobody can read or write them.
+    leaderless: int = 0
+
+
+class Led(NamedTuple):
+    """The partitions of the cluster: how many each broker leads, and how many are not as they should be."""
+
+    by_broker: dict[int, int]
+    under_replicated: int
+    leaderless: int
 
 
 @define(eq=False)
@@ -44,23 +54,21 @@ class TopicRows:
             ends[log.topic] = ends.get(log.topic, 0) + log.end
         self._rates.sample(now, ends)
 
-    async def led(self) -> tuple[dict[int, int], int]:
-        """Return how many partitions each broker leads, and the number of under-replicated partitions.
-
-        Turns of the reactor come in between.
-        """
+    async def led(self) -> Led:
+        """Return how many partitions each broker leads; turns of the reactor come in between."""
         led: dict[int, int] = {}
-        under = looked_at = 0
+        under = leaderless = looked_at = 0
         for name in self._broker().topics.names():
             leaders = self.leaders(name)
             under += leaders.under_replicated
+            leaderless += leaders.leaderless
             for leader in leaders.by_partition.values():
                 led[leader] = led.get(leader, 0) + 1
             looked_at += len(leaders.by_partition) + 1
             if looked_at >= TURN_PARTITIONS:
                 looked_at = 0
                 await sleep(self._reactor, 0)
-        return led, under
+        return Led(led, under, leaderless)
 
     async def all(self, wanted: str, may_see: Callable[[str], bool]) -> list[TopicRow]:
         """Return the topics whose names contain ``wanted``; turns of the reactor come in between."""
@@ -107,12 +115,14 @@ class TopicRows:
         if entry is None:
             return Leaders({})
         if not entry.replicated:
-            return Leaders({number: brokers[0] for number, brokers in entry.partitions.items() if brokers})
+            only = {number: brokers[0] for number, brokers in entry.partitions.items() if brokers}
+            return Leaders(only, leaderless=sum(broker not in live for broker in only.values()))
         found = {number: broker.replication.leadership(name, number, entry, live) for number in entry.partitions}
         return Leaders(
             {number: led.leader if led.leader >= 0 else led.replicas[0] for number, led in found.items()},
             max(len(led.replicas) for led in found.values()),
             sum(bool(led.in_sync) and len({*led.replicas} - {*led.in_sync}) > 0 for led in found.values()),
+            sum(led.leader not in live for led in found.values()),
         )
 
     def _row(self, name: str) -> TopicRow | None:
@@ -132,6 +142,7 @@ class TopicRows:
             unknown,
             leaders.replicas,
             leaders.under_replicated,
+            leaders.leaderless,
             self._rates.get(name) if here else None,
             _number(entry.settings, "retention.ms", broker.settings.log.retention_ms),
             _number(entry.settings, "retention.bytes", broker.settings.log.retention_bytes),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -14,7 +14,6 @@ from logd.config.security import SecuritySettings
 from logd.errors import (
     ClusterAuthorizationFailed,
     DeliveryFailed,
-    InvalidRequest,
     InvalidTopic,
     NotEnoughReplicas,
     NotLeader,
@@ -34,14 +33,18 @@ class ReplicaTestCase(SynchronousTestCase):
     """Three brokers."""
 
     least = 1
+    #: Bytes above which an append begins a new segment, and further settings of the brokers.
+    segment_bytes = 1 << 30
+    more: ClassVar[dict[str, Any]] = {}
 
     def setUp(self) -> None:
         """Start them, and create a topic that each of them stores."""
         self.cluster = MemoryCluster(
             brokers=3,
             zookeeper_session_ms=4_000,
-            log=LogSettings(min_insync_replicas=self.least),
+            log=LogSettings(min_insync_replicas=self.least, segment_bytes=self.segment_bytes),
             replication=ReplicationSettings(replica_lag_ms=1_000, leader_balance_ms=-1),
+            **self.more,
         )
         self.cluster.wait(self.cluster.start())
         self.admin = self.cluster.admin()
@@ -210,13 +213,12 @@ class ReplicaTests(ReplicaTestCase):
         self.cluster.advance(1.0)
         return creating
 
-    def test_repair_is_refused(self) -> None:
-        """The replicas mend one another; gaps written into one of them would make it differ."""
-        leader = self.leader
-        connecting = self.cluster.connect(leader.address)
-        connection = self.cluster.wait(connecting)
+    def test_a_sound_replica_needs_no_repair(self) -> None:
+        """The answer is that of any other log; what comes of damage is in the tests of healing."""
+        self.send(b"hello")
+        connection = self.cluster.wait(self.cluster.connect(self.leader.address))
         answer = self.cluster.wait(connection.request(Repair("t", 0)))
-        self.assertEqual(answer.error, InvalidRequest.code)
+        self.assertEqual((answer.error, answer.damages, answer.checked_to), (0, 0, answer.end))
         connection.abort()
 
     def test_messages_below_the_leaders_start_are_deleted_on_followers(self) -> None:

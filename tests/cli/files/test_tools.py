@@ -180,6 +180,17 @@ class RepairTests(ToolsTestCase):
         self.logd("verify", self.path)
         self.logd("repair", self.path)
 
+    def test_a_replica_is_not_repaired(self) -> None:
+        """A gap would make it differ from the others, from which its broker can take the bytes."""
+        self.damage(0, 15)
+        (self.folder / "epochs").write_bytes(b"")
+        before = self.content()
+        for path in (self.path, self.folder, self.segments[0]):
+            text = self.logd("repair", path, "--yes", "--force", status=1)
+            self.assertIn(f"{self.folder} is not repaired here", text)
+            self.assertIn("start this broker", text)
+            self.assertEqual(self.content(), before)
+
     def test_a_dry_run_changes_nothing(self) -> None:
         """No lock is needed, and the status is 1 when there is something to do."""
         before = self.content()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import confluent_kafka
@@ -72,3 +73,54 @@ class KafkaClientTests(ClusterTestCase):
         self.assertEqual(read, [b"%d" % number for number in range(MESSAGES)])
         self.assertIsNone(consumer.poll(0.5))
         consumer.close()
+
+    async def test_a_consumer_notices_that_an_unclean_election_took_messages_back(self) -> None:
+        """It asks the new leader where the epoch of its position ended there, instead of reading other messages."""
+        await deferToThread(self.lose_messages)
+
+    def lose_messages(self) -> None:
+        """Let broker 1 alone have the last messages, then broker 2 lead without them."""
+        servers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+        settings: dict[str, Any] = {
+            "bootstrap.servers": servers,
+            "log_level": 0,
+            "topic.metadata.refresh.interval.ms": 500,
+        }
+        admin = AdminClient(settings)
+        admin.create_topics([NewTopic("u", 1, replica_assignment=[[1, 2]])])["u"].result(30)
+        producer = confluent_kafka.Producer(settings)
+        consumer = confluent_kafka.Consumer({**settings, "group.id": "g", "auto.offset.reset": "error"})
+        part = confluent_kafka.TopicPartition("u", 0, 0)
+        consumer.assign([part])
+        self.send(producer, 20)
+        self.poll(consumer, 20)
+        self.brokers[1].kill()
+        while admin.list_topics("u", 10).topics["u"].partitions[0].isrs != [1]:
+            time.sleep(0.05)
+        self.send(producer, 20)
+        self.poll(consumer, 20)
+        self.brokers[0].kill()
+        self.brokers[1].start()
+        while admin.list_topics("u", 10).topics["u"].partitions[0].leader != 2:
+            part = confluent_kafka.TopicPartition("u", 0)
+            asked = admin.elect_leaders(confluent_kafka.ElectionType.UNCLEAN, [part])
+            asked.exception(30)
+        self.send(producer, 60)  # so that the position is one of other messages
+        message = consumer.poll(30)
+        assert message is not None
+        error = message.error()
+        assert error is not None, message.value()
+        self.assertIn("truncation detected", error.str())
+        consumer.close()
+
+    def send(self, producer: Any, count: int) -> None:
+        """Produce messages until they are acknowledged."""
+        for number in range(count):
+            producer.produce("u", b"%d" % number, partition=0)
+        self.assertEqual(producer.flush(60), 0)
+
+    def poll(self, consumer: Any, count: int) -> None:
+        """Take messages."""
+        for _ in range(count):
+            message = consumer.poll(30)
+            assert message is not None and message.error() is None, message and message.error()

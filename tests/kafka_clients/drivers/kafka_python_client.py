@@ -8,6 +8,10 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from .digest import Digest, record, run, shares
 
+#: Records after which it waits for all answers: its queue has no bound, and after two minutes there it gives
+#: records up.
+_UNANSWERED = 20_000
+
 
 def produce(bootstrap: str, topic: str, count: int, codecs: str, **more: Any) -> dict[str, Any]:
     """See ``digest``."""
@@ -19,6 +23,8 @@ def produce(bootstrap: str, topic: str, count: int, codecs: str, **more: Any) ->
         for number in numbers:
             key, value = record(number)
             producer.send(topic, value, key, partition=0).add_errback(lambda error: errors.append(repr(error)))
+            if (number + 1) % _UNANSWERED == 0:
+                producer.flush()
         producer.flush()
         producer.close()
     return {"errors": len(errors), "first": errors[:1]}

@@ -57,6 +57,7 @@ from logd.protocol.requests.replicas.operations import (
     Reassign,
     ReassignResponse,
 )
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 from logd.protocol.requests.requests import NativeRequest
 from logd.protocol.requests.responses import (
     ErrorResponse,
@@ -131,6 +132,10 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
     st.tuples(
         st.just(ReplicaFetch(1, "i", 0, 0, ())),
         st.builds(ReplicaFetchResponse, st.just(0), st.lists(_replica_parts, max_size=3).map(tuple), st.just("")),
+    ),
+    st.tuples(
+        st.just(ReplicaRead("t", 0, 1, 0, 100)),
+        st.builds(ReplicaReadResponse, st.just(0), int64s, sets, st.just("")),
     ),
     st.tuples(
         st.just(AlterTopic("t")),

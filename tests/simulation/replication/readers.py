@@ -125,6 +125,7 @@ class Reading:
             request_timeout=4.0,
             retry_delay=0.1,
             retry_delay_limit=1.0,
+            corrupt_retries=1000,  # until it is healed
             metadata_age=random.choice([2.0, 20.0]),
             session_partitions=random.choice([0, 1, 100]),
             on_out_of_range="earliest" if self.in_group else "fail",

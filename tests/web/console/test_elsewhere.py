@@ -8,11 +8,15 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from logd.coord.partition_state import PartitionState
+from logd.coord.registries.operator_requests import Reassignment, request_reassignment, set_draining
 from logd.coord.registries.partition_states import KnownState
 from logd.errors import BrokerUnavailable
 from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.topic import TopicEntry
 from logd.web.console.elsewhere_sizes import FORGOTTEN_SECONDS, KEPT_SECONDS, MOST_PLACES, ElsewhereSizes
+from logd.web.console.pages import ConsolePages
+from logd.web.console.requested_operations import FRESH_SECONDS
+from logd.web.console.sources import ConsoleSources
 from tests.log.entries import plain
 from tests.web.console.test_console_pages import COMMON, PagesTestCase
 
@@ -121,7 +125,14 @@ class ElsewhereTests(PagesTestCase):
 
 
 class ReplicaTests(PagesTestCase):
-    """Topics with replicas."""
+    """Topics with replicas, of other brokers, and what people have asked for."""
+
+    def shown(self, *path: str) -> str:
+        """Return a page as it is at once, without the tree: replication begins to work as soon as the clock turns."""
+        nothing: Any = None
+        pages = ConsolePages(ConsoleSources(self.clock, lambda: self.broker, lambda: nothing))
+        page = self.successResultOf(Deferred.fromCoroutine(pages.page(self.asked(*path))))
+        return self.templates.page(page, COMMON)
 
     def test_replicas_and_those_not_in_sync_are_shown(self) -> None:
         """In the list, on the topic's page, and in the whole cluster."""
@@ -132,7 +143,48 @@ class ReplicaTests(PagesTestCase):
         row = self.sources.topics.one("t")
         self.assertEqual((row.replicas, row.under_replicated), (2, 1))
         for path, text in ((("topics",), "1 under-replicated"), ((), "Under-replicated")):
-            page = self.successResultOf(Deferred.fromCoroutine(self.pages.page(self.asked(*path))))
-            self.assertIn(text, self.templates.page(page, COMMON))
+            self.assertIn(text, self.shown(*path))
         self.broker.topics.hide("t")
         self.settle()
+
+    def test_partitions_that_nobody_leads_are_shown(self) -> None:
+        """With one replica, whose broker is away, and with several of which none may lead."""
+        self.broker.topics.show("one", TopicEntry("u" * 8, {0: (0,), 1: (7,)}))
+        self.broker.topics.show("two", TopicEntry("v" * 8, {0: (7, 8), 1: (7, 0)}, replicated=True))
+        states = self.broker.replication.states
+        states.took("two", 0, KnownState(PartitionState(-1, 1, (7,)), 5))
+        states.took("two", 1, KnownState(PartitionState(0, 1, (0,)), 5))
+        self.assertEqual([self.sources.topics.one(name).leaderless for name in ("one", "two")], [1, 1])
+        self.assertIn("1 without a leader", self.shown("topics"))
+        self.assertIn('Without a leader</p><p class="value">2<', self.shown())
+        for name in ("one", "two"):
+            self.broker.topics.hide(name)
+        self.settle()
+
+    def test_what_is_moved_and_drained_is_shown(self) -> None:
+        """The target of each partition, as long as the topic is the one that was to be moved; and the brokers."""
+        self.create("t", 2)
+        entry = self.broker.topics.get("t")
+        assert entry is not None
+        self.assertNotIn("moved", self.page())
+        tree = self.access.client
+        for topic, uuid in (("t", entry.uuid), ("deleted", "x")):
+            self.do(request_reassignment(tree, topic, Reassignment(uuid, {1: (7, 8)})))
+        self.do(set_draining(tree, 7, True))
+        self.assertNotIn("moved", self.page(), "as of a moment ago")
+        self.clock.advance(FRESH_SECONDS)
+        text = self.page()
+        self.assertIn('Moving to other brokers</p><p class="value">2<', text)
+        self.assertIn("drained", text)
+        self.assertIn('<a href="/console/topics/t">t</a>', text)
+        self.assertEqual(self.page("topics", "t").count("moves to 7, 8"), 1)
+
+    def test_a_tree_that_is_away_leaves_that_unknown(self) -> None:
+        """And the page says so."""
+        self.assertIn("is not known: the coordination tree", self.shown())
+
+    def do(self, work: Any) -> None:
+        """Change the tree."""
+        doing = Deferred.fromCoroutine(work)
+        self.settle()
+        self.successResultOf(doing)

@@ -9,10 +9,13 @@ from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 from twisted.web.test.requesthelper import DummyRequest
 
+import logd.web.console.resource
 from logd.broker.security.requester import Requester
 from logd.coord.registries.access_rules import add_rule, remove_rule
+from logd.coord.registries.quotas import change_quota
 from logd.coord.registries.users import add_user, change_user, remove_user
 from logd.security.access_rules import AccessRule, Effect, Operation, ResourceType
+from logd.security.quotas import Quota
 from logd.security.users import User
 from logd.web.console.resource import ConsoleResource
 from tests.broker.security.test_native_rights import change_rule
@@ -48,16 +51,17 @@ class LiveTests(PagesTestCase):
         self.settle()
         self.successResultOf(changing)
 
-    def watch(self, name: str) -> Any:
+    def watch(self, name: str, shown: bytes = b"Kept for") -> Any:
         """Return the request of a user that watches."""
         request: Any = DummyRequest([b"live", b"topics", b"t"])
         request.requester = Requester(address="127.0.0.1")
         request.channel = _Channel()
         self.broker.authentication.prove(request.requester, name, "HTTP")
+        request.quota = self.broker.quotas.page(request.requester)
         self.resource.render(request)
         self.addCleanup(request.processingFailed, Failure(ConnectionDone()))
         self.settle()
-        self.assertIn(b"Kept for", b"".join(request.written))
+        self.assertIn(shown, b"".join(request.written))
         return request
 
     def pass_time(self, seconds: float) -> None:
@@ -88,3 +92,40 @@ class LiveTests(PagesTestCase):
         self.pass_time(0.9)
         self.assertIn(b"ann may not describe topic", b"".join(ann.written).replace(b"&#39;", b"'"))
         self.assertFalse(ann.channel.cut)
+
+    def test_a_user_in_debt_is_shown_less_and_cut_off_as_soon(self) -> None:
+        """Updates wait until the quota is paid; a user that is removed meanwhile is cut off as always."""
+        self.change(change_quota, "ann", lambda _: Quota(bytes_out=1000))
+        ann, bob = self.watch("ann"), self.watch("bob")
+        ann.quota.sent(20_000)
+        self.pass_time(12)
+        self.assertGreater(len(bob.written), len(ann.written))
+        self.assertEqual(len(ann.written), 2)
+        self.pass_time(12)
+        self.assertGreater(len(ann.written), 2)
+        ann.quota.sent(20_000)
+        self.change(remove_user, "ann")
+        self.pass_time(0.9)
+        self.assertTrue(ann.channel.cut)
+
+    def test_one_user_leaves_room_for_others_who_watch(self) -> None:
+        """And has room again once a window is closed."""
+        self.patch(logd.web.console.resource, "MOST_OF_ONE_USER", 2)
+        first, _ = self.watch("ann"), self.watch("ann")
+        self.assertEqual(self.watch("ann", b"too many people").responseCode, 503)
+        self.watch("bob")
+        first.processingFailed(Failure(ConnectionDone()))
+        self.settle()
+        self.watch("ann")
+
+    def test_a_page_that_may_not_be_shown_is_refused_and_takes_no_place(self) -> None:
+        """Nobody has no right to it, and so cannot keep those out who have; the same for a page that is not there."""
+        for path, status in (([b"live", b"topics", b"t"], 401), ([b"live", b"nothing"], 404), ([b"live"], 401)):
+            for _ in range(3):
+                request: Any = DummyRequest(path)
+                request.startedWriting = False
+                self.resource.render(request)
+                self.settle()
+                self.assertEqual(request.responseCode, status, path)
+        self.patch(logd.web.console.resource, "MOST_WATCHERS", 1)
+        self.watch("ann")

@@ -13,10 +13,11 @@ from enum import Enum, auto
 
 from attrs import define, field
 
-from logd.broker.kafka.error_codes import KAFKA_STORAGE_ERROR, kafka_code, kafka_code_of
+from logd.broker.kafka.error_codes import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, kafka_code, kafka_code_of
 from logd.broker.kafka.fetches.answer_pieces import MadeBytes, StoredRunRange
 from logd.broker.kafka.fetches.range_walk import READ_BYTES, NeedsThread, RangeWalk
 from logd.broker.kafka.fetches.shared_work import FetchWork
+from logd.broker.kafka.leader_epochs import epoch_code
 from logd.errors import CorruptMessage, OffsetOutOfRange, UnknownError, WireError
 from logd.log.disk.open_files import FileRange
 from logd.log.index.lookup import next_boundary
@@ -99,7 +100,11 @@ class PartAnswer:
         found = self._found
         self._code = kafka_code_of(found.error)
         self._log_start = found.log_start
-        log = self._store.log(*self.key) if found.log_start >= 0 else None
+        log = self._store.log(*self.key)
+        if log is not None and self._code in (0, FENCED_LEADER_EPOCH):
+            self._code = epoch_code(log, self._asked.leader_epoch)
+        if found.log_start < 0:
+            log = None
         if log is not None and found.log_start < log.first:  # inside the first entry, which stays whole
             self._log_start = log.first
             if not self._code and self._asked.offset < log.first:

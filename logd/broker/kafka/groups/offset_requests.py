@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 from logd.broker.kafka.error_codes import (
@@ -19,6 +18,7 @@ from logd.broker.kafka.groups.group_rights import GroupRights
 from logd.broker.kafka.groups.subscriptions import CONSUMER, subscribed_topics
 from logd.broker.requests.core import BrokerCore
 from logd.coord.kafka_groups.commit_operations import Committed
+from logd.deferreds.fair_turns import FairTurns
 from logd.protocol.kafka.apis import APIS
 from logd.security.access_rules import Operation
 from logd.topic import TopicPartition
@@ -38,6 +38,7 @@ class OffsetRequests:
         self._rights = rights
         self._groups = broker.groups
         self._topics = broker.topics
+        self._clock = broker.clock
         self._log = broker.administration_log
 
     async def commit(self, request: Any) -> Any:
@@ -116,26 +117,24 @@ class OffsetRequests:
         except GroupRefused as refused:
             error = refused.code
         kind = OFFSET_FETCH.response_class.OffsetFetchResponseTopic
-        return OFFSET_FETCH.response(
-            throttle_time_ms=0,
-            error_code=error,
-            topics=[
-                kind(
-                    name=topic,
-                    partitions=[
-                        kind.OffsetFetchResponsePartition(
-                            partition_index=number,
-                            committed_offset=-1 if commit is None else commit.position,
-                            committed_leader_epoch=-1,
-                            metadata="" if commit is None else commit.metadata,
-                            error_code=forbidden.get(topic, 0 if request.version >= _ERROR_OF_ALL_FROM else error),
-                        )
-                        for number, commit in parts.items()
-                    ],
+        topics: dict[str, Any] = {}
+        turns = FairTurns(self._clock)
+        for where, commit in found.items():
+            if turns.over:
+                await turns.rest()
+            topic = topics.get(where.topic)
+            if topic is None:
+                topic = topics[where.topic] = kind(name=where.topic, partitions=[])
+            topic.partitions.append(
+                kind.OffsetFetchResponsePartition(
+                    partition_index=where.partition,
+                    committed_offset=-1 if commit is None else commit.position,
+                    committed_leader_epoch=-1,
+                    metadata="" if commit is None else commit.metadata,
+                    error_code=forbidden.get(where.topic, 0 if request.version >= _ERROR_OF_ALL_FROM else error),
                 )
-                for topic, parts in _by_topic(found).items()
-            ],
-        )
+            )
+        return OFFSET_FETCH.response(throttle_time_ms=0, error_code=error, topics=list(topics.values()))
 
     async def delete(self, request: Any) -> Any:
         """Delete positions of a group, but for topics that its members read."""
@@ -193,12 +192,3 @@ class OffsetRequests:
     def _is_name(self, where: TopicPartition) -> bool:
         """Return whether there may be a position: names of no topic may not be names of nodes either."""
         return self._topics.get(where.topic) is not None and where.partition >= 0
-
-
-def _by_topic(
-    found: dict[TopicPartition, Committed | None],
-) -> dict[str, dict[int, Committed | None]]:
-    topics: dict[str, dict[int, Committed | None]] = defaultdict(dict)
-    for where, commit in found.items():
-        topics[where.topic][where.partition] = commit
-    return topics

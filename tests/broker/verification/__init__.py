@@ -1,0 +1,1 @@
+"""Tests of the verification of stored messages in the background."""
