@@ -22,15 +22,21 @@ from twisted.trial.runner import TestLoader
 
 #: The modules, or the base classes of the tests of several modules, that take longest; the longest first.
 LONGEST = (
-    "tests.integration.spark.rig.SparkTestCase",
     "tests.integration.documents.test_documentation",
-    "tests.integration.spark.test_import_command",
+    "tests.integration.spark.rig.SparkTestCase",
+    "tests.simulation.test_simulation",
     "tests.integration.spark.test_import",
     "tests.integration.chaos.test_chaos",
+    "tests.integration.spark.test_import_command",
     "tests.integration.broker.test_brokers",
+    "tests.simulation.replication.test_replication",
     "tests.integration.broker.test_lost_segments",
     "tests.integration.clients.test_broker_outages",
     "tests.integration.broker.test_lifecycle",
+    "tests.integration.coordination.test_kazoo_suite",
+    "tests.integration.clients.test_clients",
+    "tests.simulation.mirroring.test_mirroring",
+    "tests.integration.broker.test_disks",
 )
 
 

@@ -45,6 +45,7 @@ class QuickJavaTests(SynchronousTestCase):
         given = self.arguments(*SPARK)
         self.assertIn(f"-XX:SharedArchiveFile={self.home / ARCHIVE}", given)
         self.assertIn("-Xshare:auto", given)
+        self.assertIn("-XX:TieredStopAtLevel=1", given)
         self.assertEqual(tuple(given[-4:-1]), SPARK)
 
     def test_everything_else_starts_as_it_is(self) -> None:

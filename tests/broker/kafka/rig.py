@@ -65,7 +65,7 @@ class KafkaTestCase(BrokerTestCase):
     def fetch_work(self) -> FetchWork:
         """Return the work that the fetches of all clients share."""
         if self._fetch_work is None or self._fetch_work[0] is not self.broker:
-            self._fetch_work = self.broker, FetchWork(self.reads)
+            self._fetch_work = self.broker, FetchWork(self.reads, self.broker.healing.suspect)
         return self._fetch_work[1]
 
     def kafka(self, host: str = "10.0.0.8", listener: KafkaListener = KafkaListener()) -> KafkaPeer:

@@ -72,7 +72,8 @@ class Shown:
         for partition in range(self.cluster.partitions) if server is not None else ():
             assert server is not None
             node = server.tree.nodes.get(paths.group_offset(GROUP, TOPIC, partition))
-            if node is not None and node.data:
+            # A commit that is not flushed is shown to nobody, and may be gone when the tree has lost its power.
+            if node is not None and node.data and node.modified_zxid <= server.flushed:
                 position = int(node.data)
                 before = self.committed.get(partition, 0)
                 check(

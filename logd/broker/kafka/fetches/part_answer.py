@@ -174,7 +174,8 @@ class PartAnswer:
             if entries.position <= entries.next_position:  # else a gap or damage is there, which is looked for
                 self.next = entries.next_position, entries.position
             for position, reason in entries.left_out:
-                self._work.left_out.note(*self.key, position, reason)
+                if self._work.left_out.note(*self.key, position, reason) and self._log is not None:
+                    self._work.suspect(self._log, position)
         if pieces:
             limits.sent = True
             limits.room -= sum(map(size_of, pieces))
