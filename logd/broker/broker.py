@@ -185,7 +185,7 @@ class KafkaSessions:
     _listener: KafkaListener = field(factory=KafkaListener)
     _fetches: FetchWork = field(
         default=Factory(
-            lambda self: FetchWork(self._broker.threads, self._broker.healing.suspect),
+            lambda self: FetchWork(self._broker.threads, self._broker.healing.suspect, self._broker.healing.may_heal),
             takes_self=True,
         )
     )

@@ -126,6 +126,8 @@ class Replica:
         if state.leads(self._me, self._owner.store.instance):
             if isinstance(role, LeaderRole) and role.epoch == state.leader_epoch:
                 role.take(known, replicas)
+                if role.epoch_start is None:  # the epoch file or the mark could not be written, as on a full disk
+                    await self._begin(role)
             else:
                 await self._lead(known, replicas)
         elif state.leader in (NO_LEADER, self._me):
@@ -149,8 +151,7 @@ class Replica:
 
     async def _lead(self, known: KnownState, replicas: tuple[int, ...]) -> None:
         self._end_role()
-        log, history = self.log, self.history
-        assert history is not None
+        log = self.log
         epoch = known.state.leader_epoch
         if self._highest_epoch >= epoch:
             # An earlier life led in this epoch, and followers may have entries of it that were not flushed here.
@@ -158,7 +159,13 @@ class Replica:
             return
         role = self._owner.lead(log, known, replicas, self._went_offline)
         self.role, log.replica = role, role
-        begun = history.begun(epoch, log.end)
+        await self._begin(role)
+
+    async def _begin(self, role: LeaderRole) -> None:
+        """Write the epoch file, and begin to lead. Raises LogdError and OSError; the call can be repeated."""
+        log, history = self.log, self.history
+        assert history is not None
+        begun = history.begun(role.epoch, log.end)
         await self._write_history(begun)
         if self.role is role and self.log is log:
             self._owner.on_role(log)
@@ -167,7 +174,7 @@ class Replica:
                 "{topic}-{partition} leads in epoch {epoch} from {start} on",
                 topic=log.topic,
                 partition=log.partition,
-                epoch=epoch,
+                epoch=role.epoch,
                 start=role.epoch_start,
             )
 

@@ -221,16 +221,6 @@ class DiskTests(FetchTestCase):
                 self.assertEqual(values(self.read_all(at)), [b"b"])
                 self.assertEqual(len(self.events.warnings(f"position {at} is left out")), 1)
 
-    def test_what_is_left_out_is_verified(self) -> None:
-        """The broker learns of the damage from the first client that reads it, and tells its operators."""
-        _, at, behind_it, _ = self.put(batch(b"a"), batch(b"bad" * 20), batch(b"b"))
-        self.file()[behind_it - 5] ^= 1
-        self.files.cold = lambda: True
-        self.assertNotIn("damaged", self.broker.health())
-        self.assertEqual(values(self.read_all(at)), [b"b"])
-        self.settle()
-        self.assertIn(f"at position {at}: checksum mismatch", self.broker.health()["damaged"]["t-0"])
-
     def test_damaged_heads(self) -> None:
         """A client goes on behind them, at the next entry that is known."""
         cases = product(((0, 0x7F), (3, 1), (4, 0x40), (5, 1), (30, 1)), (batch(b"bad" * 20), plain(b"bad" * 20)))

@@ -109,10 +109,17 @@ class FetchWork:
     """The parts of it, one for each broker."""
 
     def __init__(
-        self, threads: IThreads, suspect: Callable[[PartitionLog, int], None] = lambda log, position: None
+        self,
+        threads: IThreads,
+        suspect: Callable[[PartitionLog, int], None] = lambda log, position: None,
+        may_heal: Callable[[PartitionLog, int], bool] = lambda log, position: False,
     ) -> None:
-        """``suspect(log, position)`` is told of each entry that is left out: its segment may be damaged."""
+        """``suspect(log, position)`` is told of each entry that is left out: its segment may be damaged.
+
+        ``may_heal(log, position)`` returns whether damage there is about to be healed, so that nothing is left out yet.
+        """
         self.suspect = suspect
+        self.may_heal = may_heal
         self.memory = MadeMemory()
         self.walks = WalkQueue(threads)
         self.left_out = LeftOut()

@@ -23,6 +23,8 @@ from logd.log.partition import PartitionLog
 #: Seconds for which a reader on a leader waits until damage is healed, and between two looks.
 HEALING_SECONDS = 10.0
 POLL_SECONDS = 0.05
+#: Segments that are remembered as sound.
+MOST_SOUND = 1000
 
 
 @define(eq=False)
@@ -37,6 +39,8 @@ class Healing:
     reads: ReplicaReads = field(init=False)
     _suspects: Background = field(factory=lambda: Background("looking at suspect entries"), init=False)
     _looked_at: set[PartitionLog] = field(factory=set, init=False)
+    #: Segments that readers took for damaged, and that are not: an entry is unreadable as it was sent.
+    _sound: set[tuple[PartitionLog, int]] = field(factory=set, init=False)
     _suspected: set[tuple[PartitionLog, int]] = field(factory=set, init=False)
 
     @classmethod
@@ -94,9 +98,28 @@ class Healing:
         finally:
             self._looked_at.discard(log)
 
+    def may_heal(self, log: PartitionLog, position: int) -> bool:
+        """Return whether a reader of damage should come again, as it is being healed; looks for it if it is not known.
+
+        False where no replica has given the bytes so far, and for an entry that cannot be read in a sound segment.
+        """
+        if log.replica is None or log.offline is not None:
+            return False
+        start = log.segment_list.starts[max(log.segment_list.find(position), 0)]
+        known = self.damaged.get((log.topic, log.partition, start))
+        if known is not None:
+            return not known.trouble
+        if (log, start) in self._sound:
+            return False
+        self.suspect(log, position)
+        return True
+
     async def _verify(self, log: PartitionLog, start: int) -> None:
         try:
-            await self.verifier.check(log, start)
+            if await self.verifier.check(log, start) == []:
+                if len(self._sound) >= MOST_SOUND:
+                    self._sound.clear()
+                self._sound.add((log, start))
         finally:
             self._suspected.discard((log, start))
 

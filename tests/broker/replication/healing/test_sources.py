@@ -111,6 +111,35 @@ class ReplicaReadTests(DamagedReplicaTestCase):
         self.assertEqual(bytes(self.inode(follower, 1).data), sound)
 
 
+class ReaderTests(DamagedReplicaTestCase):
+    """What a reader is told that meets damage."""
+
+    def test_it_comes_again_while_that_is_being_healed(self) -> None:
+        """Not where nobody has the bytes, and not if the segment is sound: then it passes over."""
+        leader = self.leader
+        healing, log = self.healing(leader), self.log(leader)
+        healing.verifier.stop()
+        start = log.segment_list.starts[1]
+        self.assertTrue(healing.may_heal(log, start))  # it is looked at
+        self.cluster.advance(0.5)
+        self.assertFalse(healing.may_heal(log, start))  # it is sound
+        sound = self.flip(leader, 2)
+        position = log.segment_list.starts[2] + 5
+        self.assertTrue(healing.may_heal(log, position))
+        self.cluster.advance(5.0)
+        self.assertEqual(bytes(self.inode(leader, 2).data), sound)
+        for follower in self.followers:
+            follower.kill()
+        self.cluster.advance(7.0)
+        leader = self.leader
+        healing, log = self.healing(leader), self.log(leader)
+        healing.verifier.stop()
+        self.flip(leader, 3)
+        self.assertTrue(healing.may_heal(log, log.segment_list.starts[3]))
+        self.cluster.advance(2.0)
+        self.assertFalse(healing.may_heal(log, log.segment_list.starts[3]))
+
+
 class CheckedBytesTests(DamagedReplicaTestCase):
     """What a healing replica does with the answers."""
 
