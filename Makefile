@@ -8,6 +8,8 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A JAVA_HOME of the tests, in which Spark starts in half the time.
+JAVA := $(VENV)/java
 
 # How often make flakes runs each test, and how long make soak goes on.
 RUNS ?= 10
@@ -20,7 +22,7 @@ SYSTEMS ?= build/systems
 CLIENTS ?= /tmp/logd-clients
 RECORDS ?= 1000000
 
-.PHONY: help demo test coverage lint simulate-replication bench bench-peers bench-figures clients client-suites smoke sanitize flakes soak docs site wheel clean
+.PHONY: help demo test suite coverage lint simulate-replication bench bench-peers bench-figures clients client-suites smoke sanitize flakes soak docs site wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
@@ -40,8 +42,14 @@ $(STAMP): setup.cfg setup.py pyproject.toml logd/protocol/_compiled.c
 demo: $(STAMP)  ## Run a cluster, import with Spark, mirror and audit a pipeline, kill what runs; prove that nothing was lost (LOGS=DIR)
 	$(BIN)/python -m demo $(LOGS)
 
-test: lint  ## Lint, types, layering and the whole suite by trial
-	$(BIN)/python -m twisted.trial -j $(JOBS) tests
+test: lint suite  ## Lint, types, layering and the whole suite by trial
+
+suite: $(STAMP) $(JAVA)/spark.jsa  ## The whole suite by trial, without lint and types; JOBS=3 processes share it
+	JAVA_HOME=$(abspath $(JAVA)) $(BIN)/python -m tests.distribution --jobs $(JOBS)
+
+# Not made where there is no Java or no Spark; the tests do without it.
+$(JAVA)/spark.jsa: $(STAMP)
+	@$(BIN)/python -m tests.spark.quick_java $(JAVA)
 
 coverage: $(STAMP)  ## The whole suite under coverage, processes that it starts as well; half as long again
 	$(BIN)/python -m coverage erase
@@ -90,8 +98,8 @@ smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it al
 sanitize: $(STAMP)  ## The tests of the loops, the compiled ones under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
 	$(BIN)/python -m tests.protocol.loops.sanitized
 
-flakes: $(STAMP)  ## Repeat every test that a busy machine could disturb, RUNS=10 times, every second time beside a load; goes on where it was
-	$(BIN)/python -m tests.endurance.flakes --runs $(RUNS) --jobs $(JOBS)
+flakes: $(STAMP) $(JAVA)/spark.jsa  ## Repeat every test that a busy machine could disturb, RUNS=10 times, every second time beside a load; goes on where it was
+	JAVA_HOME=$(abspath $(JAVA)) $(BIN)/python -m tests.endurance.flakes --runs $(RUNS) --jobs $(JOBS)
 
 soak: $(STAMP)  ## The random tests with new seeds for HOURS=8, and a report of what was done and found
 	$(BIN)/python -m tests.endurance.soak --hours $(HOURS)

@@ -24,10 +24,10 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
         16,
         "a ProduceRequest of 14, and what Kafka's answer needs",
     ),
-    "logd.broker.replication.controller.Controller": (20, "one claim, and the queue of its work"),
+    "logd.broker.replication.control.controller.Controller": (20, "one claim, and the queue of its work"),
     "logd.broker.replication.leader.LeaderRole": (19, "one leadership; each follower has a record of its own"),
     "logd.broker.replication.replica_fetcher.ReplicaFetcher": (17, "one connection, and the queues of what it tells"),
-    "logd.broker.replication.replica_manager.ReplicaManager": (18, "what replicas need, handed through"),
+    "logd.broker.replication.replica_manager.ReplicaManager": (19, "what replicas need, handed through"),
     "logd.broker.requests.produce.ProduceRequests": (
         17,
         "the state of one producing connection; requests have their own",

@@ -8,18 +8,17 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.endurance.flakes import Outcomes, disturbable_modules, report
+from tests.endurance.flakes import Outcomes, costs, disturbable_modules, report
 from tests.endurance.load import Load
 from tests.endurance.soak import EXERCISES, Exercise, soak
 from tests.endurance.soak import report as soak_report
 from tests.endurance.trial import ROOT, TrialRun, run_trial
 
 
-def done(module: str, status: int = 0) -> TrialRun:
+def done(module: str, status: int = 0, processor_seconds: float = 0.5) -> TrialRun:
     """Return the outcome of a run that took a second."""
-    return TrialRun(
-        module, status, 1.0, "PASSED (successes=1)" if status == 0 else "FAILED (failures=1)", "what it printed"
-    )
+    summary = "PASSED (successes=1)" if status == 0 else "FAILED (failures=1)"
+    return TrialRun(module, status, 1.0, summary, "what it printed", processor_seconds)
 
 
 class TrialRunTests(SynchronousTestCase):
@@ -37,6 +36,12 @@ class TrialRunTests(SynchronousTestCase):
         """Its status is 0, and trial's closing line is kept."""
         run = run_trial(str(self.write("pass")), 60)
         self.assertEqual((run.passed, run.summary), (True, "PASSED (successes=1)"))
+
+    def test_the_time_of_processors_includes_that_of_processes(self) -> None:
+        """A module may wait most of the time, or keep several processors busy by other processes."""
+        body = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'sum(range(20_000_000))'])"
+        busy = run_trial(str(self.write(body)), 60).processor_seconds
+        self.assertGreater(busy, run_trial(str(self.write("pass")), 60).processor_seconds)
 
     def test_a_failing_module_keeps_its_output(self) -> None:
         """It has not passed, and its output is there to read."""
@@ -92,6 +97,18 @@ class FlakesTests(SynchronousTestCase):
         self.assertEqual(report(found, ["tests.a"], 9), 1)
         self.assertEqual(report(found, ["tests.a"], 3), 0)
         self.assertEqual(Path(folder, "tests.a-4.log").read_text(), "what it printed")
+
+    def test_costs_name_the_dearest_module_first(self) -> None:
+        """Each with the mean of its runs; the last line is their sum. They are kept from run to run."""
+        folder = self.mktemp()
+        found = self.outcomes(folder)
+        for run, seconds in enumerate((10.0, 20.0), 1):
+            found.add(run, False, done("tests.a", processor_seconds=seconds / 10))
+            found.add(run, False, done("tests.b", processor_seconds=seconds))
+        lines = costs(self.outcomes(folder), ["tests.a", "tests.b", "tests.never"])
+        self.assertEqual([line.split()[-1] for line in lines[:-1]], ["tests.b", "tests.a"])
+        self.assertEqual(lines[0].split()[0], "15.0")
+        self.assertIn("16 s of processors in a run of all 2 modules", lines[-1])
 
     def test_processes_of_a_load_end_with_it(self) -> None:
         """They run while the load is wanted."""

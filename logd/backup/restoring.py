@@ -16,11 +16,12 @@ from logd.backup.beginnings import restored_ends, slots_since
 from logd.backup.contents import SCHEMAS, SECURITY
 from logd.checkedjson import INT32_MAX, decimal
 from logd.coord import paths
+from logd.coord.elections import lost_with_the_tree
 from logd.coord.errors import CoordinationError, NoAuth, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.stored_ends import StoredEnds, read_all_ends
-from logd.coord.registries.topics import decode_entry
+from logd.coord.registries.topics import creation_of_states, decode_entry
 from logd.deferreds.gathering import for_each
 from logd.errors import LogdError
 from logd.log.recovery.lost_log_replacement import beginning_after
@@ -161,7 +162,10 @@ async def _restore(
 
 
 async def _make_topic(tree: ICoordination, topic: RestoredTopic) -> bool:
-    """Make a topic with its stored ends, in one transaction; return False if the tree has such a topic."""
+    """Make a topic with its stored ends, in one transaction; return False if the tree has such a topic.
+
+    Nobody leads the partitions of a replicated topic before an operator's election: without states there could be none.
+    """
     parent = paths.stored_topic(topic.entry.uuid)
     for path in (parent, paths.BROKER_TOPICS):
         with suppress(NodeExists):
@@ -175,8 +179,11 @@ async def _make_topic(tree: ICoordination, topic: RestoredTopic) -> bool:
             for number, end in ends.ends.items()
         }
         operations.append(Create(paths.stored_ends(topic.entry.uuid, broker), evolve(ends, ends=furthest).encode()))
+    operations.append(Create(paths.topic(topic.name), topic.data))
+    if topic.entry.replicated:
+        operations += creation_of_states(topic.name, dict.fromkeys(topic.entry.partitions, lost_with_the_tree()))
     try:
-        await tree.multi([*operations, Create(paths.topic(topic.name), topic.data)])
+        await tree.multi(operations)
     except NodeExists:
         return False
     return True

@@ -101,6 +101,7 @@ class BrokerAssembly:
             keep = settings.kafka.kafka_producer_ms, settings.kafka.kafka_producers_max
             broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
             broker.replication.on_role = broker.idempotence.forget
+            broker.idempotence.heal = broker.healing.heal
             broker.administration_log = administration_log_of(broker, resources.wall)
             broker.authentication.on_failed = broker.administration_log.login_failed
             broker.membership = lambda: self._with_tree(membership.health())

@@ -183,7 +183,12 @@ class KafkaSessions:
 
     _broker: Broker
     _listener: KafkaListener = field(factory=KafkaListener)
-    _fetches: FetchWork = field(default=Factory(lambda self: FetchWork(self._broker.threads), takes_self=True))
+    _fetches: FetchWork = field(
+        default=Factory(
+            lambda self: FetchWork(self._broker.threads, self._broker.healing.suspect, self._broker.healing.may_heal),
+            takes_self=True,
+        )
+    )
 
     def open_session(self, connection: Connection) -> KafkaSession | None:
         """See ``logd.net.server.SessionOpener``."""

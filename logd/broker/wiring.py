@@ -15,9 +15,10 @@ from logd.broker.flush_pressure import FlushPressure
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.registration import BrokerRegistration
 from logd.broker.replication.broker_links import BrokerLinks
-from logd.broker.replication.controller import Controller
+from logd.broker.replication.control.controller import Controller
+from logd.broker.replication.control.operations import ReplicaOperations
+from logd.broker.replication.control.operator_work import OperatorWork
 from logd.broker.replication.healing.healing import Healing
-from logd.broker.replication.operations import ReplicaOperations
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.security.group_access import GroupAccess
 from logd.broker.security.security_view import SecurityView
@@ -36,6 +37,7 @@ from logd.coord.registries.partition_states import PartitionStates
 from logd.errors import BrokerUnavailable
 from logd.interfaces import Clock, IThreads
 from logd.log.store.log_store import LogStore
+from logd.security.credentials import Credentials
 from logd.topic import TopicEntry
 
 if TYPE_CHECKING:
@@ -112,6 +114,10 @@ def join_others(
         value = entry.settings.get("min.insync.replicas", settings.log.min_insync_replicas)
         return value if isinstance(value, int) else settings.log.min_insync_replicas
 
+    def own_credentials() -> Credentials | None:
+        return None if broker.authorizer.open else broker.authentication.own_credentials()
+
+    links = BrokerLinks(store.broker_id, clock, connect_to, own_credentials)
     states = PartitionStates(tree, clock)
     broker.replication = replication = ReplicaManager(
         store,
@@ -122,12 +128,7 @@ def join_others(
         ends,
         settings.replication,
         instances,
-        BrokerLinks(
-            store.broker_id,
-            clock,
-            connect_to,
-            lambda: None if broker.authorizer.open else broker.authentication.own_credentials(),
-        ),
+        links,
         lambda: pick(1 << 30) / (1 << 30),
     )
     verifier = LogVerifier(store, threads, clock, settings.verify_bytes_per_second, settings.verify_ms / 1000, pick)
@@ -142,9 +143,10 @@ def join_others(
         states,
         instances,
         least,
+        OperatorWork(tree, topics, states, instances, lambda topic: broker.operations.survey(topic)),
         None if balance == -1 else balance / 1000,
     )
-    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks, clock)
+    broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks, clock, links)
     replication.on_change = controller.look_at
     store.on_opened = replication.log_opened
 
@@ -153,8 +155,9 @@ def join_others(
             replication.topic_hidden(topic)
         else:
             replication.topic_shown(topic, entry)
+        if entry is not None and entry.replicated:
+            controller.look_at_topic(topic, entry)
         if entry is None or entry.replicated:
-            controller.look()
             broker.operations.look_at_rates()
 
     def brokers_changed() -> None:

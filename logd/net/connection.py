@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.abstract import isIPAddress
@@ -15,6 +16,7 @@ from zope.interface import implementer
 
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, ProtocolViolation
+from logd.net.immediate_write import can_write_now, write_now
 from logd.protocol.conversation.client import ClientConversation
 
 #: The size of one read in bytes: a consumer's chunks are large.
@@ -58,11 +60,15 @@ class BrokerConnection(Protocol):
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._conversation = ClientConversation(max_frame_bytes)
-        self._waiting: dict[Any, Deferred[Any]] = {}
+        #: The functions to call with the responses, and the Deferreds to fire, by the identity of the request.
+        self._waiting: dict[int, Deferred[Any] | Callable[[Any], None]] = {}
+        #: Requests that leave together in one write, at the end of ``dataReceived`` or of ``together``.
+        self._held: list[bytes] | None = None
         self._watchers: WaitingDeferreds[BaseException] = WaitingDeferreds()
         self._writable_waiters: WaitingDeferreds[None] = WaitingDeferreds()
         self._lost: Failure | None = None
         self.writable = True
+        self._writes_now = False
         self.address = "?"
 
     @classmethod
@@ -105,17 +111,33 @@ class BrokerConnection(Protocol):
         """
         if self._lost is not None:
             return _failed(self._unavailable())
-        if id(request) in self._waiting:
-            request = request._replace()  # the same object again: responses are matched to requests by identity
-        pieces = self._conversation.send(request)
 
         def forget(_: Deferred[Any]) -> None:
-            self._waiting.pop(id(request), None)
+            self._waiting.pop(number, None)
 
         waiting: Deferred[Any] = Deferred(forget)
-        self._waiting[id(request)] = waiting
-        self._write(pieces)
+        number = self._expect(request, waiting)
         return waiting
+
+    def request_told(self, request: Any, told: Callable[[Any], None]) -> None:
+        """Send a request, and call ``told`` with the response, or with the error with which ``request`` would fail.
+
+        Costs less than a Deferred. Raises BrokerUnavailable if the connection is lost already, and as ``request`` does.
+        """
+        if self._lost is not None:
+            raise self._unavailable()
+        self._expect(request, told)
+
+    def together(self, write: Callable[[], object]) -> None:
+        """Call ``write``: the requests that it makes leave in one write to the socket, at once if that takes them."""
+        if self._held is not None:
+            write()
+            return
+        self._held = []
+        try:
+            write()
+        finally:
+            self._let_go()
 
     def send_only(self, request: Any) -> None:
         """Send a request that has no response. Raises BrokerUnavailable if the connection is lost already."""
@@ -153,6 +175,8 @@ class BrokerConnection(Protocol):
         self.when_lost().addCallback(lambda _: closed.callback(None))
         if self._lost is None:
             transport: Any = self.transport
+            if self._held:
+                self._write([])
             transport.unregisterProducer()
             transport.loseConnection()
         return closed
@@ -168,6 +192,7 @@ class BrokerConnection(Protocol):
     def connectionMade(self) -> None:  # noqa: N802
         transport: Any = self.transport
         transport.bufferSize = READ_BYTES
+        self._writes_now = can_write_now(transport)
         if hasattr(transport, "SEND_LIMIT"):  # of Twisted's sockets alone
             transport.SEND_LIMIT = WRITE_BYTES
         if hasattr(transport, "setTcpNoDelay"):
@@ -175,10 +200,17 @@ class BrokerConnection(Protocol):
         transport.registerProducer(self, True)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        held, self._held = self._held, [] if self._held is None else self._held
         for request, response in self._conversation.receive_data(data):
             waiting = self._waiting.pop(id(request), None)
-            if waiting is not None:
+            if waiting is None:
+                continue
+            if isinstance(waiting, Deferred):
                 waiting.callback(response)
+            else:
+                waiting(response)
+        if held is None:
+            self._let_go()
         if self._conversation.violation is not None:
             self._end(Failure(self._conversation.violation))
             transport: Any = self.transport
@@ -199,8 +231,38 @@ class BrokerConnection(Protocol):
 
     # Internals
 
+    def _expect(self, request: Any, waiting: Deferred[Any] | Callable[[Any], None]) -> int:
+        """Send a request whose response ``waiting`` is to get; return the key of ``_waiting``."""
+        number = id(request)
+        if number in self._waiting:
+            request = request._replace()  # the same object again: responses are matched to requests by identity
+            number = id(request)
+        pieces = self._conversation.send(request)
+        self._waiting[number] = waiting
+        if self._held is None:
+            self._write(pieces)
+        else:
+            self._held += pieces
+        return number
+
+    def _let_go(self) -> None:
+        """Write the requests that were held back, and give them to the socket at once."""
+        transport: Any = self.transport
+        held = self._held
+        if held and self._lost is None:
+            self._held = []  # resumeProducing may be called below, and lead to further requests
+            transport.writeSequence(held)
+            if self._writes_now and self.writable:
+                write_now(transport)
+            held = self._held
+        self._held = None
+        if held and self._lost is None:
+            transport.writeSequence(held)
+
     def _write(self, pieces: list[bytes]) -> None:
         transport: Any = self.transport
+        if self._held:
+            pieces, self._held = [*self._held, *pieces], []
         transport.writeSequence(pieces)
 
     def _unavailable(self) -> LogdError:
@@ -214,9 +276,11 @@ class BrokerConnection(Protocol):
             return
         self._lost = reason
         waiting, self._waiting = self._waiting, {}
-        for deferred in waiting.values():
-            if not deferred.called:  # the one that waits for an earlier request may have cancelled it
-                deferred.errback(self._unavailable())
+        for each in waiting.values():
+            if not isinstance(each, Deferred):
+                each(self._unavailable())
+            elif not each.called:  # the one that waits for an earlier request may have cancelled it
+                each.errback(self._unavailable())
         self._writable_waiters.fail(self._unavailable())
         self._watchers.fire(_reason(reason))
 

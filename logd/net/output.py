@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.interfaces import IFileRange
+from logd.net.immediate_write import can_write_now, write_now
 from logd.net.paced_transport import PacedConsumer
 from logd.net.transfer import SendfileSender, can_sendfile
 from logd.protocol.requests.fields import Piece
@@ -38,6 +39,9 @@ class OutputQueue:
     _queue: deque[Piece] = field(factory=deque, init=False)
     _sending: IFileRange | None = field(default=None, init=False)
     _unsent: int = field(default=0, init=False)
+    #: Bytes that are written together by ``let_go``; None while each is written at once.
+    _held: list[bytes] | None = field(default=None, init=False)
+    _writes_now: bool = field(default=False, init=False)
     congested: bool = field(default=False, init=False)
     _closed: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
@@ -45,18 +49,42 @@ class OutputQueue:
     _paced: PacedConsumer | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        if not can_sendfile(self._transport):
+        if can_sendfile(self._transport):
+            self._writes_now = can_write_now(self._transport)
+        else:
             self._paced = PacedConsumer(self._transport, self._paused, self._work)
             self._paced.begin()
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def send(self, pieces: Iterable[Piece]) -> None:
+    def hold(self) -> None:
+        """Gather bytes and small ranges until ``let_go``: answers of one turn then leave in one write."""
+        if self._writes_now and self._held is None:
+            self._held = []
+
+    def let_go(self) -> None:
+        """Write what was gathered, and give it to the socket at once."""
+        if self._held is not None:
+            held = bool(self._held)
+            self._write_held()
+            self._held = None
+            if held and not (self.congested or self._closed):
+                write_now(self._transport)
+
+    def send(self, pieces: Sequence[Piece]) -> None:
         """Queue pieces. The queue closes each range in the end, whatever happens."""
         if self._closed:
             close_pieces(pieces)
             return
+        if self._held is not None and len(pieces) == 1 and not (self._queue or self.congested or self._is_full()):
+            piece = pieces[0]
+            if isinstance(piece, bytes):
+                self._unsent += len(piece)
+                self._held.append(piece)
+                if self._is_full():
+                    self._watch()
+                return
         self._queue.extend(pieces)
         if self.congested:
             return
@@ -69,18 +97,21 @@ class OutputQueue:
 
     def finish(self) -> None:
         """Unregister from the transport. Call it when the queue is empty, before the transport is told to close."""
+        self._write_held()
         if self._paced is not None:
             self._paced.end()
 
     def close(self) -> None:
         """Drop the queue, as the connection is lost."""
         self._closed = True
+        self._held = None
         queue, self._queue = self._queue, deque()
         close_pieces(queue)
 
     def _work(self) -> None:
         """Send the queue up to the next range that has to wait for the socket."""
         self.congested = True
+        self._write_held()
         # A transfer may end before its call returns. A loop, since one answer may have thousands of ranges.
         self._working = True
         paced = self._paced
@@ -92,6 +123,7 @@ class OutputQueue:
             piece = self._queue.popleft()
             assert not isinstance(piece, bytes)  # else it would have been written
             self._sending = piece
+            self._write_held()
             done = self._sender.begin_file_transfer(piece, self._transport if paced is None else paced)
             done.addCallbacks(self._sent, self._failed)
         self._working = False
@@ -124,8 +156,18 @@ class OutputQueue:
             self._unsent += len(data)
         if not together:
             return False
-        self._transport.write(together[0] if len(together) == 1 else b"".join(together))
+        if self._held is None:
+            self._transport.write(together[0] if len(together) == 1 else b"".join(together))
+        else:
+            self._held += together
         return True
+
+    def _write_held(self) -> None:
+        """Write the gathered bytes to the transport."""
+        held = self._held
+        if held:
+            self._held = []
+            self._transport.write(held[0] if len(held) == 1 else b"".join(held))
 
     def _is_full(self) -> bool:
         """Return whether nothing may be written before the transport's buffer is empty; it paces itself under TLS."""
@@ -155,6 +197,7 @@ class OutputQueue:
 
     def _watch(self) -> None:
         self.congested = True
+        self._write_held()
         self._transport.registerProducer(_Drain(self._transport, self._drained), False)
 
     def _drained(self) -> None:

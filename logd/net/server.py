@@ -133,7 +133,9 @@ class Connection(TwistedProtocol):
         self._begun = self._begun or bool(requests)
         # Reading is paused while there is a backlog, but a TLS transport may still deliver bytes that it has decrypted.
         self._backlog.add(requests, conversation.unanswered - before, kept + len(data) - conversation.kept_bytes)
+        self._output.hold()
         self._drain()
+        self._output.let_go()
         if self.meter is not None:
             self.meter.received(len(data))
 
@@ -317,8 +319,7 @@ class Connection(TwistedProtocol):
             self._taking = False
         if self.meter is not None and self.meter.under_way != self._under_way:
             self.meter.noted(self._under_way)
-        violation = self._conversation.violation
-        if violation is not None and not self._backlog.requests and not self._closing:
+        if (violation := self._conversation.violation) and not self._backlog.requests and not self._closing:
             self._end_conversation(violation)
         elif self._closing:
             self._close_when_empty()
@@ -363,9 +364,8 @@ class Connection(TwistedProtocol):
             if not failure.check(PeerLeft):
                 self._log.warn(
                     "cannot send a fetch response to {peer}; closing its connection: {reason}",
-                    peer=self.caller,
-                    reason=str(failure.value),
-                )
+                    peer=self.caller, reason=str(failure.value),
+                )  # fmt: skip
             self.close(drain=False)
 
 

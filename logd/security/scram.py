@@ -34,6 +34,7 @@ MOST_BYTES = 4096
 #: The answer to an unknown user, a wrong password, and everything else that is wrong with an exchange.
 REFUSAL = "the user or the password is wrong"
 
+_NONCE = re.compile(r",r=([^,]*)(?:,|\Z)")
 _ITERATIONS = re.compile(r"(?:\A|,)i=(\d+)(?:,|\Z)")
 
 
@@ -117,6 +118,7 @@ class ServerExchange:
     #: True once the client has proved that it knows the password.
     done: bool = field(default=False, init=False)
     _server: Any = field(init=False)
+    _client_nonce: str = field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
         self._server = _scramp().ScramMechanism(self.mechanism).make_server(self._verifier)
@@ -129,21 +131,38 @@ class ServerExchange:
         try:
             text = message.decode()
             if self.user:
+                self._expect_repeated_nonce(server, text)
                 server.set_client_final(text)
                 answer: str = server.get_server_final()
                 self.done = True
             else:
                 server.set_client_first(text)
                 answer = server.get_server_first()
+                self._client_nonce = _nonce_of(text)
                 self._server = server
         except (_scramp().ScramException, ValueError, TypeError, KeyError, IndexError):
             raise AuthenticationFailed(REFUSAL) from None
         return answer.encode()
 
+    def _expect_repeated_nonce(self, server: Any, text: str) -> None:
+        """Let the client put its own nonce before the whole one, as librdkafka before 2.2 does (and kcat of Debian 12).
+
+        That is exactly one more text that is expected. The proof covers it, and with it the broker's nonce, so an
+        exchange of before is as little good as without this.
+        """
+        repeated = f"{self._client_nonce}{server.nonce}"
+        if _nonce_of(text) == repeated:
+            server.nonce = type(server.nonce)(repeated)
+
     def _verifier(self, name: str) -> tuple[bytes, bytes, bytes, int]:
         self.user = name
         verifier = self._verifier_of(name)
         return verifier.salt, verifier.stored_key, verifier.server_key, verifier.iterations
+
+
+def _nonce_of(message: str) -> str:
+    found = _NONCE.search(message)
+    return "" if found is None else found[1]
 
 
 @define

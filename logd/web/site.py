@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
+from twisted.web.util import Redirect
 
 from logd.schema_registry.registry import SchemaRegistry
 from logd.schema_registry.rest.resource import CHILDREN, SchemaRegistryResource
@@ -71,6 +72,7 @@ def pages(
     root.putChild(b"metrics", metrics_page(registry))
     if console is not None:
         root.putChild(b"console", console)
+        root.putChild(b"", Redirect(b"/console"))
     if schemas is not None:
         answers = Counter("logd_schema_registry_answers", "Answers to requests.", ["status"], registry=registry)
         resource = SchemaRegistryResource(schemas, lambda status: answers.labels(status).inc())

@@ -48,6 +48,7 @@ from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, P
 from logd.protocol.requests.repair import Repair, RepairResponse
 from logd.protocol.requests.requests import decode_request
 from logd.protocol.requests.responses import ErrorResponse
+from tests.client.told_requests import ToldRequests
 
 
 @define
@@ -269,7 +270,7 @@ class ModelBroker:
         )
 
 
-class ModelConnection:
+class ModelConnection(ToldRequests):
     """A client's connection to the model, with the methods of BrokerConnection."""
 
     def __init__(self, broker: ModelBroker, number: int = 7) -> None:

@@ -66,6 +66,7 @@ class Outcome:
     passed: bool
     seconds: float
     summary: str
+    processor_seconds: float = 0.0
 
 
 @define
@@ -92,7 +93,8 @@ class Outcomes:
 
     def add(self, run: int, loaded: bool, done: TrialRun) -> None:
         """Append an outcome; keep the output of a run that failed."""
-        outcome = Outcome(self.state, run, done.module, loaded, done.passed, round(done.seconds, 1), done.summary)
+        times = round(done.seconds, 1), round(done.processor_seconds, 1)
+        outcome = Outcome(self.state, run, done.module, loaded, done.passed, times[0], done.summary, times[1])
         self.found.append(outcome)
         self.folder.mkdir(exist_ok=True)
         with (self.folder / _OUTCOMES).open("a", encoding="utf-8") as file:
@@ -115,6 +117,12 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--runs", type=int, default=10, help="how often each module runs (10)")
     parser.add_argument("--jobs", type=int, default=2, help="modules that run at a time (2)")
+    parser.add_argument(
+        "--no-load", action="store_true", help="no processes that load the machine beside every second run"
+    )
+    parser.add_argument(
+        "--costs", action="store_true", help="print what the modules cost in the runs so far, and run nothing"
+    )
     parser.add_argument("--list", action="store_true", help="print the modules and run nothing")
     parser.add_argument("modules", nargs="*", help="these alone, as dotted names")
     options = parser.parse_args(arguments)
@@ -124,11 +132,14 @@ def main(arguments: list[str]) -> int:
         return 0
     outcomes = Outcomes(FOLDER, tree_state())
     outcomes.load()
+    if options.costs:
+        print("\n".join(costs(outcomes, modules)))
+        return 0
     total, begin, ran = options.runs * len(modules), time.monotonic(), 0
     left = sum(len(outcomes.missing(run, modules)) for run in range(1, options.runs + 1))
     print(f"{len(modules)} modules, {options.runs} runs of each; {total - left} of {total} are done", flush=True)
     for run in range(1, options.runs + 1):
-        loaded = run % 2 == 0
+        loaded = run % 2 == 0 and not options.no_load
         missing = outcomes.missing(run, modules)
         if not missing:
             continue
@@ -146,6 +157,19 @@ def main(arguments: list[str]) -> int:
     return report(outcomes, modules, options.runs)
 
 
+def costs(outcomes: Outcomes, modules: Iterable[str]) -> list[str]:
+    """Return a line with the mean times of each module that has run, the dearest first, and one with their sum."""
+    means: list[tuple[float, float, str]] = []
+    for module in modules:
+        these = [outcome for outcome in outcomes.found if outcome.module == module and outcome.processor_seconds]
+        if these:
+            processor = sum(each.processor_seconds for each in these) / len(these)
+            means.append((processor, sum(each.seconds for each in these) / len(these), module))
+    means.sort(reverse=True)
+    total = f"{sum(each[0] for each in means):.0f} s of processors in a run of all {len(means)} modules"
+    return [*(f"{processor:7.1f} s of processors in {taken:7.1f} s: {name}" for processor, taken, name in means), total]
+
+
 def report(outcomes: Outcomes, modules: Iterable[str], runs: int) -> int:
     """Print the modules that failed, and how often; return 1 if there are any, else 0."""
     wanted = set(modules)
@@ -155,6 +179,7 @@ def report(outcomes: Outcomes, modules: Iterable[str], runs: int) -> int:
         these = sorted(outcome.run for outcome in failed if outcome.module == module)
         loaded = sum(outcome.loaded for outcome in failed if outcome.module == module)
         print(f"{module} failed in {len(these)} of {runs} runs ({loaded} beside a load): see {FOLDER}/{module}-*.log")
+    print(costs(outcomes, wanted)[-1])
     print(f"{len(counted) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
 

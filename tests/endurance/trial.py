@@ -15,6 +15,9 @@ from pathlib import Path
 from attrs import frozen
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+#: Runs a command, and says in a last line what it and the processes that it waited for took of the processors.
+_TIMED = ("bash", "-c", 'TIMEFORMAT="processor seconds: %U %S"; time "$@"', "bash")
+_TIMES = re.compile(r"^processor seconds: (\S+) (\S+)\n\Z", re.M)
 _CLOSING = re.compile(r"^(?:PASSED|FAILED)(?: \((.*)\))?$", re.M)
 
 
@@ -29,6 +32,8 @@ class TrialRun:
     #: Trial's own closing line, such as ``PASSED (skips=1, successes=12)``.
     summary: str
     output: str
+    #: Seconds of user and system time, of processes that it started too if it waited for their end; 0 if it was killed.
+    processor_seconds: float = 0.0
 
     @property
     def passed(self) -> bool:
@@ -43,7 +48,7 @@ def run_trial(module: str, patience: float, environment: Mapping[str, str] | Non
     """
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="logd-trial-", ignore_cleanup_errors=True) as folder:
-        command = [sys.executable, "-m", "twisted.trial", f"--temp-directory={folder}/trial", module]
+        command = [*_TIMED, sys.executable, "-m", "twisted.trial", f"--temp-directory={folder}/trial", module]
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -63,6 +68,9 @@ def run_trial(module: str, patience: float, environment: Mapping[str, str] | Non
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             output += f"\nended after {patience:.0f} seconds: the run hung"
+    times = _TIMES.search(output)
+    # Bash writes the decimal point of the user's language.
+    taken = sum(float(each.replace(",", ".")) for each in times.groups()) if times else 0.0
     closing = list(_CLOSING.finditer(output))
     summary = closing[-1].group(0) if closing else "no closing line"
-    return TrialRun(module, process.returncode, time.monotonic() - begin, summary, output)
+    return TrialRun(module, process.returncode, time.monotonic() - begin, summary, output, taken)

@@ -6,9 +6,10 @@ import socket
 from typing import Any
 
 from attrs import define, field
+from twisted.internet.abstract import FileDescriptor
 from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import IConsumer, IPullProducer, IPushProducer
-from twisted.internet.testing import StringTransport
+from twisted.internet.testing import MemoryReactorClock, StringTransport
 from zope.interface import implementer
 
 from logd.interfaces import IFileRange
@@ -181,3 +182,40 @@ class PeerTransport(StringTransport):
         if not (IPushProducer if streaming else IPullProducer).providedBy(producer):
             raise RuntimeError(f"{producer!r} is registered as what it is not")
         super().registerProducer(producer, streaming)  # type: ignore[no-untyped-call]  # as above
+
+
+class DirectTransport(FileDescriptor):
+    """A transport of Twisted's, whose socket takes ``room`` bytes."""
+
+    def __init__(self, room: int = 1 << 20) -> None:
+        super().__init__(MemoryReactorClock())
+        self.connected = 1
+        self.room = room
+        self.error: Exception | None = None
+        self.written: list[bytes] = []
+        #: True while the reactor is to write.
+        self.waits = False
+
+    def fileno(self) -> int:
+        """Return the number of a descriptor, as sockets do."""
+        return 1
+
+    def writeSomeData(self, data: bytes) -> int | Exception:  # noqa: N802
+        """Take what there is room for."""
+        if self.error is not None:
+            return self.error
+        taken = bytes(data[: self.room])
+        self.room -= len(taken)
+        self.written += [taken] if taken else []
+        return len(taken)
+
+    def startWriting(self) -> None:  # noqa: N802
+        """Note that the reactor is to write."""
+        self.waits = True
+
+    def stopWriting(self) -> None:  # noqa: N802
+        """Note that all is written."""
+        self.waits = False
+
+    def stopReading(self) -> None:  # noqa: N802
+        """Stay as it is."""

@@ -204,6 +204,18 @@ class TransportTests(SynchronousTestCase):
             transport.doWrite()
         self.assertEqual(written, [512 << 10, 488 << 10])
 
+    def test_a_function_is_told_of_a_lost_connection(self) -> None:
+        """With the error that a Deferred would fail with; a request after that raises it."""
+        told: list[Any] = []
+        self.client.request_told(FETCH, told.append)
+        self.client.connectionLost(Failure(ConnectionDone()))
+        (error,) = told
+        self.assertIsInstance(error, BrokerUnavailable)
+        with self.assertRaises(BrokerUnavailable):
+            self.client.request_told(FETCH, told.append)
+        self.client.together(lambda: None)
+        self.assertEqual(len(told), 1)
+
     def test_nonsense_ends_the_connection(self) -> None:
         """The waiting request fails with the reason."""
         waiting = self.client.request(FETCH)

@@ -13,7 +13,7 @@ from logd.log.disk.local_files import LocalFiles
 from logd.net.output import UNSENT_BYTES, OutputQueue
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from tests.log.threads import Threads
-from tests.net.doubles import BytesFile, PeerTransport, Range, SocketTransport
+from tests.net.doubles import BytesFile, DirectTransport, PeerTransport, Range, SocketTransport
 
 LARGE = bytes(range(256)) * (2 * PIECE_BYTES // 256 + 1)
 
@@ -53,6 +53,57 @@ class OutputQueueTests(SynchronousTestCase):
         self.assertEqual(self.transport.value(), b"head234tail")
         self.assertEqual(small.closed, 1)
         self.assertFalse(self.queue.congested)
+
+    def test_what_is_held_leaves_in_one_write_at_once(self) -> None:
+        """Without a turn of the reactor, in order with a range that has to wait for the socket."""
+        transport = DirectTransport()
+        queue = OutputQueue(transport, SendfileSender(Threads()), self.count_empty, self.failures.append)
+        queue.let_go()
+        queue.hold()
+        queue.send([b"a"])
+        queue.send([b"b", Range(BytesFile(b"0123456789"), 2, 3), b"c"])
+        queue.send([b"d"])
+        self.assertEqual((transport.written, len(queue)), ([], 0))
+        queue.let_go()
+        self.assertEqual(transport.written, [b"ab234cd"])
+        queue.send([b"e"])
+        self.assertEqual((len(transport.written), transport.waits), (1, True))
+        transport.doWrite()
+        self.assertEqual(transport.written[1:], [b"e"])
+
+    def test_what_is_held_stays_before_what_waits(self) -> None:
+        """No more than UNSENT_BYTES are held, and none behind a range that has to be sent first."""
+        transport = DirectTransport()
+        queue = OutputQueue(transport, SendfileSender(Threads()), self.count_empty, self.failures.append)
+        queue.hold()
+        count = UNSENT_BYTES // 1000 + 10
+        for number in range(count):
+            queue.send([b"%1000d" % number])
+        self.assertTrue(queue.congested)
+        self.assertEqual(len(queue), 9)
+        queue.let_go()
+        while queue.congested:
+            transport.doWrite()
+        transport.doWrite()
+        self.assertEqual(b"".join(transport.written), b"".join(b"%1000d" % number for number in range(count)))
+        queue.hold()
+        queue.send([b"<"])
+        queue.send([Range(BytesFile(LARGE), 0, len(LARGE))])
+        queue.send([b">"])
+        queue.let_go()
+        while queue.congested:
+            transport.doWrite()
+        transport.doWrite()
+        self.assertTrue(b"".join(transport.written).endswith(b"<" + LARGE + b">"))
+        queue.hold()
+        queue.send([b"last"])
+        queue.finish()
+        transport.doWrite()
+        self.assertEqual(transport.written[-1], b"last")
+        queue.send([b"never"])
+        queue.close()
+        queue.let_go()
+        self.assertEqual(transport.written[-1], b"last")
 
     def test_bytes_wait_behind_a_range(self) -> None:
         """Each range is closed once."""

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from hashlib import pbkdf2_hmac
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import AuthenticationFailed
-from logd.security.scram import LEAST_ITERATIONS, MECHANISMS, MOST_BYTES, ClientExchange, ServerExchange, Verifier
+from logd.security.scram import (
+    HASHES,
+    LEAST_ITERATIONS,
+    MECHANISMS,
+    MOST_BYTES,
+    ClientExchange,
+    ServerExchange,
+    Verifier,
+)
 
 SALT = b"salt of 16 bytes"
 VERIFIERS = {each: Verifier.of(each, "secret", SALT, LEAST_ITERATIONS) for each in MECHANISMS}
@@ -50,6 +62,24 @@ class ExchangeTests(SynchronousTestCase):
             again.receive(proof)
         with self.assertRaises(AuthenticationFailed):
             broker.receive(proof)  # an exchange that is done
+
+    def test_a_client_that_repeats_its_nonce_is_let_in_with_the_right_password(self) -> None:
+        """As librdkafka before 2.2 does; recorded, repeated once more, or with another password it is refused."""
+        tried = (("secret", "{c}{s}", True), ("wrong", "{c}{s}", False), ("secret", "{c}{c}{s}", False))
+        for password, nonces, fine in tried:
+            for mechanism in MECHANISMS:
+                broker, again = server(mechanism), server(mechanism)
+                first = b"n,,n=ann,r=abcdefgh"
+                challenge = broker.receive(first)
+                nonce = nonces.format(c="abcdefgh", s=challenge.decode().partition(",")[0].removeprefix("r="))
+                proof = _final(mechanism, password, first, challenge, nonce)
+                if not fine:
+                    self.refused(broker, proof)
+                    continue
+                broker.receive(proof)
+                self.assertTrue(broker.done)
+                again.receive(first)
+                self.refused(again, proof)
 
     def test_every_truncated_and_changed_message_is_refused(self) -> None:
         """Nothing else is raised, and nobody is let in."""
@@ -146,3 +176,16 @@ class VerifierTests(SynchronousTestCase):
         self.assertEqual(len({one.salt, *(each.salt for each in others)}), 4)
         real = VERIFIERS["SCRAM-SHA-256"]
         self.assertEqual([len(each) for each in (one.salt, one.stored_key)], [len(real.salt), len(real.stored_key)])
+
+
+def _final(mechanism: str, password: str, first: bytes, challenge: bytes, nonce: str) -> bytes:
+    """Return a last message with any nonce and the proof that belongs to it (RFC 5802, section 3)."""
+    name = HASHES[mechanism]
+    salt, iterations = re.findall(r"s=([^,]+),i=(\d+)", challenge.decode())[0]
+    salted = pbkdf2_hmac(name, password.encode(), b64decode(salt), int(iterations))
+    client_key = hmac.digest(salted, b"Client Key", name)
+    without_proof = f"c=biws,r={nonce}".encode()
+    signed = b",".join((first.removeprefix(b"n,,"), challenge, without_proof))
+    signature = hmac.digest(hashlib.new(name, client_key).digest(), signed, name)
+    proof = bytes(one ^ two for one, two in zip(client_key, signature, strict=True))
+    return without_proof + b",p=" + b64encode(proof)

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 from twisted.web.client import Agent, HTTPConnectionPool, readBody
+from twisted.web.resource import Resource
 from twisted.web.server import Site
 
 from logd.web.site import pages
@@ -68,6 +69,16 @@ class PagesTests(TestCase):
         self.assertTrue(content_type.startswith("text/plain"), content_type)
         self.assertIn(b"logd_messages_in_total 42.0", body)
         self.assertNotIn(b"python_info", body)
+
+    async def test_the_root_leads_to_the_console_if_there_is_one(self) -> None:
+        """Who types the address alone finds it."""
+        net: Any = reactor
+        root = pages(self.health, CollectorRegistry(), console=Resource())
+        port = net.listenTCP(0, Site(root), interface="127.0.0.1")
+        self.addCleanup(port.stopListening)
+        response = await self.agent.request(b"GET", f"http://127.0.0.1:{port.getHost().port}/".encode())
+        await readBody(response)
+        self.assertEqual((response.code, response.headers.getRawHeaders("location")), (302, ["/console"]))
 
     async def test_every_other_page_is_answered_with_404(self) -> None:
         """A path below /health is answered as /health is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,7 +34,11 @@ ONE, THREE, IDLE = "bench-one", "bench-three", "bench-idle"
 #: Messages of a set, and sets that wait for their acknowledgement.
 BATCH, IN_FLIGHT = 50, 64
 LOOK_SECONDS = 0.05
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 20.0
+#: The partitions of one idle topic: as many as are created at once, and fewer than may be.
+IDLE_AT_ONCE = 1_000
+#: Seconds until the logs of new partitions are on the disk, with their checkpoints.
+SETTLE_SECONDS = 5.0
 PATIENCE_SECONDS = 120.0
 
 
@@ -195,9 +200,11 @@ class ReplicationBench:
         if not self._idle:
             return 0.0
         self._tell(f"{self._idle} idle partitions")
-        await admin.create(IDLE, self._idle, replicas=BROKERS)
-        await self._until(lambda: self._is_whole(admin, IDLE))
-        await sleep(self._reactor, 2.0)
+        for number, first in enumerate(range(0, self._idle, IDLE_AT_ONCE)):
+            name, partitions = f"{IDLE}-{number}", min(IDLE_AT_ONCE, self._idle - first)
+            await admin.create(name, partitions, replicas=BROKERS)
+            await self._until(partial(self._is_whole, admin, name))
+        await sleep(self._reactor, SETTLE_SECONDS)
         processes = [broker.process.pid for broker in brokers if broker.process is not None]
         before = processor_seconds(processes)
         await sleep(self._reactor, IDLE_SECONDS)

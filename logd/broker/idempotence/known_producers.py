@@ -8,7 +8,7 @@ end of the log is read: a producer that is not known there may begin at any sequ
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,12 +18,15 @@ from twisted.logger import Logger
 
 from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.config.log import LEGACY_FORMAT
-from logd.errors import LogdError
+from logd.deferreds.threads import on_thread
+from logd.errors import CorruptMessage, LogdError
 from logd.interfaces import IFileOperations, IThreads
 from logd.log.disk.atomic import read_file
 from logd.log.disk.names import PRODUCERS, TEMPORARY_SUFFIX, join
+from logd.log.index.lookup import next_boundary
 from logd.log.partition import PartitionLog
-from logd.log.producers.states import ProducerStates, batches_of
+from logd.log.producers.states import ProducerStates, SequencedBatch, batches_of
+from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 
 #: Without a snapshot, so many bytes at the end of a log are read.
@@ -32,6 +35,19 @@ UNKNOWN_BYTES = 64 << 20
 _READ_BYTES = 1 << 20
 #: A snapshot that is larger is none of ours.
 _MOST_BYTES = 1 << 30
+
+
+class UnreadableBatches(LogdError):
+    """The heads of the batches from ``position`` on cannot be read."""
+
+    def __init__(self, position: int, reason: BaseException) -> None:
+        super().__init__(str(reason))
+        self.position = position
+
+
+async def _leave(log: PartitionLog, position: int) -> bool:
+    """Leave a log as it is: the default."""
+    return False
 
 
 @define(eq=False)
@@ -53,6 +69,8 @@ class Idempotence:
     #: Each producer of each partition, the one that was used least recently first.
     _order: OrderedDict[tuple[int, int], ProducerStates] = field(factory=OrderedDict, init=False)
     _writing: DeferredLock = field(factory=DeferredLock, init=False)
+    #: Called with a log, and a position at which it cannot be read: has it healed; returns whether to try again.
+    heal: Callable[[PartitionLog, int], Awaitable[bool]] = field(default=_leave, init=False)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -97,7 +115,7 @@ class Idempotence:
     async def _load(self, log: PartitionLog) -> None:
         states = ProducerStates()
         try:
-            states = await self._read(log)
+            states = await self._read_healed(log)
         except (OSError, ValueError, LogdError) as error:
             self._log.warn(
                 "what idempotent producers have sent to {folder} cannot be read ({error}): a batch that one of them "
@@ -111,7 +129,21 @@ class Idempotence:
             for done in self._loading.pop(log):
                 done()
 
-    async def _read(self, log: PartitionLog) -> ProducerStates:
+    async def _read_healed(self, log: PartitionLog) -> ProducerStates:
+        """Read the states; a replica whose log is damaged there is healed first, so that no batch is overlooked.
+
+        Where that is not possible now, what is behind the damage is read at least.
+        """
+        while True:
+            try:
+                return await self._read(log)
+            except UnreadableBatches as error:
+                if log.replica is None:
+                    raise
+                if not await self.heal(log, error.position):
+                    return await self._read(log, passes_over=True)
+
+    async def _read(self, log: PartitionLog, passes_over: bool = False) -> ProducerStates:
         end = log.end if log.replica is not None else log.visible_end  # what is not visible yet may be sent again, too
         states, position = ProducerStates(), -1
         if _is_legacy(log):
@@ -132,27 +164,65 @@ class Idempotence:
             position = max(log.start, end - UNKNOWN_BYTES)
             position = await self._run(lambda: log.find_boundary(position)) if position > log.start else position
         states.position = position
-        await self._follow(log, states, position, end)
+        await self._follow(log, states, position, end, passes_over)
         return states
 
-    async def _follow(self, log: PartitionLog, states: ProducerStates, position: int, end: int) -> None:
-        """Take over the heads of the batches from ``position`` to ``end``."""
+    async def _follow(
+        self, log: PartitionLog, states: ProducerStates, position: int, end: int, passes_over: bool
+    ) -> None:
+        """Take over the heads of the batches from ``position`` to ``end``, those that can be read if it passes over."""
         now = self.now_ms()
         while position < end:
-            found = log.read_appended(position, max(_READ_BYTES, BATCH_HEAD_BYTES), end)
-            if found is None:
-                return
             try:
-                begin, count, file, at = position, found.count, found.file, found.file_position
-                entries = await self._run(lambda: list(batches_of(file.read_at(at, count), begin)))  # noqa: B023
-            finally:
-                found.close()
+                entries = await self._heads(log, position, end)
+            except (OSError, ValueError, LogdError) as error:
+                if not passes_over:
+                    raise UnreadableBatches(position, error) from error
+                behind = await self._behind(log, position, error, end)
+                self._log.warn(
+                    "what idempotent producers have sent to {folder} from {position} to {behind} cannot be read "
+                    "({error}): a batch from there that one of them sends again now is stored twice",
+                    folder=log.folder, position=position, behind=behind, error=error,
+                )  # fmt: skip
+                position = behind
+                continue
             if not entries:
                 return
             for behind, batch in entries:
                 if batch is not None and behind <= end:
                     states.found(batch, behind, now)
                 position = behind
+
+    async def _behind(self, log: PartitionLog, position: int, error: Exception, end: int) -> int:
+        """Return the next position from which on entries may be read again."""
+        segment_end = int(min(log.closed_segment_end(position), end))
+        if not isinstance(error, CorruptMessage):
+            return segment_end
+        snapshot = log.snapshot(end)
+        try:
+            found = await on_thread(self._threads, lambda: next_boundary(snapshot, max(position, error.position)))
+        except (OSError, LogdError):
+            return segment_end
+        return min(max(found, position + 1), segment_end)
+
+    async def _heads(self, log: PartitionLog, position: int, end: int) -> list[tuple[int, SequencedBatch | None]]:
+        """Return what ``batches_of`` finds in the next bytes. In a replica, entries are sound or CorruptMessage."""
+        found = log.read_appended(position, max(_READ_BYTES, BATCH_HEAD_BYTES), end)
+        if found is None:
+            return []
+        checks = log.replica is not None  # else nobody has other bytes, and heads are better than nothing
+
+        def read() -> list[tuple[int, SequencedBatch | None]]:
+            data = found.file.read_at(found.file_position, found.count)
+            scanned = loops.scan_set(data) if checks else None
+            if scanned is not None and scanned.problem:
+                raise CorruptMessage(scanned.problem, position + scanned.consumed)
+            return list(batches_of(data, position))
+
+        try:
+            return await on_thread(self._threads, read)
+        finally:
+            found.close()
 
     def write(self) -> None:
         """Forget who was not used for long, and write the snapshots that have changed, on a thread."""
@@ -193,16 +263,7 @@ class Idempotence:
             return False
 
     def _run(self, work: Callable[[], Any]) -> Deferred[Any]:
-        waiting: Deferred[Any] = Deferred()
-
-        def done(result: Any, error: BaseException | None) -> None:
-            if error is None:
-                waiting.callback(result)
-            else:
-                waiting.errback(error)
-
-        self._threads.run(work, done)
-        return waiting
+        return on_thread(self._threads, work)
 
 
 def _replaced(files: IFileOperations, folder: str, data: bytes) -> None:

@@ -7,7 +7,12 @@ from typing import Any
 
 from attrs import define, field
 
-from logd.broker.kafka.error_codes import ILLEGAL_SASL_STATE, UNSUPPORTED_SASL_MECHANISM, kafka_code
+from logd.broker.kafka.error_codes import (
+    ILLEGAL_SASL_STATE,
+    UNSUPPORTED_SASL_MECHANISM,
+    UNSUPPORTED_VERSION,
+    kafka_code,
+)
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.authentication import ConnectionAuthentication
 from logd.broker.security.requester import Requester
@@ -43,7 +48,13 @@ class KafkaSasl:
         self._exchange.lost()
 
     async def handshake(self, request: Any) -> Any:
-        """Answer with the mechanisms that there are, and remember the one that the client has chosen."""
+        """Answer with the mechanisms that there are, and remember the one that the client has chosen.
+
+        Behind version 0 messages come without a request around them, which no client does since Kafka 1.0.
+        """
+        if request.version < 1:
+            self._connection.close("it wants SASL of before Kafka 1.0 (SaslHandshake 0): its client is too old")
+            return SASL_HANDSHAKE.response(error_code=UNSUPPORTED_VERSION, mechanisms=[])
         if self.has_begun or self._requester.credential is not None:
             return SASL_HANDSHAKE.response(error_code=ILLEGAL_SASL_STATE, mechanisms=[])
         known = self._exchange.mechanisms() if self._broker.authentication.has_users else ()

@@ -1,1 +1,1 @@
-"""The replication of partitions: roles of logs, fetching from leaders, and the controller."""
+"""The replication of partitions: roles of logs, and fetching from leaders."""

@@ -88,7 +88,12 @@ class LeaderRole:
 
     def appended(self) -> None:
         """See ReplicaRole."""
-        self.unsettled = True
+        if not self.unsettled:
+            # Nobody has looked since all had everything, perhaps for long: until now nobody was behind.
+            self.unsettled = True
+            now = self._clock.seconds()
+            for follower in self.followers.values():
+                follower.caught_up = now
         self.followers.grown()
 
     def flushed(self) -> None:

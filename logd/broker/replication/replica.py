@@ -28,6 +28,7 @@ from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import recover_epochs
 from logd.log.index.lookup import find_boundary
 from logd.log.partition import PartitionLog
+from logd.log.recovery.lost_segments import BytesLost
 from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a change of the role that failed is tried again.
@@ -125,6 +126,8 @@ class Replica:
         if state.leads(self._me, self._owner.store.instance):
             if isinstance(role, LeaderRole) and role.epoch == state.leader_epoch:
                 role.take(known, replicas)
+                if role.epoch_start is None:  # the epoch file or the mark could not be written, as on a full disk
+                    await self._begin(role)
             else:
                 await self._lead(known, replicas)
         elif state.leader in (NO_LEADER, self._me):
@@ -148,8 +151,7 @@ class Replica:
 
     async def _lead(self, known: KnownState, replicas: tuple[int, ...]) -> None:
         self._end_role()
-        log, history = self.log, self.history
-        assert history is not None
+        log = self.log
         epoch = known.state.leader_epoch
         if self._highest_epoch >= epoch:
             # An earlier life led in this epoch, and followers may have entries of it that were not flushed here.
@@ -157,7 +159,13 @@ class Replica:
             return
         role = self._owner.lead(log, known, replicas, self._went_offline)
         self.role, log.replica = role, role
-        begun = history.begun(epoch, log.end)
+        await self._begin(role)
+
+    async def _begin(self, role: LeaderRole) -> None:
+        """Write the epoch file, and begin to lead. Raises LogdError and OSError; the call can be repeated."""
+        log, history = self.log, self.history
+        assert history is not None
+        begun = history.begun(role.epoch, log.end)
         await self._write_history(begun)
         if self.role is role and self.log is log:
             self._owner.on_role(log)
@@ -166,7 +174,7 @@ class Replica:
                 "{topic}-{partition} leads in epoch {epoch} from {start} on",
                 topic=log.topic,
                 partition=log.partition,
-                epoch=epoch,
+                epoch=role.epoch,
                 start=role.epoch_start,
             )
 
@@ -202,8 +210,15 @@ class Replica:
         elif (
             state.leader not in (NO_LEADER, self._me)
             and not state.counts_on(self._me, self._instance)
-            and await self._owner.relinquish(log.topic, log.partition)
+            and (await self._owner.relinquish(log.topic, log.partition) or isinstance(log.offline, BytesLost))
         ):
+            self._log.warn(
+                "{topic}-{partition} is copied anew from broker {leader}: {reason}",
+                topic=log.topic,
+                partition=log.partition,
+                leader=state.leader,
+                reason=log.offline,
+            )
             await self._drop(0)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -33,8 +33,8 @@ SOON_SECONDS = 0.05
 RETRY_DELAYS = (0.05, 1.0)
 #: With so many bytes of one partition in an answer the next ones are asked for before these are written.
 AHEAD_BYTES = 256 << 10
-#: The most partitions that one request names.
-MOST_PARTS = 5_000
+#: The most partitions that one request names: a tenth of a second of a turn at the leader, if all are in sync by it.
+MOST_PARTS = 500
 
 Place = tuple[str, int]
 
@@ -87,10 +87,13 @@ class ReplicaFetcher:
 
     def add(self, role: FollowerRole) -> None:
         """Fetch a partition from its log's end on; also after it was truncated."""
+        self._note(role)
+        self._send_soon()
+
+    def _note(self, role: FollowerRole) -> None:
         self._roles[role.place] = role
         self._news[role.place] = role
         self._forgotten.discard(role.place)
-        self._send_soon()
 
     def remove(self, role: FollowerRole) -> None:
         """Fetch a partition no more."""
@@ -110,16 +113,20 @@ class ReplicaFetcher:
 
     def _tell_now(self) -> None:
         self._telling = None
-        roles, self._flushed = self._flushed, {}
         connection = self._connection
         if connection is None or self._stopped:
+            self._flushed.clear()
             return
+        told = list(self._flushed)[:MOST_PARTS]
+        roles = {place: self._flushed.pop(place) for place in told}
         parts = tuple([role.progress() for place, role in roles.items() if place not in self._news])
         try:
             if parts:
                 connection.send_only(ReplicaProgress(parts))
         except LogdError:
-            pass  # the connection is lost: the next one begins with the positions
+            self._flushed.clear()  # the connection is lost: the next one begins with the positions
+        if self._flushed:
+            self._telling = self._clock.callLater(0, self._tell_now)
 
     # The connection
 
@@ -203,6 +210,8 @@ class ReplicaFetcher:
         assert isinstance(response, ReplicaFetchResponse)
         large = [part for part in response.parts if len(part.message_set)]
         is_large = len(large) == 1 and len(large[0].message_set) >= AHEAD_BYTES
+        soon: list[FollowerRole] = []
+        later: list[FollowerRole] = []
         for part in response.parts:
             place = (part.topic, part.partition)
             role = self._roles.get(place)
@@ -220,16 +229,23 @@ class ReplicaFetcher:
                 if len(part.message_set) and not sent_ahead:
                     self._news[place] = role
             elif part.error in (NotLeader.code, StaleLeaderEpoch.code):
-                self._try_later(role, SOON_SECONDS)
+                soon.append(role)
             elif role.trouble or part.error:
-                self._try_later(role, RETRY_SECONDS)
+                later.append(role)
+        self._try_later(soon, SOON_SECONDS)
+        self._try_later(later, RETRY_SECONDS)
         self._send_soon()
 
-    def _try_later(self, role: FollowerRole, seconds: float) -> None:
+    def _try_later(self, roles: Sequence[FollowerRole], seconds: float) -> None:
+        if not roles:
+            return
+
         def again() -> None:
             self._retries.discard(timer)
-            if self._roles.get(role.place) is role:
-                self.add(role)
+            for role in roles:
+                if self._roles.get(role.place) is role:
+                    self._note(role)
+            self._send_soon()
 
         timer = self._clock.callLater(seconds, again)
         self._retries.add(timer)

@@ -12,8 +12,10 @@ from twisted.logger import Logger
 from logd.broker.replication.broker_links import BrokerLinks
 from logd.broker.replication.catch_up import CatchUpThrottle
 from logd.broker.replication.leader import LeaderRole
+from logd.broker.replication.leader_looks import LeaderLooks
 from logd.broker.replication.replica import Replica
 from logd.broker.replication.replica_fetcher import ReplicaFetcher
+from logd.broker.replication.replica_index import ReplicaIndex
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.config.replication import ReplicationSettings
@@ -22,7 +24,6 @@ from logd.coord.errors import CoordinationError
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState, PartitionStates
 from logd.deferreds.gathering import for_each
-from logd.deferreds.repeating import RepeatedCall
 from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, IThreads
 from logd.leadership import NO_LEADER, PartitionLeadership
@@ -30,8 +31,7 @@ from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 
-#: Seconds between two looks for followers that have fallen behind, and for successors during an orderly stop.
-LOOK_SECONDS = 0.5
+#: Seconds between two looks for successors during an orderly stop.
 POLL_SECONDS = 0.02
 #: Leaderships that are handed over at a time.
 HANDED_AT_ONCE = 50
@@ -68,19 +68,22 @@ class ReplicaManager:
     _random: Callable[[], float]
     #: What is sent to replicas that are not in sync.
     throttle: CatchUpThrottle = field(init=False)
-    _replicas: dict[tuple[str, int], Replica] = field(factory=dict, init=False)
+    _replicas: ReplicaIndex = field(factory=ReplicaIndex, init=False)
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
     _uuids: dict[str, str] = field(factory=dict, init=False)
-    _loop: RepeatedCall | None = field(default=None, init=False)
+    _looks: LeaderLooks = field(init=False)
     #: Called when a state or a topic has changed.
     on_change: Callable[[str, int], None] = field(default=lambda topic, partition: None, init=False)
     #: Called with a log whose role begins or ends.
     on_role: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
+    #: Called with a log here that leads, and the first position and number of bytes that a follower may have refused.
+    on_repeated: Callable[[PartitionLog, int, int], None] = field(default=lambda log, position, count: None, init=False)
     stopping: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         rate = self._settings.replica_catchup_bytes_per_second
         self.throttle = CatchUpThrottle(self.clock, None if rate == -1 else rate)
+        self._looks = LeaderLooks(self.clock, self._leaders, self._end_fetchers)
 
     def start(self) -> None:
         """Follow the states of partitions, and begin to lead and to follow."""
@@ -90,14 +93,12 @@ class ReplicaManager:
             entry = self._topics.get(topic)
             if entry is not None:
                 self.topic_shown(topic, entry)
-        self._loop = RepeatedCall(self.clock, LOOK_SECONDS, self._look)
-        self._loop.start()
+        self._looks.start()
 
     def stop(self) -> None:
         """Lead and follow no more."""
         self.stopping = True
-        if self._loop is not None:
-            self._loop.stop()
+        self._looks.stop()
         self.states.stop()
         for replica in self._replicas.values():
             replica.stop()
@@ -162,14 +163,12 @@ class ReplicaManager:
         """Forget a topic."""
         self._uuids.pop(topic, None)
         self.states.forget(topic)
-        for key in [key for key in self._replicas if key[0] == topic]:
-            self._replicas.pop(key).stop()
+        self._replicas.stop_others(topic)
 
     def _forget_left(self, topic: str, entry: TopicEntry) -> None:
         """Forget the replicas that other brokers store now."""
         here = {number for number, replicas in entry.partitions.items() if self.store.broker_id in replicas}
-        for key in [key for key in self._replicas if key[0] == topic and key[1] not in here]:
-            self._replicas.pop(key).stop()
+        self._replicas.stop_others(topic, here)
 
     def log_opened(self, log: PartitionLog) -> None:
         """Take a log that is opened, made, or served again."""
@@ -181,16 +180,15 @@ class ReplicaManager:
         key = (log.topic, log.partition)
         replica = self._replicas.get(key)
         if replica is None:
-            self._replicas[key] = replica = Replica(log, self)
+            replica = Replica(log, self)
+            self._replicas.add(replica)
             replica.look()
         elif replica.log is not log:
             replica.bind(log)
 
     def brokers_changed(self) -> None:
         """Look again at what depends on live brokers."""
-        for replica in self._replicas.values():
-            if isinstance(replica.role, LeaderRole):
-                replica.role.look()
+        self._looks.all()
 
     def _state_changed(self, topic: str, partition: int) -> None:
         replica = self._replicas.get((topic, partition))
@@ -199,15 +197,15 @@ class ReplicaManager:
         self.on_change(topic, partition)
 
     def _look_at_topic(self, topic: str) -> None:
-        for key, replica in self._replicas.items():
-            if key[0] == topic:
-                replica.look()
+        for replica in self._replicas.of_topic(topic):
+            replica.look()
 
-    def _look(self) -> None:
-        """Look for followers that have fallen behind, and end fetchers that nothing follows."""
-        for replica in self._replicas.values():
-            if isinstance(replica.role, LeaderRole) and replica.role.unsettled:
-                replica.role.look()
+    def _leaders(self) -> list[LeaderRole]:
+        roles = (replica.role for replica in self._replicas.values())
+        return [role for role in roles if isinstance(role, LeaderRole)]
+
+    def _end_fetchers(self) -> None:
+        """End the fetchers that nothing follows."""
         for leader in [leader for leader, fetcher in self._fetchers.items() if not len(fetcher)]:
             self._fetchers.pop(leader).stop()
 

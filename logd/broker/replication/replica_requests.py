@@ -23,6 +23,9 @@ LONGEST_WAIT_MS = 60_000
 #: The most bytes of one answer.
 MOST_BYTES = 128 << 20
 
+#: The most partitions of one answer: some 20 milliseconds of a turn here, and at the follower. The others come next.
+MOST_SENT = 500
+
 Place = tuple[str, int]
 
 
@@ -41,6 +44,8 @@ class _FollowedPart:
     #: The ends that the follower was told last.
     told_start: int = -1
     told_visible: int = -1
+    #: The position of the bytes that it was sent last, and their number.
+    sent: tuple[int, int] = (-1, 0)
 
     def grown(self) -> None:
         """See FollowerListener."""
@@ -148,6 +153,8 @@ class ReplicaRequests:
             followed.progress = role.follow(request.broker, request.instance, followed)
         if _divergence(role, part) is None and part.position >= role.log.start:
             followed.is_equal = True
+            if part.position == followed.sent[0]:  # asked for again: they may have been refused
+                self._manager.on_repeated(role.log, *followed.sent)
             role.fetched(followed.progress, part.position, min(part.flushed_end, part.position))
 
     def _forget(self, place: Place) -> None:
@@ -203,7 +210,7 @@ class ReplicaRequests:
         delay = 0.0
         for followed in self._ready:
             held = self._hold_seconds(followed)
-            if room <= 0 or held:
+            if room <= 0 or held or len(sent) >= MOST_SENT:
                 left[followed] = None
                 delay = min(delay or held, held) if held else delay
                 continue
@@ -264,6 +271,7 @@ class ReplicaRequests:
             return None
         followed.is_wanted = False
         followed.told_start, followed.told_visible = log.start, log.visible_end
+        followed.sent = part.position, found.count
         epoch = role.history.at(part.position)
         return ReplicaFetchedPart(*where, 0, *at, log.start, log.visible_end, epoch, -1, found)
 

@@ -35,9 +35,9 @@ from logd.topic import TopicEntry
 
 if TYPE_CHECKING:
     from logd.broker.kafka.groups.coordinator import GroupCoordinator
-    from logd.broker.replication.controller import Controller
+    from logd.broker.replication.control.controller import Controller
+    from logd.broker.replication.control.operations import ReplicaOperations
     from logd.broker.replication.healing.healing import Healing
-    from logd.broker.replication.operations import ReplicaOperations
     from logd.broker.replication.replica_manager import ReplicaManager
 
 #: The settings of topics that clients use and that are created for that: none, or those for clients of 0.7.

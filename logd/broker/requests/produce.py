@@ -12,7 +12,12 @@ from twisted.python.failure import Failure
 from logd.broker.latency.histograms import Histogram
 from logd.broker.requests.appender import Appender
 from logd.broker.requests.core import BrokerCore
-from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, SilentProduceRequest
+from logd.broker.requests.produce_request import (
+    AcknowledgedProduceRequest,
+    ProduceRequest,
+    SilentProduceRequest,
+    code_of,
+)
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
 from logd.broker.security.rights import Rights
@@ -25,7 +30,7 @@ from logd.net.server import Connection
 from logd.protocol import loops
 from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
 from logd.protocol.requests.legacy_requests import JoinedProduces, MultiProduce, Produce
-from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.security.access_rules import Operation
 
 #: The most partitions for which a connection remembers that a set was refused.
@@ -145,8 +150,52 @@ class ProduceRequests:
         return self.begin(SilentProduceRequest(self, request.produces))
 
     def produce_ack(self, request: ProduceAck, token: Any) -> bool:
-        """Take a ProduceAck, to be answered under ``token``; return False if it has to wait."""
+        """Take a ProduceAck, to be answered under ``token``; return False if it has to wait.
+
+        A producer may send one message in each, so a request with one part that need not wait has no object.
+        """
+        if request.acks == 1 and len(request.parts) == 1 and self._gather_alone(request.parts[0], token):
+            return True
         return self.begin(AcknowledgedProduceRequest(self, request.parts, token, request.acks, request.timeout_ms))
+
+    def _gather_alone(self, part: ProducePart, token: Any) -> bool:
+        """Gather the only part of a request with acks 1. Return False if anything about it is unusual."""
+        topic, partition, epoch, _, message_set = part
+        log = self.routing.logs.log(topic, partition)
+        if (
+            log is None
+            or log.offline is not None
+            or log.replica is not None
+            or self.stopping
+            or self.growth.held
+            or (topic, partition) in self.broken
+            or len(message_set) > AT_ONCE_BYTES
+            or self.refuses(topic)
+        ):
+            return False
+        try:
+            log.leadership.check_produce(epoch, 1)
+            count, newest, has_batches, has_epochs = loops.check_set(message_set, *log.settings.entry_limits)
+        except WireError:
+            return False
+        if has_epochs or (has_batches and not self._batch_format.ready):
+            return False
+        arrived = self.arrived
+
+        def appended(first: int, after: int) -> None:
+            answer(ProducedPart(topic, partition, 0, partition, first, after))
+
+        def not_appended(error: BaseException) -> None:
+            self.mark_broken(topic, partition)
+            self.refuse(topic, partition, error)
+            answer(ProducedPart(topic, partition, code_of(error)))
+
+        def answer(result: ProducedPart) -> None:
+            self.latency.observe(self.routing.clock.seconds() - arrived)
+            self.connection.answer(token, ProduceAckResponse((result,)))
+
+        self.appender.add_told(log, message_set, count, newest, appended, not_appended)
+        return True
 
     def resume(self) -> bool:
         """Continue the waiting request; return False if it has to wait again. Raises as ``produce`` does."""

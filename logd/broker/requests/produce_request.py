@@ -206,7 +206,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         """Settle a part that was appended and will never be flushed. Later parts are refused until it is sent again."""
         del self._flushing[index]
         self._producing.mark_broken(asked.topic, asked.partition)
-        self.settle(index, ProducedPart(asked.topic, asked.partition, _code(error)))
+        self.settle(index, ProducedPart(asked.topic, asked.partition, code_of(error)))
 
     def cancel(self) -> None:
         """See ProduceRequest. Appended sets stay; no answer is sent."""
@@ -278,7 +278,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         self._unappended -= 1
         if not self._unappended:
             self.state = _APPENDED
-        self.settle(index, ProducedPart(part.topic, part.partition, _code(error)))
+        self.settle(index, ProducedPart(part.topic, part.partition, code_of(error)))
 
     def _wait_for_flush(self, index: int, result: ProducedPart, log: PartitionLog) -> None:
         """Settle a part once its log is flushed up to the part's end."""
@@ -351,5 +351,6 @@ def _stored(message_set: bytes, checked: loops.Checked, log: PartitionLog) -> by
     return set_with_leader_epoch(message_set, NO_LEADER_EPOCH) if checked.has_epochs else message_set
 
 
-def _code(error: BaseException) -> int:
+def code_of(error: BaseException) -> int:
+    """Return the error code with which a part is answered."""
     return error.code if isinstance(error, WireError) else UnknownError.code

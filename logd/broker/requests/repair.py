@@ -107,16 +107,37 @@ class RepairRequests:
                 raise UnknownTopic(f"there is no topic {request.topic!r}")
             raise WrongPartition(f"partition {request.partition} of topic {request.topic!r} is not on this broker")
         if log.replica is not None:
-            raise InvalidRequest(
-                f"{request.topic}-{request.partition} is replicated, and is not repaired here: its brokers mend it "
-                "from one another's logs. If none of them can lead it, see `logd elect --help`"
-            )
+            return await self._repair_replica(log, request)
         lost = self._broker.ends.lost(request.topic, request.partition)
         if lost is not None:
             return await self._repair_lost(log, lost, request)
         if log.offline is not None:
             return await self._repair_offline(log, request)
         return await self._repair_segment(log, request)
+
+    # Repair of a replica
+
+    async def _repair_replica(self, log: PartitionLog, request: Repair) -> RepairResponse:
+        """Verify a segment and have it healed; where no replica has the bytes, make gaps."""
+        if log.offline is not None:
+            raise InvalidRequest(
+                f"{request.topic}-{request.partition} is offline on this broker, and is not repaired here, as other "
+                "brokers have replicas: it is copied anew from its leader. If none of them can lead it, see `logd "
+                f"elect --help`. The reason: {log.offline}"
+            )
+        visible_end, healing = log.visible_end, self._broker.healing
+        position = max(request.position, log.start)
+        if position > visible_end:
+            raise OffsetOutOfRange(f"position {position} is past the log's visible end {visible_end}")
+        start = log.segment_list.starts[log.segment_list.find(position)]
+        end = int(min(log.closed_segment_end(start), visible_end))
+        damages = await healing.verifier.check(log, start)
+        if damages is None:
+            raise UnknownError(f"{log.folder} at {start} cannot be verified now: try again")
+        if damages and not request.dry_run:
+            await healing.repair(log, start)
+        described = [(start, damage, not request.dry_run) for damage in damages]
+        return _response(end, visible_end, described, SERVED)
 
     # Repair of a served partition
 

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.replication.operator_requests import OperatorRequests
+from logd.broker.replication.control.operator_requests import OperatorRequests
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.requests.authenticate import AuthenticateRequests
 from logd.broker.requests.core import BrokerCore

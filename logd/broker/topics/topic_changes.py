@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
@@ -49,6 +50,8 @@ class TopicAdministration:
 
     A change that fails half-way is left to the reconciler, which retries until the tree and the broker agree.
     """
+
+    _log = Logger()
 
     _tree: ICoordination
     _stored: StoredTopics
@@ -229,7 +232,21 @@ class TopicAdministration:
         except CoordinationError as error:
             raise CoordinationUnavailable(f"topic {topic!r} cannot be created: {error}") from error
         await self._make_ours(topic, entry)
+        if entry.replicated:
+            self._tell_of_a_lone_tree(topic)
         return entry
+
+    def _tell_of_a_lone_tree(self, topic: str) -> None:
+        """Log what a topic with replicas does not survive, where one server keeps the coordination tree."""
+        hosts = self._settings.zookeeper_hosts
+        if hosts is None or "," not in hosts:
+            self._log.info(
+                "topic {topic} has replicas, but one server alone keeps the coordination tree ({where}): the messages "
+                "survive the loss of a broker, but while that server is away no leader is chosen. A cluster that has "
+                "to outlive any machine needs an ensemble of ZooKeeper",
+                topic=topic,
+                where="that of this broker" if hosts is None else hosts,
+            )
 
     def _states(self, topic: str, entry: TopicEntry, new: Iterable[int]) -> dict[int, PartitionState]:
         """Return the states of new partitions of a replicated topic. Raises InvalidTopic if they cannot be made."""

@@ -41,7 +41,7 @@ class LogVerifier:
 
     _store: LogStore
     _threads: IThreads
-    _clock: Clock
+    clock: Clock
     #: Bytes a second, and the least seconds between the beginnings of two passes.
     _rate: int
     _pass_seconds: float
@@ -73,11 +73,11 @@ class LogVerifier:
         self._background.stop()
 
     async def _run(self) -> None:
-        await sleep(self._clock, min(FIRST_SECONDS, self._pass_seconds))
+        await sleep(self.clock, min(FIRST_SECONDS, self._pass_seconds))
         while True:
-            began = self._clock.seconds()
+            began = self.clock.seconds()
             await self._pass()
-            await sleep(self._clock, max(0.1, began + self._pass_seconds - self._clock.seconds()))
+            await sleep(self.clock, max(0.1, began + self._pass_seconds - self.clock.seconds()))
 
     async def _pass(self) -> None:
         """Verify all logs once."""
@@ -137,11 +137,11 @@ class LogVerifier:
                 self.bytes_verified += count
                 if rate:
                     self._pass_done += count
-                    await sleep(self._clock, min(LONGEST_WAIT, count / rate))
+                    await sleep(self.clock, min(LONGEST_WAIT, count / rate))
         finally:
             steps.close()
         if place.closed and any(remark.wrong for remark in inspection.index_remarks()):
-            self._log.warn("{path} is wrong, and is made again when it is needed", path=place.index_path)
+            self._log.info("{path} is wrong, and is made again when it is needed", path=place.index_path)
             await on_thread(self._threads, lambda: remove_index(files, place.index_path))
         return inspection.damages
 

@@ -19,12 +19,8 @@ from logd.errors import LogdError
 from logd.leadership import NO_LEADER
 from logd.plurals import counted
 from logd.protocol.requests.metadata import PartitionMetadata, TopicMetadata
-from logd.protocol.requests.replicas.describe_replicas import (
-    NO_LOG,
-    OFFLINE,
-    DescribedReplica,
-    DescribeReplicasResponse,
-)
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicasResponse
+from logd.protocol.requests.replicas.most_complete import most_complete
 
 #: Seconds between two looks at the leaders.
 LOOK_SECONDS = 0.1
@@ -199,25 +195,12 @@ def losses(
     partitions: Sequence[PartitionMetadata], described: Mapping[int, DescribeReplicasResponse]
 ) -> list[UncleanLoss]:
     """Return what an unclean election of each partition would lose, by the logs of the live brokers."""
+    logs = {broker: answer.replicas for broker, answer in described.items()}
     found = []
     for each in partitions:
-        logs = {
-            broker: log
-            for broker, answer in described.items()
-            for log in answer.replicas
-            if log.partition == each.partition and broker in each.replicas
-        }
-        usable = {broker: log for broker, log in logs.items() if log.role not in (NO_LOG, OFFLINE)}
-        leader = max(usable, key=lambda broker: _rank(usable[broker], -each.replicas.index(broker)), default=NO_LEADER)
-        known = max((max(log.recorded_end, log.visible_end) for log in logs.values()), default=-1)
-        end = usable[leader].end if usable else -1
-        found.append(UncleanLoss(each.partition, leader, end, known, each.in_sync))
+        most = most_complete(each.partition, each.replicas, logs)
+        found.append(UncleanLoss(each.partition, most.broker, most.end, most.known_end, each.in_sync))
     return found
-
-
-def _rank(log: DescribedReplica, place: int) -> tuple[int, int, int]:
-    """Return by what a replica comes before another: the epoch of its last entry, then its end."""
-    return log.last_epoch, log.end, place
 
 
 async def _elect_uncleanly(

@@ -83,7 +83,9 @@ def list_topics(ctx: click.Context, /, broker: str, as_json: bool) -> None:
     type=click.IntRange(1),
     default=None,
     metavar="N",
-    help="Number of brokers that store each partition.  [default: the brokers' default.replicas, which is 1]",
+    help="Number of brokers that store each partition. With a coordination tree on one server the messages survive the "
+    "loss of a broker, but while that server is away no leader is chosen.  [default: the brokers' default.replicas, "
+    "which is 1]",
 )
 @click.option(
     "--set",

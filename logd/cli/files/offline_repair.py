@@ -102,7 +102,8 @@ def _repair(files: IFileOperations, path: str, choice: Choice) -> int:
     for folder in plan.replicas:
         complain(
             f"{folder} is not repaired here, as other brokers have replicas of this partition, and a gap would make it "
-            "differ from theirs: start this broker, which takes the damaged bytes from another in-sync replica"
+            "differ from theirs: start this broker, which takes the damaged bytes from another in-sync replica. "
+            "Where none has them, `logd repair --broker HOST:PORT TOPIC` makes gaps in all replicas"
         )
     if not choice.dry_run:
         _decide(plan, choice)

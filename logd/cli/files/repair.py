@@ -43,6 +43,9 @@ def repair(ctx: click.Context, /, where: tuple[str, ...], broker: str | None, **
     PATH is a data directory, a partition's folder or a segment file; its broker must be stopped. With --broker, give
     TOPIC and optionally PARTITIONs (by default all); the broker goes on serving.
 
+    A partition that several brokers store is not repaired in files. Its brokers heal it with one another's bytes; with
+    --broker, give the address of the leader: it heals at once, and makes a gap only where no replica has the bytes.
+
     The command first inspects everything, then shows what would be lost and asks. Without a terminal it changes
     nothing unless --yes is given. If a length is damaged in the last segment, and neither an index nor a checkpoint
     knows an entry boundary after it, only a cut helps. The cut is asked for separately; --force answers that question,

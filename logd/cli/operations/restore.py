@@ -116,6 +116,13 @@ def _show(outcome: RestoreOutcome) -> None:
             "each log begins empty, behind every position that was given, once its broker runs "
             f"(broker{'s' if len(brokers) > 1 else ''} {named})"
         )
+    replicated = sorted(topic.name for topic in outcome.topics if topic.entry.replicated)
+    if replicated:
+        shown = ", ".join(replicated[:_NAMED]) + (", ..." if len(replicated) > _NAMED else "")
+        complain(
+            f"{counted(len(replicated), 'topic')} with replicas ({shown}) will have no leader before "
+            "`logd elect TOPIC --unclean`, once all brokers run: nobody knows any more which replicas were in sync"
+        )
     for what, names in (("topics", outcome.kept_topics), ("nodes", outcome.kept)):
         if names:
             shown = ", ".join(sorted(names)[:_NAMED]) + (", ..." if len(names) > _NAMED else "")

@@ -13,7 +13,8 @@ Key = TypeVar("Key", bound=Hashable)
 class Deadlines(Generic[Key]):
     """Calls ``late(key)`` for each key that is not forgotten in time.
 
-    A timer for each request would cost a producer as much as making the request does.
+    A timer for each request would cost a producer as much as making the request does. So the timer also stays where all
+    keys are forgotten: a caller that awaits each answer would make one and cancel it each time.
     """
 
     def __init__(self, clock: Clock, late: Callable[[Key], None]) -> None:
@@ -35,12 +36,14 @@ class Deadlines(Generic[Key]):
 
     def forget(self, key: Key) -> bool:
         """Remove the deadline of ``key``; return whether it had one."""
-        if self._deadlines.pop(key, None) is None:
-            return False
-        if not self._deadlines and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        return True
+        return self._deadlines.pop(key, None) is not None
+
+    def stop(self) -> None:
+        """Forget all keys, and cancel the timer."""
+        self._deadlines.clear()
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
     def _arm(self, deadline: float) -> None:
         self._timer_at = deadline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, fail, succeed
@@ -33,6 +34,8 @@ class ClientConnection(Protocol):
     writable: bool
 
     def request(self, request: Any) -> Deferred[Any]: ...
+    def request_told(self, request: Any, told: Callable[[Any], None]) -> None: ...
+    def together(self, write: Callable[[], object]) -> None: ...
     def send_only(self, request: Any) -> None: ...
     def send_frames(self, frames: list[bytes]) -> None: ...
     def when_lost(self) -> Deferred[BaseException]: ...
@@ -48,11 +51,14 @@ Connect = Callable[[Address], Deferred[ClientConnection]]
 class _Asked:
     """One request that waits for its answer."""
 
-    __slots__ = ("answer", "connection", "request", "timeout")
+    __slots__ = ("connection", "request", "timeout", "waiting")
 
-    def __init__(self, request: Any, answer: Deferred[Any], connection: ClientConnection, timeout: float) -> None:
+    def __init__(
+        self, request: Any, waiting: Deferred[Any] | Callable[[Any], None], connection: ClientConnection, timeout: float
+    ) -> None:
         self.request = request
-        self.answer = answer
+        #: The connection's Deferred, or the function to call with the response or error.
+        self.waiting = waiting
         self.connection = connection
         self.timeout = timeout
 
@@ -120,6 +126,16 @@ class BrokerLink:
         self._deadlines.watch(asked, timeout)
         return answer.addBoth(self._ended, asked)
 
+    def ask_told(self, connection: ClientConnection, request: Any, timeout: float, told: Callable[[Any], None]) -> None:
+        """Do as ``ask``, but call ``told`` with the response, or with the error. For those who ask often."""
+        asked = _Asked(request, told, connection, timeout)
+        self._deadlines.watch(asked, timeout)
+        try:
+            connection.request_told(request, partial(self._answered, asked))
+        except LogdError as error:  # the connection is lost, or the conversation cannot write this request
+            self._deadlines.forget(asked)
+            told(error)
+
     def close(self) -> Deferred[None]:
         """Close the connection once the written bytes have left. Fires when it is closed."""
         self._closed = True
@@ -131,42 +147,70 @@ class BrokerLink:
             self._attempt.cancel()
         self._fail(ClientClosed(f"the client of {name_of(self.address)} is closed"))
         if self.current is None:
+            self._deadlines.stop()
             return succeed(None)
         connection, self.current = self.current, None
         closing = connection.close()
         patience = self._clock.callLater(CLOSE_SECONDS, connection.abort)
 
         def closed(_: None) -> None:
+            self._deadlines.stop()  # not before: what still waits is told that the connection is lost
             if patience.active():
                 patience.cancel()
 
         return closing.addCallback(closed)
 
     def _ended(self, result: Any, asked: _Asked) -> Any:
+        """Return the result of a Deferred of ``ask``. Raises its errors."""
         if not self._deadlines.forget(asked):
-            raise BrokerUnavailable(
-                f"the broker at {name_of(self.address)} did not answer in {asked.timeout:g} seconds"
-            )
-        if isinstance(result, ErrorResponse):
-            raise error_for_code(result.error, result.text)
-        if isinstance(result, Failure) and result.check(ProtocolViolation):
-            # A broker that breaks the protocol is as good as none.
-            raise BrokerUnavailable(f"the broker at {name_of(self.address)}: {result.getErrorMessage()}")
-        wrong = "" if isinstance(result, Failure) else misfit(asked.request, result)
-        if wrong:
-            asked.connection.abort()
-            kind = type(asked.request).__name__
-            raise BrokerUnavailable(
-                f"the broker at {name_of(self.address)}: its answer to {kind} makes no sense: {wrong}"
-            )
+            raise self._no_answer(asked)
+        if isinstance(result, Failure):
+            if result.check(ProtocolViolation):
+                raise self._violated(result.getErrorMessage())
+            return result
+        error = self._error_of(asked, result)
+        if error is not None:
+            raise error
         return result
+
+    def _answered(self, asked: _Asked, result: Any) -> None:
+        """Pass the result of ``ask_told`` on."""
+        if not self._deadlines.forget(asked):
+            return  # it was late, and was told so
+        error: BaseException | None = None
+        if isinstance(result, ProtocolViolation):
+            error = self._violated(str(result))
+        elif not isinstance(result, BaseException):
+            error = self._error_of(asked, result)
+        asked.waiting(result if error is None else error)  # type: ignore[operator]  # ask_told has put a function there
+
+    def _error_of(self, asked: _Asked, response: Any) -> Exception | None:
+        """Return the error that a response stands for, None for an answer to the request."""
+        if isinstance(response, ErrorResponse):
+            return error_for_code(response.error, response.text)
+        wrong = misfit(asked.request, response)
+        if not wrong:
+            return None
+        asked.connection.abort()
+        kind = type(asked.request).__name__
+        return BrokerUnavailable(f"the broker at {name_of(self.address)}: its answer to {kind} makes no sense: {wrong}")
+
+    def _violated(self, violation: str) -> BrokerUnavailable:
+        """Return the error for a broker that breaks the protocol, which is as good as none."""
+        return BrokerUnavailable(f"the broker at {name_of(self.address)}: {violation}")
+
+    def _no_answer(self, asked: _Asked) -> BrokerUnavailable:
+        return BrokerUnavailable(f"the broker at {name_of(self.address)} did not answer in {asked.timeout:g} seconds")
 
     def _late(self, asked: _Asked) -> None:
         """Abort a connection that has not answered in time."""
         asked.connection.abort()
         if self.current is asked.connection:
             self._forget("no answer in time")
-        asked.answer.cancel()
+        if isinstance(asked.waiting, Deferred):
+            asked.waiting.cancel()
+        else:
+            asked.waiting(self._no_answer(asked))
 
     def _begin(self) -> None:
         self._timer = None

@@ -5,6 +5,7 @@ Nothing is retried here, unlike in Kafka's Sender: the batch's partition queue d
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -57,10 +58,14 @@ class BrokerSender:
             elif self._acks == 0:
                 self._drain_unanswered(connection)
             else:
-                while self._awake:
-                    self._send(connection)
+                connection.together(partial(self._send_awake, connection))
         finally:
             self._scheduled = False
+
+    def _send_awake(self, connection: ClientConnection) -> None:
+        """Send what the queues have that are awake."""
+        while self._awake:
+            self._send(connection)
 
     def _send(self, connection: ClientConnection) -> None:
         """Send one request with one batch of each queue, up to ENOUGH_BYTES."""
@@ -80,16 +85,21 @@ class BrokerSender:
             if total >= ENOUGH_BYTES or total + batch.bytes > LARGEST_REQUEST or len(parts) == MAX_ITEMS:
                 break
         if parts:
-            answer = self.link.ask(connection, ProduceAck(self._acks, self._timeout_ms, tuple(parts)), self._timeout)
-            answer.addCallbacks(self._answered, self._lost, callbackArgs=(connection, batches), errbackArgs=(batches,))
-            answer.addErrback(self._broken)
+            request = ProduceAck(self._acks, self._timeout_ms, tuple(parts))
+            self.link.ask_told(connection, request, self._timeout, partial(self._ended, batches))
 
-    def _answered(
-        self,
-        response: ProduceAckResponse,
-        connection: ClientConnection,
-        batches: list[tuple[PartitionQueue, ProducerBatch]],
+    def _ended(
+        self, batches: list[tuple[PartitionQueue, ProducerBatch]], result: ProduceAckResponse | BaseException
     ) -> None:
+        try:
+            if isinstance(result, BaseException):
+                self._lost(result, batches)
+            else:
+                self._answered(result, batches)
+        except Exception:
+            PartitionQueue.log.failure("a bug: the handling of an answer to a produce request failed")
+
+    def _answered(self, response: ProduceAckResponse, batches: list[tuple[PartitionQueue, ProducerBatch]]) -> None:
         already, self._scheduled = self._scheduled, True  # the queues that wake up now are drained below, at once
         for (queue, batch), part in zip(batches, response.parts, strict=True):
             if part.error == 0:
@@ -100,15 +110,11 @@ class BrokerSender:
         if self._awake and not already and not self._waiting:
             self._drain()
 
-    def _lost(self, failure: Failure, batches: list[tuple[PartitionQueue, ProducerBatch]]) -> None:
-        error = failure.value
+    def _lost(self, error: BaseException, batches: list[tuple[PartitionQueue, ProducerBatch]]) -> None:
         if not isinstance(error, LogdError):
-            error = BrokerUnavailable(f"the request failed: {failure.getErrorMessage()}")
+            error = BrokerUnavailable(f"the request failed: {error}")
         for queue, batch in batches:
             queue.refused(batch, error)
-
-    def _broken(self, failure: Failure) -> None:
-        PartitionQueue.log.failure("a bug: the handling of an answer to a produce request failed", failure)
 
     def _drain_unanswered(self, connection: ClientConnection) -> None:
         """Send the batches of acks=0; a batch handed to the transport counts as sent."""

@@ -17,6 +17,9 @@ from logd.plurals import counted
 #: Sends of one message each beyond which there is no room for more: several batches are full by then, and each live
 #: Deferred is looked at again and again by the garbage collector, which took three quarters of a send's time at 29,000.
 MOST_SENDS = 4000
+#: Those who wait for fewer sends go on at this number. One less than MOST_SENDS would be the room of one answer: with a
+#: message to a request a caller would wait, and be woken, for each message.
+ENOUGH_SENDS = MOST_SENDS * 7 // 8
 
 #: Called with the topic, the number of messages that were not delivered, and the reason.
 OnError = Callable[[str, int, Exception], None]
@@ -71,11 +74,11 @@ class Unfinished:
     def sends_ended(self, count: int) -> None:
         """Count sends of one message each no longer."""
         self.sends -= count
-        if self.sends < MOST_SENDS:
+        if self.sends < ENOUGH_SENDS and self._fewer:
             self._fewer.fire(None)
 
     def fewer_sends(self) -> Deferred[None] | None:
-        """Return a cancellable Deferred that fires once there are fewer than MOST_SENDS; None if that is so."""
+        """Return a cancellable Deferred that fires once there are few enough; None for fewer than MOST_SENDS."""
         return None if self.sends < MOST_SENDS else self._fewer.new()
 
     def replace(self, item: UnfinishedItem, others: Iterable[UnfinishedItem]) -> None:

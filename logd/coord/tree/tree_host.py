@@ -95,6 +95,11 @@ class TreeHost:
         self._tracker = SessionTracker(clock.seconds(), limits.stood_still)
         self._expiry_timer: Timer | None = None
 
+    @property
+    def flushed(self) -> int:
+        """The zxid of the last change that is on the disk: clients are shown what it and earlier ones have made."""
+        return self._flushed
+
     # The host's own life
 
     def start(self) -> None:

@@ -6,7 +6,7 @@ from logd.errors import CorruptMessage, InvalidRequest, OffsetOutOfRange
 from logd.log.disk.names import join, segment_name
 from logd.log.index.lookup import Snapshot, find_boundary
 from logd.protocol import loops
-from logd.protocol.entry import MOST_HEAD_BYTES, size_at
+from logd.protocol.entry import LEAST_BYTES, MOST_HEAD_BYTES, size_at
 
 #: The most bytes of one read, if no single entry is larger; and the largest entry.
 MOST_BYTES = 1 << 20
@@ -30,10 +30,11 @@ def read_verified(log: Snapshot, position: int, length: int) -> bytes:
     file = log.files.open_for_reading(join(log.folder, segment_name(start)))
     try:
         count = min(max(length, MOST_HEAD_BYTES), MOST_BYTES, end - position)
-        data = file.read_at(position - start, count)
+        data: bytes = file.read_at(position - start, count)
         size = size_at(data)
         if count < size <= min(LARGEST_ENTRY, end - position):
             data = file.read_at(position - start, size)
+        data = data[: max(length, size, LEAST_BYTES)]
     finally:
         file.close()
     found = loops.scan_set(data)

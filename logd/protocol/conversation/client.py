@@ -9,6 +9,7 @@ from logd.errors import InvalidRequest, MessageTooLarge, ProtocolViolation
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES, FrameBuffer
 from logd.protocol.requests.fields import INT16, INT32, Reader
 from logd.protocol.requests.legacy_requests import LegacyRequest
+from logd.protocol.requests.produce_ack import ProduceAck, read_only_part
 from logd.protocol.requests.requests import NativeRequest, encode_request, expects_response, is_legacy
 from logd.protocol.requests.responses import Response, read_legacy_response, read_response
 
@@ -17,6 +18,7 @@ from logd.protocol.requests.responses import Response, read_legacy_response, rea
 FIRST_CORRELATION_ID = 0x4000_0000
 _LAST_CORRELATION_ID = 0x7FFF_FFFF
 _FIRST_INT16 = FIRST_CORRELATION_ID >> 16
+_ID_AND_ERROR = struct.Struct(">ih")
 
 
 class ClientConversation:
@@ -47,7 +49,7 @@ class ClientConversation:
             pieces = encode_request(request, correlation_id)
         except struct.error as error:
             raise InvalidRequest(f"a value of {type(request).__name__} does not fit its field: {error}") from None
-        size = sum(map(len, pieces)) - 4
+        size = (len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))) - 4
         if size > self._max_frame_bytes:
             raise MessageTooLarge(f"a request of {size} bytes, {self._max_frame_bytes} are allowed")
         if is_legacy(request):
@@ -76,6 +78,14 @@ class ClientConversation:
         return responses
 
     def _read(self, frame: bytes | memoryview, start: int, stop: int) -> tuple[LegacyRequest | NativeRequest, Response]:
+        if stop - start >= _ID_AND_ERROR.size:
+            correlation_id, error = _ID_AND_ERROR.unpack_from(frame, start)
+            asked = self._by_id.get(correlation_id) if error == 0 else None
+            if type(asked) is ProduceAck:
+                response = read_only_part(asked, frame, start + _ID_AND_ERROR.size, stop)
+                if response is not None:
+                    del self._by_id[correlation_id]
+                    return asked, response
         reader = Reader(frame, start, stop)
         (first,) = reader.unpack(INT16)
         reader.at = start

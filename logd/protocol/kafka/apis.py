@@ -119,7 +119,8 @@ APIS = {
         KafkaApi(15, "DescribeGroups", range(5), _admin),
         KafkaApi(16, "ListGroups", range(3), _admin),
         # Version 0 is followed by messages without a header, which were superseded in 2017.
-        KafkaApi(17, "SaslHandshake", range(1, 2), _sasl),
+        # Version 0 is refused, but librdkafka before 2.1 uses SASL only where it is offered (``KafkaSasl.handshake``).
+        KafkaApi(17, "SaslHandshake", range(2), _sasl),
         KafkaApi(API_VERSIONS, "ApiVersions", range(4)),
         KafkaApi(19, "CreateTopics", range(5), _admin),
         KafkaApi(20, "DeleteTopics", range(4), _admin),

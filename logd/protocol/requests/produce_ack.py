@@ -10,15 +10,24 @@ Flags, bit 0: a restart, the first set after one that was refused.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
 from logd.protocol.requests.fields import INT32, Piece, Reader, encode_text
 
 _REQUEST = Struct(">hi")
+_REQUEST_AND_COUNT = Struct(">hii")
+#: The fields before the topic of the first part, the length of that topic included.
+_ALONE = Struct(">hiih")
 _PART = Struct(">iibi")
 _PRODUCED = Struct(">ihiqq")
 _RESTART = 1
+_ONE_PART = INT32.pack(1)
+#: Sets up to this size are copied behind the fields before them, since each piece of a frame costs more than that.
+_SMALL_SET_BYTES = 4096
+# A producer names the same few topics in each of its requests.
+_topic_field = lru_cache(maxsize=1000)(encode_text)
 
 
 class ProducePart(NamedTuple):
@@ -71,18 +80,25 @@ class ProduceAckResponse(NamedTuple):
 
 
 def encode_produce_ack(request: ProduceAck) -> list[bytes]:
-    """Return the body of the request; each set is a piece of its own and not copied."""
-    head = _REQUEST.pack(request.acks, request.timeout_ms) + INT32.pack(len(request.parts))
+    """Return the body of the request; each set that is not small is a piece of its own and not copied."""
+    head = _REQUEST_AND_COUNT.pack(request.acks, request.timeout_ms, len(request.parts))
     pieces: list[bytes] = []
     for topic, partition, epoch, restart, message_set in request.parts:
         fixed = _PART.pack(partition, epoch, _RESTART if restart else 0, len(message_set))
-        pieces += (head + encode_text(topic) + fixed, message_set)
-        head = b""
-    return pieces or [head]
+        head += _topic_field(topic) + fixed
+        if len(message_set) <= _SMALL_SET_BYTES:
+            head += message_set
+        else:
+            pieces += (head, message_set)
+            head = b""
+    return [*pieces, head] if head else pieces
 
 
 def read_produce_ack(reader: Reader, correlation_id: int) -> ProduceAck:
     """Read the body of the request."""
+    alone = _read_alone(reader, correlation_id)
+    if alone is not None:
+        return alone
     acks, timeout_ms = reader.unpack(_REQUEST)
     parts = []
     for _ in range(reader.count(2 + _PART.size)):
@@ -92,12 +108,53 @@ def read_produce_ack(reader: Reader, correlation_id: int) -> ProduceAck:
     return ProduceAck(acks, timeout_ms, tuple(parts), correlation_id)
 
 
+def _read_alone(reader: Reader, correlation_id: int) -> ProduceAck | None:
+    """Read the body of a request with one part directly. None for any other, or where lengths do not add up."""
+    data, at, stop = reader.data, reader.at, reader.stop
+    if stop - at < _ALONE.size:
+        return None
+    acks, timeout_ms, count, length = _ALONE.unpack_from(data, at)
+    at += _ALONE.size
+    end = at + length
+    begin = end + _PART.size
+    if count != 1 or length < 0 or begin > stop:
+        return None
+    partition, epoch, flags, size = _PART.unpack_from(data, end)
+    if size < 0 or begin + size != stop:
+        return None
+    try:
+        topic = str(data[at:end], "utf-8")
+    except UnicodeDecodeError:
+        return None
+    reader.at = stop
+    part = ProducePart(topic, partition, epoch, bool(flags & _RESTART), bytes(data[begin:stop]))
+    return ProduceAck(acks, timeout_ms, (part,), correlation_id)
+
+
 def encode_produce_ack_response(response: ProduceAckResponse) -> list[Piece]:
     """Return the body of the response."""
+    if len(response.parts) == 1:
+        topic, partition, error, stored, first, after = response.parts[0]
+        return [_ONE_PART + _topic_field(topic) + _PRODUCED.pack(partition, error, stored, first, after)]
     pieces = [INT32.pack(len(response.parts))]
     for topic, *numbers in response.parts:
         pieces += (encode_text(topic), _PRODUCED.pack(*numbers))
     return [b"".join(pieces)]
+
+
+def read_only_part(request: ProduceAck, data: bytes | memoryview, at: int, stop: int) -> ProduceAckResponse | None:
+    """Read the body of the answer to a request with one part directly: a producer may wait for one after each message.
+
+    None for any other answer, which is left to ``read_produce_ack_response``.
+    """
+    if len(request.parts) != 1:
+        return None
+    topic = request.parts[0].topic
+    expected = _ONE_PART + _topic_field(topic)
+    end = at + len(expected)
+    if stop - end != _PRODUCED.size or data[at:end] != expected:
+        return None
+    return ProduceAckResponse((ProducedPart(topic, *_PRODUCED.unpack_from(data, end)),))
 
 
 def read_produce_ack_response(reader: Reader) -> ProduceAckResponse:

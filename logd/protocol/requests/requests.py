@@ -27,6 +27,7 @@ MAX_ITEMS = 10_000
 
 _LEGACY_HEAD = Struct(">ih")
 _HEAD = Struct(">ihhi")
+_AFTER_SIZE = Struct(">hhi")
 _AFTER_TYPE = Struct(">hi")
 
 
@@ -57,16 +58,16 @@ def is_legacy(request: Request) -> bool:
 
 def expects_response(request: Request) -> bool:
     """Return whether the request has a response."""
+    if isinstance(request, ProduceAck):
+        return request.acks != 0
     api = LEGACY_BY_REQUEST.get(type(request))
     if api is not None:
         return api.response is not None
-    if isinstance(request, ProduceAck):
-        return request.acks != 0
     return NATIVE_BY_REQUEST[type(request)].response is not None if type(request) in NATIVE_BY_REQUEST else True
 
 
 def encode_request(request: Request, correlation_id: int | None = None) -> list[bytes]:
-    """Return a whole frame in pieces; message sets in it are not copied.
+    """Return a whole frame in pieces; message sets in it are not copied, but for small ones of ProduceAck.
 
     ``correlation_id`` replaces the one in a request of ours. Raises InvalidRequest for a string or a list that is too
     long for its field.
@@ -80,7 +81,8 @@ def encode_request(request: Request, correlation_id: int | None = None) -> list[
     pieces = api.encode_request(request)
     if correlation_id is None:
         correlation_id = request.correlation_id  # type: ignore[union-attr]  # those of 0.7 have returned above
-    pieces[0] = _HEAD.pack(8 + sum(map(len, pieces)), api.number, api.version, correlation_id) + pieces[0]
+    size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
+    pieces[0] = _HEAD.pack(8 + size, api.number, api.version, correlation_id) + pieces[0]
     return pieces
 
 
@@ -108,6 +110,14 @@ def decode_legacy_request(data: bytes | memoryview, start: int, stop: int) -> Le
 
 def decode_native_request(data: bytes | memoryview, start: int, stop: int) -> NativeRequest:
     """Do as ``decode_request``, for requests of ours alone."""
+    if stop - start >= _AFTER_SIZE.size:
+        number, version, correlation_id = _AFTER_SIZE.unpack_from(data, start)
+        api = NATIVE_BY_NUMBER.get((number, version))
+        if api is not None:
+            reader = Reader(data, start + _AFTER_SIZE.size, stop, MAX_ITEMS)
+            known: NativeRequest = api.read_request(reader, correlation_id)
+            reader.finish()
+            return known
     reader = Reader(data, start, stop, MAX_ITEMS)
     (number,) = reader.unpack(INT16)
     if number not in NATIVE_NUMBERS:

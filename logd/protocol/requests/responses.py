@@ -51,7 +51,8 @@ def encode_response(response: NativeResponse, correlation_id: int) -> list[Piece
         pieces = encode(response)
     first = pieces[0]
     assert isinstance(first, bytes)  # a list's count, at least
-    pieces[0] = _HEAD.pack(6 + sum(map(size_of, pieces)), correlation_id, response.error) + first
+    size = len(first) if len(pieces) == 1 else sum(map(size_of, pieces))
+    pieces[0] = _HEAD.pack(6 + size, correlation_id, response.error) + first
     return pieces
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.requester import Requester
 from logd.client.starting_positions import Position, Start, Time
-from logd.errors import InvalidRequest, LogdError
+from logd.errors import ClusterAuthorizationFailed, InvalidRequest, LogdError
 from logd.schema_registry.registry import SchemaRegistry
 from logd.security.access_rules import CLUSTER_NAME, Operation, ResourceType
 from logd.topic import check_topic_name
@@ -52,6 +52,11 @@ class Asked:
         refusal = self.authorizer.refusal(self.requester, operation, kind, name)
         if refusal is not None:
             raise refusal
+
+    def check_anything(self, rows: Collection[Any], what: str) -> None:
+        """Have a person that has not authenticated asked for a user and a password rather than shown an empty list."""
+        if not rows and not self.requester.authenticated and not self.authorizer.open:
+            raise ClusterAuthorizationFailed(f"there are no {what} that everybody may see: log in")
 
     def number(self, name: str, default: int) -> int:
         """Return a whole number of the query. Raises InvalidRequest."""
@@ -124,6 +129,7 @@ class ConsolePages:
         rows = await self._sources.topics.all(
             wanted, lambda name: asked.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
         )
+        asked.check_anything(rows, "topics")
         rows.sort(key=_SORTS[order])
         shown, paging = _paged(rows, asked)
         shown = await self._sources.topics.with_sizes(shown)
@@ -168,6 +174,7 @@ class ConsolePages:
             for row in await self._sources.groups.all()
             if asked.may(Operation.DESCRIBE, ResourceType.GROUP, row.name)
         ]
+        asked.check_anything(rows, "groups")
         shown, paging = _paged(rows, asked)
         return Page("groups", "Groups", {"rows": shown, "paging": paging}, 10.0)
 

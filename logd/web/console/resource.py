@@ -34,7 +34,7 @@ from logd.errors import (
 from logd.schema_registry.registry import SchemaRegistry
 from logd.security.access_rules import AccessRules
 from logd.web.console.actions import ConsoleActions
-from logd.web.console.pages import Asked, ConsolePages, NoPage
+from logd.web.console.pages import Asked, ConsolePages, NoPage, Page
 from logd.web.console.rendering import Templates
 from logd.web.console.sources import ConsoleSources
 
@@ -92,7 +92,7 @@ class ConsoleResource(Resource):
     _actions: ConsoleActions = field(init=False)
     _templates: Templates = field(init=False)
     _secret: bytes = field(factory=lambda: secrets.token_bytes(32), init=False)
-    #: By user; those that have not authenticated are together.
+    #: By user; all together where there are no users.
     _watchers: Counter[str] = field(factory=Counter, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -164,7 +164,9 @@ class ConsoleResource(Resource):
 
         A user that is removed or has another password is cut off, and a change of access rules makes the page anew.
         """
-        user = asked.requester.principal if asked.requester.authenticated else ""
+        fresh: Page | None = await self._pages.page(asked)  # one that may not be shown takes nobody's place
+        secured = asked.requester.authenticated or not self._sources.broker.authorizer.open
+        user = asked.requester.principal if secured else ""
         if self._watchers.total() >= MOST_WATCHERS or (user and self._watchers[user] >= MOST_OF_ONE_USER):
             request.setResponseCode(503)
             self._send(request, "too many people watch live already", "text/plain; charset=utf-8")
@@ -180,10 +182,11 @@ class ConsoleResource(Resource):
             while self._sources.broker.authentication.is_current(asked.requester):
                 rules = asked.authorizer.rules
                 try:
-                    page = await self._pages.page(asked)
+                    page = fresh or await self._pages.page(asked)
                     text, seconds = self._templates.live(page, self._common(asked)), page.live or 5.0
                 except LogdError as error:
                     text, seconds = self._templates.problem(str(error)), 5.0
+                fresh = None
                 if text != before and _untaken(request) < MOST_UNTAKEN:
                     data = "".join(f"data: {line}\n" for line in text.splitlines())
                     request.write(f"event: live\n{data}\n".encode())

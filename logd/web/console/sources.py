@@ -123,7 +123,7 @@ class ConsoleSources:
                 "partitions": led.by_broker.get(number, 0),
                 "drained": number in requested.drained,
             }
-            for number in sorted({*live, *led.by_broker, *requested.drained})
+            for number in sorted({*live, *led.storing, *led.by_broker, *requested.drained})
         ]
         return {
             "cluster": broker.topics.cluster(),
@@ -321,4 +321,5 @@ def _problems(health: Mapping[str, Any], brokers: Sequence[Mapping[str, Any]]) -
         yield f"{place}: the disk is full"
     for row in brokers:
         if not row["live"]:
-            yield f"broker {row['id']} is not registered; it leads {counted(row['partitions'], 'partition')}"
+            leads = f"leads {counted(row['partitions'], 'partition')}" if row["partitions"] else "has replicas"
+            yield f"broker {row['id']} is not registered; it {leads}"

@@ -35,6 +35,8 @@ class Led(NamedTuple):
     by_broker: dict[int, int]
     under_replicated: int
     leaderless: int
+    #: The brokers that store some partition.
+    storing: frozenset[int]
 
 
 @define(eq=False)
@@ -57,9 +59,12 @@ class TopicRows:
     async def led(self) -> Led:
         """Return how many partitions each broker leads; turns of the reactor come in between."""
         led: dict[int, int] = {}
+        storing: set[int] = set()
         under = leaderless = looked_at = 0
         for name in self._broker().topics.names():
             leaders = self.leaders(name)
+            entry = self._broker().topics.get(name)
+            storing.update(*(() if entry is None else entry.partitions.values()))
             under += leaders.under_replicated
             leaderless += leaders.leaderless
             for leader in leaders.by_partition.values():
@@ -68,7 +73,7 @@ class TopicRows:
             if looked_at >= TURN_PARTITIONS:
                 looked_at = 0
                 await sleep(self._reactor, 0)
-        return Led(led, under, leaderless)
+        return Led(led, under, leaderless, frozenset(storing))
 
     async def all(self, wanted: str, may_see: Callable[[str], bool]) -> list[TopicRow]:
         """Return the topics whose names contain ``wanted``; turns of the reactor come in between."""

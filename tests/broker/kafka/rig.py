@@ -12,6 +12,7 @@ from kafka.protocol.producer import ProduceRequest
 from logd.broker.broker import Broker, KafkaSessions
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.listening.addresses import KafkaListener
+from logd.log.partition import PartitionLog
 from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
@@ -61,11 +62,17 @@ class KafkaTestCase(BrokerTestCase):
     """A broker for each test, which Kafka's clients can connect to."""
 
     _fetch_work: tuple[Broker, FetchWork] | None = None
+    #: True while damage is about to be healed.
+    is_healing = False
+
+    def may_heal(self, log: PartitionLog, position: int) -> bool:
+        """Return whether that is so."""
+        return self.is_healing
 
     def fetch_work(self) -> FetchWork:
         """Return the work that the fetches of all clients share."""
         if self._fetch_work is None or self._fetch_work[0] is not self.broker:
-            self._fetch_work = self.broker, FetchWork(self.reads)
+            self._fetch_work = self.broker, FetchWork(self.reads, self.broker.healing.suspect, self.may_heal)
         return self._fetch_work[1]
 
     def kafka(self, host: str = "10.0.0.8", listener: KafkaListener = KafkaListener()) -> KafkaPeer:

@@ -14,7 +14,6 @@ from logd.config.security import SecuritySettings
 from logd.errors import (
     ClusterAuthorizationFailed,
     DeliveryFailed,
-    InvalidRequest,
     InvalidTopic,
     NotEnoughReplicas,
     NotLeader,
@@ -214,13 +213,12 @@ class ReplicaTests(ReplicaTestCase):
         self.cluster.advance(1.0)
         return creating
 
-    def test_repair_is_refused(self) -> None:
-        """The replicas mend one another; gaps written into one of them would make it differ."""
-        leader = self.leader
-        connecting = self.cluster.connect(leader.address)
-        connection = self.cluster.wait(connecting)
+    def test_a_sound_replica_needs_no_repair(self) -> None:
+        """The answer is that of any other log; what comes of damage is in the tests of healing."""
+        self.send(b"hello")
+        connection = self.cluster.wait(self.cluster.connect(self.leader.address))
         answer = self.cluster.wait(connection.request(Repair("t", 0)))
-        self.assertEqual(answer.error, InvalidRequest.code)
+        self.assertEqual((answer.error, answer.damages, answer.checked_to), (0, 0, answer.end))
         connection.abort()
 
     def test_messages_below_the_leaders_start_are_deleted_on_followers(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from twisted.internet.defer import Deferred
 
@@ -75,6 +75,16 @@ class KafkaAuthenticationTests(KafkaTestCase):
             session = list(self.broker.sessions)[-1]
             self.assertEqual((session.requester.principal, session.requester.mechanism), ("ann", mechanism))
             self.assertEqual(self.ask(peer, MetadataRequest[8](topics=[])).topics, [])
+
+    def test_sasl_of_before_kafka_1_0_is_offered_and_refused(self) -> None:
+        """librdkafka of Debian 12 looks whether it is offered, and uses the other one; who uses it is cut off."""
+        versions = self.ask(self.kafka(), ApiVersionsRequest[0]())
+        (offered,) = [api for api in versions.api_keys if api.api_key == 17]
+        self.assertEqual((offered.min_version, offered.max_version), (0, 1))
+        peer = self.kafka()
+        self.assertEqual(self.ask(peer, SaslHandshakeRequest[0](mechanism=MECHANISMS[0])).error_code, 35)
+        peer.pump()
+        self.assertTrue(peer.lost)
 
     def test_unknown_users_and_wrong_passwords(self) -> None:
         """The same answer after the same time, and the connection is closed."""

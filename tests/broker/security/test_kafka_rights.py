@@ -47,12 +47,16 @@ def _produce() -> Any:
     return producer.ProduceRequest[8](transactional_id=None, acks=-1, timeout_ms=1000, topic_data=[data])
 
 
+def _epoch_end() -> Any:
+    topic = consumer.OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    part = topic.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
+    return consumer.OffsetForLeaderEpochRequest[3](replica_id=-1, topics=[topic(topic="t", partitions=[part])])
+
+
 def _needs() -> list[Need]:
     """Return a request of each kind; requests are made anew, as each is sent once."""
-    offsets, commits = (
-        consumer.ListOffsetsRequest.ListOffsetsTopic,
-        consumer.OffsetCommitRequest.OffsetCommitRequestTopic,
-    )
+    offsets = consumer.ListOffsetsRequest.ListOffsetsTopic
+    commits = consumer.OffsetCommitRequest.OffsetCommitRequestTopic
     fetched, deleted = consumer.OffsetFetchRequest.OffsetFetchRequestTopic, consumer.OffsetDeleteRequest
     new, more = admin.CreateTopicsRequest.CreatableTopic, admin.CreatePartitionsRequest.CreatePartitionsTopic
     described = admin.DescribeConfigsRequest.DescribeConfigsResource
@@ -112,6 +116,7 @@ def _needs() -> list[Need]:
             (Operation.DESCRIBE, GROUP),
             (Operation.DESCRIBE, TOPIC),
         ),
+        _need(_epoch_end(), (Operation.DESCRIBE, TOPIC)),
         _need(metadata.FindCoordinatorRequest[2](key="g", key_type=0), (Operation.DESCRIBE, GROUP)),
         _need(
             consumer.JoinGroupRequest[5](

@@ -48,6 +48,19 @@ class HeldLogTests(LostLogTestCase):
         self.assertEqual(len(self.gate._waiting), 0)
         self.gate.let_go_topic("t")
 
+    def test_acks_one_waits_too(self) -> None:
+        """A request with one small part has a shorter way, which is not for such a log."""
+        self.send()
+        self.peer.lose()
+        peer = self.connect()
+        peer.send(ProduceAck(1, 30_000, (ProducePart("t", 0, 0, False, HELLO),)))
+        self.settle()
+        self.assertEqual(peer.answers(), [])
+        self.gate.let_go_topic("t")
+        self.settle()
+        (answer,) = peer.answers()
+        self.assertEqual(answer.parts[0].error, 0)
+
     def test_going_offline_ends_the_wait(self) -> None:
         """Producers get the error, since the log may stay offline for good."""
         self.send()

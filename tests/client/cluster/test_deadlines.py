@@ -32,16 +32,33 @@ class DeadlinesTests(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_forgotten_key_is_never_late(self) -> None:
-        """An answer that came in time leaves no timer behind, either."""
+        """The timer stays for those to come, which make no other, until the deadlines are stopped."""
         self.deadlines.watch("a", 1)
         self.deadlines.watch("b", 2)
         self.assertTrue(self.deadlines.forget("a"))
         self.assertFalse(self.deadlines.forget("a"))
         self.assertEqual(len(self.clock.getDelayedCalls()), 1)
         self.deadlines.forget("b")
+        for _ in range(3):
+            self.deadlines.watch("c", 5)
+            self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+            self.deadlines.forget("c")
+        self.deadlines.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.clock.advance(10)
         self.assertEqual(self.late, [])
+
+    def test_a_key_behind_forgotten_ones_is_late_at_its_time(self) -> None:
+        """The timer of an earlier key looks, and waits again."""
+        self.deadlines.watch("a", 1)
+        self.deadlines.forget("a")
+        self.clock.advance(0.5)
+        self.deadlines.watch("b", 2)
+        self.clock.advance(1.9)
+        self.assertEqual(self.late, [])
+        self.clock.advance(0.2)
+        self.assertEqual(self.late, ["b"])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_callback_may_change_the_deadlines(self) -> None:
         """Losing a connection over one late answer forgets the others and may begin new ones."""

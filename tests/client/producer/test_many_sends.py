@@ -20,6 +20,7 @@ class ManySendsTests(ProducerTestCase):
         super().setUp()
         for module in (single_messages, unfinished):
             self.patch(module, "MOST_SENDS", 4)
+        self.patch(unfinished, "ENOUGH_SENDS", 3)
 
     def known(self, **settings: Any) -> Any:
         """Return a producer that has sent to the topic."""
@@ -44,6 +45,20 @@ class ManySendsTests(ProducerTestCase):
             self.assertTrue(producer.has_room)
             for each in sending:
                 self.successResultOf(each)
+
+    def test_a_caller_that_waits_goes_on_with_room_for_several(self) -> None:
+        """Else it would wait and be woken for each message where each is a request of its own."""
+        producer = self.known(linger=600.0)
+        sending = [producer.send("t", b"%d" % number) for number in range(4)]
+        waiting = producer.ready()
+        sending[0].cancel()
+        self.failureResultOf(sending[0], CancelledError)
+        self.assertTrue(producer.has_room)
+        self.assertNoResult(waiting)
+        self.successResultOf(producer.ready())
+        sending[1].cancel()
+        self.failureResultOf(sending[1], CancelledError)
+        self.successResultOf(waiting)
 
     def test_cancelled_and_failed_sends_make_room(self) -> None:
         """Those that have not left are taken back; all of them end when the producer is closed."""

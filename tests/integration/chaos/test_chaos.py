@@ -31,9 +31,10 @@ from logd.testing.processes.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess
 from tests.coord.proxy import Proxy
 from tests.integration.chaos.ensemble import EnsembleTree
 from tests.integration.chaos.faults import torment
+from tests.integration.chaos.kafka_producer import TOPIC as KAFKA_TOPIC
 from tests.integration.chaos.network import BrokerNetwork
 from tests.integration.chaos.producer import SET_MESSAGES, TOPIC
-from tests.integration.chaos.verdict import judge_group, read_acknowledged
+from tests.integration.chaos.verdict import judge_group, judge_numbers, read_acknowledged
 from tests.integration.chaos.world import BROKERS, GROUPS, PARTITIONS, Target, TreeProcess, World
 
 SECONDS = float(os.environ.get("LOGD_CHAOS_SECONDS", "20"))
@@ -76,7 +77,7 @@ class ChaosTests(TestCase):
         await self.run_world(folder, tree, *tree.targets())
 
     async def test_replicas_over_an_ensemble_keep_their_promises(self) -> None:
-        """Three replicas; networks are cut as well, and a disk is replaced. In the end all replicas are equal."""
+        """Networks are cut too, disks full or replaced, leaders killed together. In the end all replicas are equal."""
         reason = missing()
         if reason:
             self.skipTest(reason)
@@ -96,11 +97,14 @@ class ChaosTests(TestCase):
                 self.addCleanup(Deferred.fromCoroutine, proxy.stop())
                 world.networks.append(BrokerNetwork(CLOCK, proxy))
         await deferToThread(world.start_servers)
-        await self.create(world.addresses, replicas)
+        await self.create(world.addresses, TOPIC, PARTITIONS, replicas)
+        if replicas > 1:
+            await self.create(world.addresses, KAFKA_TOPIC, 1, replicas)
         await deferToThread(world.start_clients)
         say: list[str] = [f"seed {SEED}"]
         done = await deferToThread(torment, world, Random(SEED), SECONDS, say.append)
         self.assertEqual(await deferToThread(world.stop_producer), 0, _tail(folder / "producer.log"))
+        self.assertEqual(await deferToThread(world.stop_kafka_producer), 0, _tail(folder / "kafka-producer.log"))
         acknowledged = read_acknowledged(world.published)
         client = await ZooKeeperCoordination(CLOCK, tree.hosts).connect()
         self.addCleanup(client.close)
@@ -118,6 +122,7 @@ class ChaosTests(TestCase):
             say.append(f"group {group}: {again} handled again")
         if replicas > 1:
             problems += await self.unequal(world)
+            problems += await deferToThread(judge_numbers, world.kafka_servers, KAFKA_TOPIC, world.kafka_published)
         for member in world.members:
             self.assertEqual(await deferToThread(member.stop), 0, f"{member.group}-{member.name}")
         count = sum(map(len, acknowledged.values())) * SET_MESSAGES
@@ -125,12 +130,12 @@ class ChaosTests(TestCase):
         self.assertEqual(problems, [], "\n".join(say))
         self.assertGreater(count, 0)
 
-    async def create(self, addresses: str, replicas: int) -> None:
-        """Create the topic, once all brokers are known."""
+    async def create(self, addresses: str, topic: str, partitions: int, replicas: int) -> None:
+        """Create a topic, once all brokers are known."""
         admin = Admin(addresses, reactor=reactor)
         while len((await admin.metadata()).brokers) < BROKERS:
             await deferLater(CLOCK, 0.05)
-        await admin.create(TOPIC, PARTITIONS, replicas=replicas)
+        await admin.create(topic, partitions, replicas=replicas)
         await admin.close()
 
     async def unequal(self, world: World) -> list[str]:

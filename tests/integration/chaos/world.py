@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -129,9 +130,13 @@ class World:
     brokers: list[BrokerProcess] = field(factory=list)
     members: list[Member] = field(factory=list)
     producer: subprocess.Popen[bytes] | None = None
+    #: An idempotent producer of librdkafka, only with several replicas.
+    kafka_producer: subprocess.Popen[bytes] | None = None
     #: The replicas of each partition.
     replicas: int = 1
     ports: list[int] = field(factory=lambda: [free_port() for _ in range(BROKERS)])
+    #: The ports for Kafka's clients, used with several replicas.
+    kafka_ports: list[int] = field(factory=lambda: [free_port() for _ in range(BROKERS)])
     #: The network before each broker; empty if they are reached directly.
     networks: list[Network] = field(factory=list)
     #: The parts of the tree that may be harmed; by default the whole.
@@ -151,6 +156,16 @@ class World:
         """The producer's ledger."""
         return self.folder / "producer.ledger"
 
+    @property
+    def kafka_servers(self) -> str:
+        """The addresses of all brokers, as Kafka's clients take them."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.kafka_ports)
+
+    @property
+    def kafka_published(self) -> Path:
+        """The ledger of the idempotent producer."""
+        return self.folder / "kafka-producer.count"
+
     def ledgers(self, group: str) -> list[Path]:
         """The ledgers of all consumers of a group."""
         return sorted(self.folder.glob(f"{group}-*.ledger"))
@@ -168,6 +183,7 @@ class World:
                 # Two disks have what is acknowledged, so one of them may be replaced.
                 options += ["--set", "min.insync.replicas=2", "--set", "replica.lag.ms=3000"]
                 options += ["--set", "leader.balance.ms=1000"]
+                options += ["--kafka-listen", f"tcp:{self.kafka_ports[number]}:interface=127.0.0.1"]
             broker = BrokerProcess(data, options, self.ports[number], wrap=WRAP, zookeeper=self.tree.hosts)
             self.brokers.append(broker.start())
 
@@ -181,6 +197,10 @@ class World:
         arguments = (self.addresses, str(self.published), str(PARTITIONS))
         self.producer = _spawn("producer", arguments, self.folder / "producer.log")
         _wait_for(self.published, self.producer)
+        if self.replicas > 1:
+            words = (self.kafka_servers, str(self.kafka_published))
+            self.kafka_producer = _spawn("kafka_producer", words, self.folder / "kafka-producer.log")
+            _wait_for(self.kafka_published, self.kafka_producer)
 
     def targets(self) -> list[Target]:
         """Return the parts that may be harmed: not the producer, whose ledger says what must not be lost."""
@@ -189,6 +209,15 @@ class World:
             *map(self._broker_target, range(len(self.brokers))),
             *(Target(f"consumer {each.group}-{each.name}", each) for each in self.members),
         ]
+
+    def controller(self) -> int:
+        """Return the place of the broker that became the controller last, by the brokers' logs."""
+        found = {}
+        for number, broker in enumerate(self.brokers):
+            text = Path(broker.log).read_text(encoding="utf-8", errors="replace")
+            epochs = re.findall(r"is the controller in epoch (\d+)", text)
+            found[number] = max(map(int, epochs), default=-1)
+        return max(found, key=lambda number: found[number])
 
     def _broker_target(self, number: int) -> Target:
         broker = self.brokers[number]
@@ -210,10 +239,16 @@ class World:
         producer, self.producer = self.producer, None
         return 0 if producer is None else _end(producer, signal.SIGTERM)
 
+    def stop_kafka_producer(self) -> int:
+        """Make the idempotent producer wait for its answers and end; return its exit status."""
+        producer, self.kafka_producer = self.kafka_producer, None
+        return 0 if producer is None else _end(producer, signal.SIGTERM, 3 * _PATIENCE)
+
     def kill(self) -> None:
         """End everything at once."""
-        if self.producer is not None:
-            _end(self.producer, signal.SIGKILL)
+        for producer in (self.producer, self.kafka_producer):
+            if producer is not None:
+                _end(producer, signal.SIGKILL)
         parts: list[Part] = [*self.members, *self.brokers, self.tree]
         for part in parts:
             part.kill()
@@ -233,10 +268,10 @@ def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.02)
 
 
-def _end(process: subprocess.Popen[bytes], number: int) -> int:
+def _end(process: subprocess.Popen[bytes], number: int, patience: float = _PATIENCE) -> int:
     process.send_signal(number)
     try:
-        return process.wait(_PATIENCE)
+        return process.wait(patience)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(_PATIENCE)

@@ -15,6 +15,7 @@ from logd.client.admin.admin import Admin
 from logd.client.producer.producer import Producer
 from logd.errors import LogdError
 from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.coordination import CoordinationProcess
 from tests.integration.background import BackgroundTestCase
 from tests.integration.clusters import CLIENTS, CLOCK
 
@@ -89,3 +90,39 @@ class LostMachineTests(BackgroundTestCase):
         self.assertIn("an unknown number of messages is lost", printed)
         self.assertEqual([line for line in printed.splitlines() if not line.startswith("logd:")], ["hello"])
         self.assertIn("/brokers/topics has clicks", self.logd("restore", first, status=1))
+
+    async def test_replicated_topics_are_led_again_after_an_election(self) -> None:
+        """Two machines and the tree are lost: the command names what is to be done, and then all goes on."""
+        for life in ("first", "second"):
+            folder = os.path.abspath(self.mktemp())
+            os.mkdir(folder)
+            tree = CoordinationProcess(f"{folder}/tree")
+            self.addCleanup(tree.kill)
+            tree.start()
+            brokers = [BrokerProcess(f"{folder}/{each}", ("--id", each), zookeeper=tree.hosts) for each in "12"]
+            for each in brokers:
+                self.addCleanup(each.kill)
+                each.start()
+            self.broker = brokers[0]
+            if life == "first":
+                self.logd("topics", "create", "clicks", "--partitions=2", "--replicas=2", "--set=min.insync.replicas=2")
+                backup = f"{folder}/backup"
+                given = await self.send(b"one")
+                self.logd("backup", backup)
+                for server in (*brokers, tree):
+                    server.kill()
+        self.assertIn("logd elect TOPIC --unclean", self.logd("restore", backup))
+        # Until both brokers have seen the topic, there is nothing that could be elected.
+        while self.elected().returncode:
+            await deferLater(CLOCK, 0.1)
+        begins = await self.beginnings()
+        self.assertEqual([begin % JUMP for begin in begins], [0, 0])
+        self.assertGreater((await self.send(b"two"))[0], given[0] + JUMP // 2)
+
+    def elected(self) -> subprocess.CompletedProcess[bytes]:
+        """Let any replica of topic clicks lead."""
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("LOGD_")}
+        command = [sys.executable, "-m", "logd", "elect", "clicks", "--unclean", "--yes"]
+        return subprocess.run(
+            [*command, "--broker", self.broker.address], env=environ, capture_output=True, check=False
+        )

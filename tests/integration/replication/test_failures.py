@@ -29,7 +29,7 @@ class ReplicaTestCase(ClusterTestCase):
     """Three brokers, and a topic whose partitions each of them stores."""
 
     count = 3
-    options = (
+    options: tuple[str, ...] = (
         *("--set", "replica.lag.ms=3000", "--set", "min.insync.replicas=2"),
         *("--set", "leader.balance.ms=1000", "--set", "stop.ms=5000"),
     )

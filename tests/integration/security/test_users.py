@@ -25,7 +25,7 @@ from urllib.request import Request, urlopen
 
 import attrs
 from attrs import frozen
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from logd.aio import Producer as AsyncProducer
 from logd.errors import AuthenticationFailed
@@ -256,6 +256,20 @@ class KafkaUsersTests(SynchronousTestCase):
         more = {"sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": "wrong"}
         with self.assertRaises(KafkaException):
             self.confluent("SASL_SSL", more, 1.5)
+
+    def test_kcat(self) -> None:
+        """That of Debian 12, whose librdkafka is older than confluent-kafka's: it repeats its nonce in SCRAM."""
+        program = shutil.which("kcat")
+        if program is None:
+            raise SkipTest("kcat is not installed (apt-get install kcat)")
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            for password, status in ((ANN[1], 0), ("wrong", 1)):
+                settings = ("security.protocol=SASL_PLAINTEXT", f"sasl.mechanism={mechanism}", "sasl.username=ann")
+                words = [word for each in (*settings, f"sasl.password={password}") for word in ("-X", each)]
+                command = [program, "-b", self.bootstrap("SASL_PLAINTEXT"), "-L", "-m", "10" if not status else "2"]
+                ran = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(ran.returncode, status, ran.stderr)
+                self.assertEqual('topic "t"' in ran.stdout, not status)
 
     def test_kafka_python(self) -> None:
         """A record is read by SCRAM-SHA-512 and by PLAIN; a wrong password ends the client."""

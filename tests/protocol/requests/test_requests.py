@@ -69,7 +69,7 @@ class RequestTests(SynchronousTestCase):
 
     def test_encoding_copies_no_message_set(self) -> None:
         """The set is one of the pieces, the same object: sets are nearly all bytes of a producer."""
-        message_set = HELLO_1 * 10
+        message_set = HELLO_1 * 500
         for request in (Produce("t", 0, message_set), ProduceAck(1, 9, (ProducePart("t", 0, 0, False, message_set),))):
             self.assertTrue(any(piece is message_set for piece in encode_request(request)))
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.simulation.replication.life import Life
 
 #: Seconds for which producers may be blocked beyond the time after which a slow follower leaves.
-GRACE_SECONDS = 2.0
+GRACE_SECONDS = 5.0
 #: Seconds of an orderly stop.
 STOP_SECONDS = 5.0
 

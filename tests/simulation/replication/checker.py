@@ -6,7 +6,7 @@ The checker sees what no broker sees: the tree, all disks, and everything that c
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from attrs import define, field
@@ -61,6 +61,8 @@ class Checker:
     brokers: Sequence[MemoryBroker]
     #: False for a topic whose messages may be lost: an operator has accepted that, or it is deleted and made again.
     keeps: bool = True
+    #: Returns whether a replica has damage now, which is to be healed: its bytes are compared afterwards.
+    is_harmed: Callable[[MemoryBroker, int], bool] = field(default=lambda broker, partition: False, init=False)
     partitions: dict[int, PartitionRecord] = field(factory=dict, init=False)
     uuid: str = field(default="", init=False)
     _seen: dict[tuple[str, int], Seen] = field(factory=dict, init=False)
@@ -184,7 +186,7 @@ class Checker:
                 shown += bytes_of(broker, log, len(shown), log.visible_end)
                 self._look_for_batches(record, where)
             self._check_members(state, broker, log, partition)
-        if not self.keeps:
+        if not self.keeps or self.is_harmed(broker, partition):
             return
         sure = log.visible_end
         if counted:

@@ -21,6 +21,7 @@ from logd.testing.memory.tree import MemoryTree
 from tests.simulation.replication.checker import Checker
 from tests.simulation.replication.disk import Disks
 from tests.simulation.replication.ends import Ends
+from tests.simulation.replication.rot import Rot
 from tests.simulation.violation import Violation, check
 from tests.simulation.world import World
 
@@ -47,6 +48,7 @@ class ReplicatedCluster:
     #: The hosts of brokers that are not to be started yet.
     held: set[str] = field(factory=set, init=False)
     checkers: dict[str, Checker] = field(factory=dict, init=False)
+    rot: Rot = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         world = self.world
@@ -77,6 +79,8 @@ class ReplicatedCluster:
             self._add(number, log, replication)
         for topic in (TOPIC, REMADE):
             self.checkers[topic] = Checker(topic, self.tree, self.brokers, keeps=topic == TOPIC)
+        self.rot = Rot(self, world.random("rot"))
+        self.checker.is_harmed = self.rot.is_harmed
 
     def _add(self, number: int, log: LogSettings, replication: ReplicationSettings) -> None:
         host = f"broker-{number}"
@@ -89,6 +93,7 @@ class ReplicatedCluster:
                     id=number,
                     topics_create="explicit",
                     checkpoint_ms=5_000,
+                    verify_ms=2_000,
                     zookeeper_session_ms=SESSION_MS,
                     zookeeper_timeout_ms=5_000,
                     log=log,
@@ -147,6 +152,7 @@ class ReplicatedCluster:
         """Start a broker, unless it runs; if its disk refuses that, a moment later."""
         if broker.clock is None and broker.host not in self.held:
             self.world.trace.note(broker.host, "starts")
+            self.rot.put_back(broker)
             try:
                 broker.start()
             except LogdError as error:
@@ -164,12 +170,13 @@ class ReplicatedCluster:
 
     def problems(self) -> list[str]:
         """Return what is not well, once faults have ended."""
-        return [
+        found = [
             problem
             for topic, checker in self.checkers.items()
             if topic == TOPIC or checker.replicas()
             for problem in Ends(checker).problems()
         ]
+        return found + self.rot.problems()
 
     def check_ends(self) -> None:
         """Check what holds in the end."""
@@ -205,6 +212,8 @@ class ReplicatedCluster:
 
     def others_have_all(self, broker: MemoryBroker) -> bool:
         """Return whether other running members have everything that this broker has, in all partitions."""
+        if self.rot.harms():
+            return False
         for partition in self.checker.replicas():
             state = self.checker.state(partition)
             if state is None:

@@ -90,6 +90,8 @@ class Faults:
             "new disk": self._replace_disk,
             "old disk": self._give_back_disk,
             "spoilt file": self._spoil,
+            "rot": lambda: cluster.rot.make(some(), random.randrange(cluster.partitions)),
+            "rot of the leader": lambda: self._rot_leader(random.randrange(cluster.partitions)),
             "reader": self._kill_reader,
             "retention": lambda: operators.remove_messages(random.randrange(cluster.partitions)),
             "reassign": operators.reassign,
@@ -247,6 +249,11 @@ class Faults:
         if self.cluster.others_have_all(broker):
             broker.kill(True)
             self.cluster.disks.give_back(broker)
+
+    def _rot_leader(self, partition: int) -> None:
+        leader = self.cluster.leader(partition)
+        if leader is not None:
+            self.cluster.rot.make(leader, partition)
 
     def _spoil(self) -> None:
         """Spoil a file that a broker can make again."""

@@ -72,7 +72,8 @@ class Shown:
         for partition in range(self.cluster.partitions) if server is not None else ():
             assert server is not None
             node = server.tree.nodes.get(paths.group_offset(GROUP, TOPIC, partition))
-            if node is not None and node.data:
+            # A commit that is not flushed is shown to nobody, and may be gone when the tree has lost its power.
+            if node is not None and node.data and node.modified_zxid <= server.flushed:
                 position = int(node.data)
                 before = self.committed.get(partition, 0)
                 check(
@@ -125,6 +126,7 @@ class Reading:
             request_timeout=4.0,
             retry_delay=0.1,
             retry_delay_limit=1.0,
+            corrupt_retries=1000,  # until it is healed
             metadata_age=random.choice([2.0, 20.0]),
             session_partitions=random.choice([0, 1, 100]),
             on_out_of_range="earliest" if self.in_group else "fail",

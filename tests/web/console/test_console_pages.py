@@ -144,6 +144,16 @@ class SecuredPagesTests(PagesTestCase):
         self.refused(TopicAuthorizationFailed, "topics", "web.clicks", "messages")
         self.refused(ClusterAuthorizationFailed, "audit")
 
+    def test_strangers_are_asked_for_a_password_before_they_are_told_that_there_is_nothing(self) -> None:
+        """A user that may see nothing is told so, and what everybody may see is shown to strangers too."""
+        self.create("web.clicks")
+        for page in ("topics", "groups"):
+            self.assertIn("log in", self.refused(ClusterAuthorizationFailed, page))
+            self.assertIn("none that you may see", self.page(page, principal="ann"))
+        change_rule(self, add_rule, AccessRule("*", Effect.ALLOW, Operation.DESCRIBE, ResourceType.TOPIC, "web.clicks"))
+        self.settle()
+        self.assertIn("web.clicks", self.page("topics"))
+
 
 class HistoryTests(BrokerTestCase):
     """What the charts show."""

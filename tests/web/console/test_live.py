@@ -117,3 +117,15 @@ class LiveTests(PagesTestCase):
         first.processingFailed(Failure(ConnectionDone()))
         self.settle()
         self.watch("ann")
+
+    def test_a_page_that_may_not_be_shown_is_refused_and_takes_no_place(self) -> None:
+        """Nobody has no right to it, and so cannot keep those out who have; the same for a page that is not there."""
+        for path, status in (([b"live", b"topics", b"t"], 401), ([b"live", b"nothing"], 404), ([b"live"], 401)):
+            for _ in range(3):
+                request: Any = DummyRequest(path)
+                request.startedWriting = False
+                self.resource.render(request)
+                self.settle()
+                self.assertEqual(request.responseCode, status, path)
+        self.patch(logd.web.console.resource, "MOST_WATCHERS", 1)
+        self.watch("ann")

@@ -35,6 +35,8 @@ PREFERRED, UNCLEAN = 0, 1
 #: Seconds between two looks at whether the elected brokers lead, and the most for which a client may wait.
 LOOK_SECONDS = 0.1
 MOST_SECONDS = 60.0
+#: The most partitions of a topic that are looked at in one turn of the reactor.
+LOOKED_AT_ONCE = 500
 
 Place = tuple[str, int]
 
@@ -53,7 +55,7 @@ class KafkaElections:
             sleeping.cancel()
 
     async def elect_leaders(self, request: Any) -> Any:
-        """Let preferred leaders lead, or, in an unclean election, the first live replicas of leaderless partitions."""
+        """Let preferred leaders lead, or, in an unclean election, the live replicas with the most of each."""
         unclean = request.election_type == UNCLEAN
         wanted: dict[str, list[int]] = {}
         for each in request.topic_partitions or ():
@@ -106,7 +108,9 @@ class KafkaElections:
         waiting: dict[Place, int] = {}
         for topic, numbers in wanted.items():
             epochs = {}
-            for number in numbers:
+            for count, number in enumerate(numbers, 1):
+                if not count % LOOKED_AT_ONCE:
+                    await self._sleep(0.0)
                 try:
                     epochs[number] = self._next_epoch(topic, number, draining, unclean)
                 except Refused as error:

@@ -91,6 +91,8 @@ class PartAnswer:
     _reserved: int = field(default=0, init=False)
     #: The position to begin at again, -1 for none.
     _again: int = field(default=-1, init=False)
+    #: True once damage may be left out: no other replica is about to give the bytes.
+    _passes: bool = field(default=False, init=False)
     #: The code of an error of Kafka's.
     _code: int = field(default=0, init=False)
     #: The first position that the client may ask for, -1 where nothing is told of the log.
@@ -140,7 +142,7 @@ class PartAnswer:
         )
         self._entries = FetchedEntries(first, bounds)
         if self._range is None:
-            return Next.THREAD
+            return Next.THREAD if self._may_pass(first) else Next.NOTHING
         self._walk_from(self._range)
         return self.walk_on()
 
@@ -154,6 +156,8 @@ class PartAnswer:
                 return
             more = True
             while more:
+                if self._is_damaged and not self._passes:
+                    return  # asked about in ``extend``
                 more = self._pass_damage() if self._is_damaged else self._walk.step(may_wait=True)
                 more = more or self._is_damaged
                 yield
@@ -162,7 +166,9 @@ class PartAnswer:
 
     def extend(self) -> bool:
         """See Walker."""
-        return not self._code and (self._reopen() or self._is_damaged)
+        if self._code or (self._is_damaged and not self._may_pass_entry()):
+            return False
+        return self._reopen() or self._is_damaged
 
     def finish(self, limits: FetchLimits) -> KafkaFetchedPart:
         """Return the answer."""
@@ -174,7 +180,8 @@ class PartAnswer:
             if entries.position <= entries.next_position:  # else a gap or damage is there, which is looked for
                 self.next = entries.next_position, entries.position
             for position, reason in entries.left_out:
-                self._work.left_out.note(*self.key, position, reason)
+                if self._work.left_out.note(*self.key, position, reason) and self._log is not None:
+                    self._work.suspect(self._log, position)
         if pieces:
             limits.sent = True
             limits.room -= sum(map(size_of, pieces))
@@ -233,7 +240,7 @@ class PartAnswer:
                 more = walk.step(may_wait=False)
                 read += walk.read_bytes - before
                 if not more and (self._is_damaged or not self._reopen()):
-                    return Next.THREAD if self._is_damaged else Next.NOTHING
+                    return Next.THREAD if self._is_damaged and self._may_pass_entry() else Next.NOTHING
         except NeedsThread:
             return Next.THREAD
         except OSError as error:
@@ -246,6 +253,19 @@ class PartAnswer:
         """Return whether an entry is damaged that is to be passed now: what is before it is sent first."""
         entries = self._entries
         return entries is not None and entries.damaged_at >= 0 and not entries.pieces
+
+    def _may_pass_entry(self) -> bool:
+        """Return whether the damaged entry may be left out; else the answer is an error after which clients retry."""
+        assert self._entries is not None
+        return self._may_pass(self._entries.damaged_at)
+
+    def _may_pass(self, position: int) -> bool:
+        if not self._passes:
+            if self._log is not None and self._work.may_heal(self._log, position):
+                self._code = KAFKA_STORAGE_ERROR
+                return False
+            self._passes = True
+        return True
 
     @property
     def _is_cut_off(self) -> bool:

@@ -14,6 +14,7 @@ from logd.broker.disk_slices import run_in_slices
 from logd.broker.kafka.fetches.answer_pieces import MadeMemory
 from logd.errors import UnknownError
 from logd.interfaces import IThreads
+from logd.log.partition import PartitionLog
 
 #: Walks under way at once. Each may hold a wrapper decompressed.
 MOST_AT_ONCE = 4
@@ -88,11 +89,11 @@ class LeftOut:
     count: int = 0
     _places: dict[tuple[str, int, int], None] = field(factory=dict, init=False)
 
-    def note(self, topic: str, partition: int, position: int, reason: str) -> None:
-        """Log the entry at ``position``."""
+    def note(self, topic: str, partition: int, position: int, reason: str) -> bool:
+        """Log the entry at ``position``; return whether it is new."""
         place = topic, partition, position
         if place in self._places:
-            return
+            return False
         self._places[place] = None
         if len(self._places) > MOST_PLACES:
             del self._places[next(iter(self._places))]
@@ -101,12 +102,24 @@ class LeftOut:
             "{topic}-{partition}: the entry at position {position} is left out for Kafka's clients: {reason}",
             topic=topic, partition=partition, position=position, reason=reason,
         )  # fmt: skip
+        return True
 
 
 class FetchWork:
     """The parts of it, one for each broker."""
 
-    def __init__(self, threads: IThreads) -> None:
+    def __init__(
+        self,
+        threads: IThreads,
+        suspect: Callable[[PartitionLog, int], None] = lambda log, position: None,
+        may_heal: Callable[[PartitionLog, int], bool] = lambda log, position: False,
+    ) -> None:
+        """``suspect(log, position)`` is told of each entry that is left out: its segment may be damaged.
+
+        ``may_heal(log, position)`` returns whether damage there is about to be healed, so that nothing is left out yet.
+        """
+        self.suspect = suspect
+        self.may_heal = may_heal
         self.memory = MadeMemory()
         self.walks = WalkQueue(threads)
         self.left_out = LeftOut()

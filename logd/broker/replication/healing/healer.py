@@ -25,6 +25,7 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import CorruptMessage, InvalidRequest, LogdError, PartitionOffline
+from logd.interfaces import IThreads
 from logd.log.damage.inspection import SegmentPlace
 from logd.log.damage.kinds import Damage
 from logd.log.damage.replacement import SegmentReplacement
@@ -56,8 +57,13 @@ class Healer:
     #: Damage for which a leadership was given up, or was tried to: once, however long the healing takes.
     _gave_way: set[SegmentKey] = field(factory=set, init=False)
     #: Segments are healed one after another, so that it costs a bounded share of the disk.
-    _turn: DeferredLock = field(factory=DeferredLock, init=False)
+    turn: DeferredLock = field(factory=DeferredLock, init=False)
     _background: Background = field(factory=lambda: Background("healing a log"), init=False)
+
+    @property
+    def threads(self) -> IThreads:
+        """The threads that read from the disk."""
+        return self._manager.threads
 
     def heal(self, log: PartitionLog, start: int) -> None:
         """Heal a segment that was found to be damaged, as soon as that is possible."""
@@ -74,12 +80,12 @@ class Healer:
         backoff = Backoff(*RETRY_DELAYS, self._random)
         try:
             while True:
-                await self._turn.acquire()
+                await self.turn.acquire()
                 try:
                     if await self._try(key):
                         return
                 finally:
-                    self._turn.release()
+                    self.turn.release()
                 await sleep(self._manager.clock, backoff.next())
         finally:
             self._under_way.discard(key)
@@ -138,6 +144,8 @@ class Healer:
                 return True
             finally:
                 other.close()
+        if not log.segment_list.begins_at(known.start):
+            return False  # removed meanwhile: the next attempt has nothing to do
         self.failures += 1
         text = "; ".join(reasons) or "no other replica is in sync"
         trouble = f"it cannot be healed now: {text}"
@@ -190,18 +198,18 @@ class Healer:
         try:
             for begin, stop in ranges:
                 while await on_thread(threads, partial(new.copy, begin)):
-                    self._check(log, start, size)
+                    self.check(log, start, size)
                 while new.size < stop:
                     data = await other.read(start + new.size, stop - new.size)
                     if new.size + len(data) > stop:
                         raise InvalidRequest(f"no entry ends at {start + stop} on broker {other.broker}")
                     await on_thread(threads, partial(new.append, data))
-                    self._check(log, start, size)
+                    self.check(log, start, size)
             while await on_thread(threads, partial(new.copy, size)):
-                self._check(log, start, size)
+                self.check(log, start, size)
             await on_thread(threads, partial(new.finish, _unread(log, start)))
             other.check()
-            self._check(log, start, size)
+            self.check(log, start, size)
             # From the check to the rename nothing else runs on this thread, by which all begins that removes or
             # replaces files of a log: retention, truncation, another beginning, deletion.
             new.put_in_place()
@@ -214,7 +222,7 @@ class Healer:
         await on_thread(threads, lambda: files.sync_directory(log.folder))
         return sum(stop - begin for begin, stop in ranges)
 
-    def _check(self, log: PartitionLog, start: int, size: int) -> None:
+    def check(self, log: PartitionLog, start: int, size: int) -> None:
         """Raise PartitionOffline unless the log is still served, with this segment, and all of it is visible."""
         is_there = (
             self._manager.store.log(log.topic, log.partition) is log

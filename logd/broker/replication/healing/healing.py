@@ -7,13 +7,24 @@ from collections.abc import Callable
 from attrs import define, field
 from twisted.logger import Logger
 
+from logd.broker.replication.healing.gaps import ReplicatedGaps
 from logd.broker.replication.healing.healer import Healer
 from logd.broker.replication.healing.read_requests import ReplicaReads
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.verification.damaged_segments import DamagedSegments
 from logd.broker.verification.verifier import LogVerifier
 from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.threads import on_thread
+from logd.errors import CorruptMessage, LogdError
+from logd.log.damage.verified_read import read_verified
 from logd.log.partition import PartitionLog
+
+#: Seconds for which a reader on a leader waits until damage is healed, and between two looks.
+HEALING_SECONDS = 10.0
+POLL_SECONDS = 0.05
+#: Segments that are remembered as sound.
+MOST_SOUND = 1000
 
 
 @define(eq=False)
@@ -24,8 +35,12 @@ class Healing:
 
     verifier: LogVerifier
     healer: Healer
+    gaps: ReplicatedGaps
     reads: ReplicaReads = field(init=False)
     _suspects: Background = field(factory=lambda: Background("looking at suspect entries"), init=False)
+    _looked_at: set[PartitionLog] = field(factory=set, init=False)
+    #: Segments that readers took for damaged, and that are not: an entry is unreadable as it was sent.
+    _sound: set[tuple[PartitionLog, int]] = field(factory=set, init=False)
     _suspected: set[tuple[PartitionLog, int]] = field(factory=set, init=False)
 
     @classmethod
@@ -33,9 +48,11 @@ class Healing:
         cls, manager: ReplicaManager, verifier: LogVerifier, wall: Callable[[], float], random: Callable[[], float]
     ) -> Healing:
         """Return the parts, wired together."""
-        healing = cls(verifier, Healer(manager, verifier, wall, random))
+        healer = Healer(manager, verifier, wall, random)
+        healing = cls(verifier, healer, ReplicatedGaps(manager, verifier, healer))
         healing.reads = ReplicaReads(manager, healing.suspect)
         verifier.on_found = healing._found
+        manager.on_repeated = healing.look_at
         return healing
 
     @property
@@ -61,11 +78,79 @@ class Healing:
             self._suspected.add(key)
             self._suspects.start(self._verify(*key))
 
+    def look_at(self, log: PartitionLog, position: int, count: int) -> None:
+        """Read the bytes that a follower may have refused, and verify their segment if they are damaged."""
+        end = min(position + count, log.visible_end)
+        if position < end and log.offline is None and log not in self._looked_at:
+            self._looked_at.add(log)
+            self._suspects.start(self._look_at(log, position, end))
+
+    async def _look_at(self, log: PartitionLog, position: int, end: int) -> None:
+        snapshot = log.snapshot(log.visible_end)
+        try:
+            while position < end:
+                at = position
+                position += len(await on_thread(self.healer.threads, lambda: read_verified(snapshot, at, end - at)))  # noqa: B023
+        except CorruptMessage:
+            self.suspect(log, position)
+        except (LogdError, OSError):
+            pass  # removed meanwhile, or for the next verification
+        finally:
+            self._looked_at.discard(log)
+
+    def may_heal(self, log: PartitionLog, position: int) -> bool:
+        """Return whether a reader of damage should come again, as it is being healed; looks for it if it is not known.
+
+        False where no replica has given the bytes so far, and for an entry that cannot be read in a sound segment.
+        """
+        if log.replica is None or log.offline is not None:
+            return False
+        start = log.segment_list.starts[max(log.segment_list.find(position), 0)]
+        known = self.damaged.get((log.topic, log.partition, start))
+        if known is not None:
+            return not known.trouble
+        if (log, start) in self._sound:
+            return False
+        self.suspect(log, position)
+        return True
+
     async def _verify(self, log: PartitionLog, start: int) -> None:
         try:
-            await self.verifier.check(log, start)
+            if await self.verifier.check(log, start) == []:
+                if len(self._sound) >= MOST_SOUND:
+                    self._sound.clear()
+                self._sound.add((log, start))
         finally:
             self._suspected.discard((log, start))
+
+    async def heal(self, log: PartitionLog, position: int) -> bool:
+        """Verify the segment that a reader on a leader cannot read; return whether it is worth to read again.
+
+        It is once it is healed; not where nobody has the bytes within HEALING_SECONDS.
+        """
+        start = log.segment_list.starts[max(log.segment_list.find(position), 0)]
+        await self.verifier.check(log, start)
+        if log.replica is None or self.damaged.get((log.topic, log.partition, start)) is None:
+            return False
+        return await self._is_healed(log, start)
+
+    async def repair(self, log: PartitionLog, start: int) -> None:
+        """Heal a damaged segment at a person's word; where no replica has the bytes, make gaps.
+
+        Raises LogdError or OSError, with the reason for which that is refused or fails.
+        """
+        self.healer.heal(log, start)
+        if not await self._is_healed(log, start):
+            await self.gaps.make(log, start)
+
+    async def _is_healed(self, log: PartitionLog, start: int) -> bool:
+        """Wait until a segment is healed, for HEALING_SECONDS; return whether it is."""
+        key = (log.topic, log.partition, start)
+        clock = self.verifier.clock
+        until = clock.seconds() + HEALING_SECONDS
+        while self.damaged.get(key) is not None and clock.seconds() < until:
+            await sleep(clock, POLL_SECONDS)
+        return self.damaged.get(key) is None
 
     def _found(self, log: PartitionLog, start: int) -> None:
         """Say what was found, and have it healed if other replicas may have the bytes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -12,6 +13,7 @@ from kafka.protocol.admin import (
 
 from logd.config.replication import ReplicationSettings
 from logd.coord import paths
+from logd.coord.partition_state import PartitionState
 from logd.coord.registries.brokers import BrokerInfo
 from logd.leadership import NO_LEADER
 from logd.testing.inprocess.client import InProcessCoordination
@@ -221,8 +223,23 @@ class ElectTests(ReassignmentsTestCase):
         self.assertEqual(self.elect({"t": [0]}), {("t", 0): 80})
         self.pass_seconds(3)
         self.assertEqual(self.leader("t"), NO_LEADER)
+        self.assertEqual(self.elect({"t": [0]}, 1), {("t", 0): 7})  # it does not tell what it has
+
+    def test_an_unclean_election_takes_a_replica_that_tells_what_it_has(self) -> None:
+        """Broker 0 has a log, and was not in sync."""
+        self.register(5)
+        self.register(6)
+        self.make("t", {0: [6, 5, 0]})
+        path, session = paths.partition_state("t", 0), self.sessions[6]
+        read = session.get(path)
+        self.settle()
+        data, stat = self.successResultOf(read)
+        session.set(path, evolve(PartitionState.decode(data), in_sync=(6,)).encode(), stat.version)
+        self.settle()
+        self.end(6)
+        self.assertEqual(self.leader("t"), NO_LEADER)
         self.assertEqual(self.elect({"t": [0]}, 1), {("t", 0): 0})
-        self.assertEqual(self.leader("t"), 6)
+        self.assertEqual(self.leader("t"), 0)
 
     def test_what_no_controller_does_in_time(self) -> None:
         """The client is told; one that hangs up leaves no timer."""

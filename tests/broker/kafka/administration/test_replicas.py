@@ -64,6 +64,13 @@ class ReplicasTests(ReplicasTestCase):
         self.assertEqual(self.create_code("u", 1, 2, validate_only=True), 0)
         self.assertEqual(self.broker.topics.names(), ["t"])
 
+    def test_a_lone_tree_is_told_of(self) -> None:
+        """Where a topic has replicas, the operator reads what does not survive; other topics need no such word."""
+        self.create_code("one", 1, 1)
+        self.create_code("three", 1, 3)
+        told = [each["topic"] for each in self.events.events if "one server alone" in str(each.get("log_format"))]
+        self.assertEqual(told, ["three"])
+
     def test_assigned_replicas(self) -> None:
         """The first is the preferred leader; all partitions have equally many, on live brokers, each once."""
         cases: list[tuple[dict[int, list[int]], int]] = [

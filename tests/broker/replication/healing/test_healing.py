@@ -7,6 +7,7 @@ from logd.broker.replication.leader import LeaderRole
 from logd.log.partition import PartitionLog
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.disk import Inode
+from logd.testing.memory.files import MemoryFiles
 from tests.broker.replication.test_replicas import ReplicaTestCase
 
 
@@ -159,6 +160,35 @@ class HealingTests(DamagedReplicaTestCase):
         self.assertEqual(bytes(self.inode(leader, 1).data), sound)
         self.assertNotIn("damaged", self.health(leader))
         self.assertIn(self.health(leader)["status"], "ok")
+
+    def test_a_replica_that_lacks_bytes_at_a_start_is_copied_anew(self) -> None:
+        """It is not served then; once it is out of the in-sync set, nothing in it counts any more."""
+        broker = self.followers[0]
+        sound = bytes(self.inode(broker, 1).data)
+        path = f"{self.log(broker).folder}/{self.log(broker).segment_list.starts[1]:020d}.log"
+        broker.kill()
+        inode = broker.files._inode(path)
+        del inode.data[10:]
+        inode.sync()
+        broker.start()
+        self.assertIsNotNone(self.log(broker).offline)
+        self.cluster.advance(10.0)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+        self.assertIn(sound, self.contents().pop())
+        self.assertEqual(len(self.contents()), 1)
+
+    def test_a_leader_learns_of_damage_from_a_follower_that_refuses_it(self) -> None:
+        """A new replica would never catch up if the leader did not find the damage before the next verification."""
+        leader, (empty, _) = self.leader, self.followers
+        empty.kill()
+        empty.files = MemoryFiles(now=self.cluster.clock.seconds)
+        self.healing(leader).verifier.stop()
+        sound = self.flip(leader, 1)
+        empty.start()
+        self.cluster.advance(15.0)
+        self.assertEqual(bytes(self.inode(leader, 1).data), sound)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+        self.assertEqual(len(self.contents()), 1)
 
     def test_bytes_behind_a_segments_end_are_cut_off(self) -> None:
         """Nobody reads them, and no bytes of others are needed."""

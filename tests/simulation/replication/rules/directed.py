@@ -1,7 +1,8 @@
 """Rules of replication that a simulation cannot break, since others stand behind them: each has a named test.
 
-An answer of another epoch that is used all the same is truncated again by rule 2; the simulated disks damage no entry
-that a leader sends; and simulated strangers do not claim to be brokers.
+An answer of another epoch that is used all the same is truncated again by rule 2; what the simulated disks damage is
+visible, so that followers rarely fetch it, and who is asked for bytes has checked them; and simulated strangers do not
+claim to be brokers.
 """
 
 from __future__ import annotations
@@ -14,9 +15,16 @@ from unittest import mock
 from attrs import frozen
 
 from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.healing.read_requests import ReplicaReads
 from logd.broker.security.rights import Rights
+from logd.coord.partition_state import PartitionState
+from logd.log.damage import replacement
+from logd.log.damage.verified_read import read_verified
+from logd.protocol.requests.replicas.replica_read import ReplicaRead
+from tests.broker.replication.healing.test_sources import CheckedBytesTests, ReplicaReadTests
 from tests.broker.replication.test_fencing import FollowerGuardTests
 from tests.broker.replication.test_replicas import FetchSessionTests, SecuredTests
+from tests.simulation.mutations.patching import all_of
 from tests.simulation.replication.rules.mutations import follow_in_any_epoch, read_where_nobody_leads
 
 
@@ -33,6 +41,32 @@ def append_what_comes() -> AbstractContextManager[Any]:
 def let_anybody_follow() -> AbstractContextManager[Any]:
     """A broker answers the requests of followers whoever sends them."""
     return mock.patch.object(Rights, "broker_refusal", lambda rights: None)
+
+
+def give_bytes_out_of_sync() -> AbstractContextManager[Any]:
+    """A replica gives its bytes to one that heals though it is not in sync."""
+    return mock.patch.object(PartitionState, "is_member", lambda state, broker, instance: True)
+
+
+def give_what_is_not_visible() -> AbstractContextManager[Any]:
+    """A replica gives the bytes of all its log to one that heals, visible or not."""
+
+    async def read(reads: ReplicaReads, request: ReplicaRead) -> bytes:
+        log = reads._manager.store.log(request.topic, request.partition)
+        assert log is not None
+        return read_verified(log.snapshot(log.end), request.position, request.length)
+
+    return mock.patch.object(ReplicaReads, "_read", read)
+
+
+def heal_with_what_comes() -> AbstractContextManager[Any]:
+    """A replica that heals takes the bytes of the other one without checking them."""
+
+    sound = mock.Mock(misplaced=-1, **{"run.return_value": ()})
+    return all_of(
+        mock.patch.object(replacement, "check_entries", lambda data, position: None),
+        mock.patch.object(replacement, "SegmentWalk", lambda *_: sound),
+    )
 
 
 @frozen
@@ -59,5 +93,23 @@ DIRECTED_RULES: tuple[DirectedRule, ...] = (
     ),
     DirectedRule(3, read_where_nobody_leads, FetchSessionTests.test_a_follower_does_not_answer, "0 != 123"),
     DirectedRule(8, append_what_comes, FollowerGuardTests.test_a_damaged_entry_is_not_appended, "True is not false"),
+    DirectedRule(
+        8,
+        give_bytes_out_of_sync,
+        ReplicaReadTests.test_a_replica_that_is_not_in_sync_gives_nothing,
+        "Tuples differ: (0, b",
+    ),
+    DirectedRule(
+        8,
+        give_what_is_not_visible,
+        ReplicaReadTests.test_what_is_not_visible_is_not_given,
+        "Tuples differ: (0, b",
+    ),
+    DirectedRule(
+        8,
+        heal_with_what_comes,
+        CheckedBytesTests.test_altered_bytes_are_not_taken,
+        "bytes were taken that are not sound",
+    ),
     DirectedRule(11, let_anybody_follow, SecuredTests.test_nobody_else_may_follow, "0 != "),
 )

@@ -14,9 +14,10 @@ from attrs import evolve, frozen
 
 from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.replication import replica_requests
+from logd.broker.replication.control.operator_work import ControllerEpoch
 from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.healing.healer import Healer
 from logd.broker.replication.leader import LeaderRole
-from logd.broker.replication.operator_work import ControllerEpoch
 from logd.broker.replication.replica import Replica
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.replication.replica_requests import ReplicaRequests
@@ -205,6 +206,11 @@ def lead_though_damaged() -> AbstractContextManager[Any]:
     return mock.patch.object(Replica, "_leave_offline", stay)
 
 
+def leave_damage() -> AbstractContextManager[Any]:
+    """Damage on a replica is found, and left as it is."""
+    return mock.patch.object(Healer, "heal", lambda healer, log, start: None)
+
+
 def forget_producers() -> AbstractContextManager[Any]:
     """A new leader knows no idempotent producer: what is sent again is taken for new."""
 
@@ -266,6 +272,7 @@ RULES: tuple[Rule, ...] = (
     Rule(7, show_below_the_minimum, 2, "I2", ("replica left behind", "kill two", "kill all but one")),
     Rule(7, elect_anyone, 18, "I2", ("replica left behind", "kill two", "kill all but one")),
     Rule(8, lead_though_damaged, 0, "liveness", ("failed sync",), "damage"),
+    Rule(8, leave_damage, 2, "liveness", ("rot", "rot of the leader")),
     Rule(9, forget_producers, 5, "I11", ("kill the leader", "stop the leader")),
     Rule(10, stop_without_a_successor, 7, "a leader after the stop", ("stop the leader",), "stop"),
     Rule(12, wait_for_the_slowest, 4, "time in sync", ("pause",), "pause"),

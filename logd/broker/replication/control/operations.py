@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import define, field, frozen
+from twisted.internet import defer
+from twisted.logger import Logger
 
+from logd.broker.replication.broker_links import ANSWER_SECONDS, BrokerLinks
+from logd.broker.replication.control.operator_work import MOST_STATES
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
-from logd.broker.replication.operator_work import MOST_STATES
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord.elections import elect_unclean, prefer
@@ -27,8 +30,10 @@ from logd.coord.registries.operator_requests import (
 )
 from logd.coord.registries.stored_ends import read_all_ends
 from logd.deferreds.background import Background
+from logd.deferreds.gathering import for_each
 from logd.deferreds.sleeping import sleep
-from logd.errors import InvalidRequest, UnknownTopic
+from logd.deferreds.timeouts import with_timeout
+from logd.errors import InvalidRequest, LogdError, UnknownTopic
 from logd.interfaces import Clock
 from logd.plurals import counted
 from logd.protocol.requests.replicas.describe_replicas import (
@@ -38,11 +43,17 @@ from logd.protocol.requests.replicas.describe_replicas import (
     NO_ROLE,
     OFFLINE,
     DescribedReplica,
+    DescribeReplicas,
+    DescribeReplicasResponse,
     FollowerEnd,
 )
 from logd.protocol.requests.replicas.operations import MovedPartition
 from logd.topic import TopicEntry
 
+_log = Logger()
+
+#: Brokers that are asked at a time.
+ASKED_AT_ONCE = 10
 #: Seconds between two looks at the rates of reassignments.
 RATE_SECONDS = 0.5
 
@@ -68,6 +79,7 @@ class ReplicaOperations:
     _live: Callable[[], Mapping[int, str]]
     _racks: Callable[[], Mapping[int, str]]
     _clock: Clock
+    _links: BrokerLinks
     _reading: Background = field(factory=lambda: Background("reading the rates of reassignments"), init=False)
     _reads: bool = field(default=False, init=False)
 
@@ -115,7 +127,7 @@ class ReplicaOperations:
         most = replicas or max(map(len, entry.partitions.values()), default=0)
         if replicas < 0 or most > len(chosen):
             raise InvalidRequest(f"{most} replicas are not possible on {counted(len(chosen), 'broker')}: {chosen}")
-        from logd.broker.replication.reassignment_plan import plan_reassignment  # few brokers are ever asked
+        from logd.broker.replication.control.reassignment_plan import plan_reassignment  # few brokers are ever asked
 
         return _moved(entry, plan_reassignment(entry.partitions, chosen, replicas, self._racks()))
 
@@ -260,6 +272,31 @@ class ReplicaOperations:
                     now = entry.partitions[number]
                     pending = PendingReplicas(now, wanted, asked.before.get(number, now))
                     found.setdefault(topic, {})[number] = pending
+        return found
+
+    async def survey(self, topic: str) -> dict[int, Iterable[DescribedReplica]]:
+        """Return what each live broker that answers says of its logs of a topic. Raises UnknownTopic."""
+        entry = self.entry(topic)
+        found: dict[int, Iterable[DescribedReplica]] = {}
+
+        async def ask(broker: int) -> None:
+            try:
+                if broker == self._me:
+                    found[broker] = await self.describe(topic)
+                    return
+                connection = await self._links.open(broker)
+                try:
+                    answering = with_timeout(self._clock, ANSWER_SECONDS, connection.request(DescribeReplicas(topic)))
+                    answer: DescribeReplicasResponse = await answering
+                finally:
+                    connection.abort()
+            except (LogdError, CoordinationError, defer.TimeoutError) as error:
+                _log.info("broker {broker} tells nothing of {topic}: {error}", broker=broker, topic=topic, error=error)
+                return
+            if not answer.error and answer.uuid == entry.uuid:
+                found[broker] = answer.replicas
+
+        await for_each(self._live(), ask, ASKED_AT_ONCE)
         return found
 
     async def describe(self, topic: str) -> list[DescribedReplica]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
-from logd.broker.replication.operator_work import ControllerEpoch, OperatorWork
+from logd.broker.replication.control.operator_work import ControllerEpoch, OperatorWork
 from logd.broker.topics.directory import TopicDirectory
 from logd.checkedjson import decimal
 from logd.coord import paths
@@ -35,6 +36,10 @@ BALANCE_SECONDS = 1.0
 #: The most states that one transaction changes, and the most leaders that move back at a time.
 BATCH = 200
 MOST_MOVES = 50
+#: The most partitions that are looked at in one turn of the reactor: some 20 milliseconds.
+LOOKED_AT_ONCE = 500
+#: With more changes in one transaction the log has a line for all of them, and the new leaders one for each.
+MOST_LINES = 20
 
 Place = tuple[str, int]
 
@@ -69,6 +74,7 @@ class Controller:
     _live: Callable[[], Mapping[int, str]]
     #: Returns a topic's min.insync.replicas.
     _least: Callable[[TopicEntry], int]
+    _operators: OperatorWork
     #: Seconds for which the preferred leader has to be in sync before it leads again; None: never.
     _balance: float | None
     #: The epoch as a controller, None while another broker is the controller, or nobody is known to be.
@@ -76,7 +82,6 @@ class Controller:
     _fence: ControllerEpoch = field(default=ControllerEpoch(0, -1), init=False)
     #: True once the live brokers as last seen were found to be those in the tree, in this epoch.
     _sees_brokers: bool = field(default=False, init=False)
-    _operators: OperatorWork = field(init=False)
     _dirty: set[Place] = field(factory=set, init=False)
     _all_dirty: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
@@ -85,9 +90,6 @@ class Controller:
     _background: Background = field(factory=lambda: Background("choosing leaders"), init=False)
     _unsubscribe: Callable[[], None] | None = field(default=None, init=False)
     _timer: Timer | None = field(default=None, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._operators = OperatorWork(self._tree, self._topics, self._states, self._live)
 
     def start(self) -> None:
         """Become the controller as soon as that is possible."""
@@ -107,9 +109,15 @@ class Controller:
         self._background.stop()
 
     def look(self) -> None:
-        """Look at all partitions again: brokers have come or gone, or topics have changed."""
+        """Look at all partitions again: brokers have come or gone."""
         self._all_dirty = True
         self._work()
+
+    def look_at_topic(self, topic: str, entry: TopicEntry) -> None:
+        """Look at a topic again, which has changed."""
+        if self.epoch is not None:
+            self._dirty.update((topic, number) for number in entry.partitions)
+            self._work()
 
     def look_at(self, topic: str, partition: int) -> None:
         """Look at one partition again, as its state has changed."""
@@ -191,12 +199,12 @@ class Controller:
             while self.epoch is not None and (self._dirty or self._all_dirty):
                 places = self._places()
                 await self._read_draining()
-                changes = self._elections(places)
+                changes = await self._elections(places)
                 if changes and not await self._look_at_brokers():
                     changes, self._all_dirty = [], True
                     await sleep(self._clock, LOOK_SECONDS)
                 elif changes:
-                    changes = self._elections(places)
+                    changes = await self._elections([each.place for each in changes])
                 await self._write(changes)
         finally:
             self._working = False
@@ -230,8 +238,15 @@ class Controller:
             self._sees_brokers = {number: info.instance for number, info in found.items()} == dict(self._live())
         return self._sees_brokers
 
-    def _elections(self, places: Iterable[Place]) -> list[StateChange]:
-        return [change for place in places if (change := self._elected(place)) is not None]
+    async def _elections(self, places: Sequence[Place]) -> list[StateChange]:
+        """Return the changes that are needed now, after some turns of the reactor if there are many partitions."""
+        found: list[StateChange] = []
+        for start in range(0, len(places), LOOKED_AT_ONCE):
+            if start:
+                await sleep(self._clock, 0.0)
+            some = places[start : start + LOOKED_AT_ONCE]
+            found += [change for place in some if (change := self._elected(place)) is not None]
+        return found
 
     def _elected(self, place: Place) -> StateChange | None:
         entry, known = self._topics.get(place[0]), self._states.get(*place)
@@ -274,15 +289,31 @@ class Controller:
         for each, state in zip(batch, states, strict=True):
             self._states.took(*each.place, KnownState(state, each.known.version + 1))
             self._states.changed(*each.place)
-            if state.leader != each.known.state.leader:
-                self._log.info(
-                    "{topic}-{partition} is led by broker {leader} in epoch {epoch}; in sync are {in_sync}",
-                    topic=each.place[0],
-                    partition=each.place[1],
-                    leader=state.leader,
-                    epoch=state.leader_epoch,
-                    in_sync=list(state.in_sync),
-                )
+        self._log_leaders(
+            {
+                each.place: state
+                for each, state in zip(batch, states, strict=True)
+                if state.leader != each.known.state.leader
+            }
+        )
+
+    def _log_leaders(self, led: Mapping[Place, PartitionState]) -> None:
+        if len(led) > MOST_LINES:
+            self._log.info(
+                "{count} partitions have other leaders; broker: partitions are {leaders}",
+                count=len(led),
+                leaders=dict(sorted(Counter(state.leader for state in led.values()).items())),
+            )
+            return
+        for (topic, partition), state in led.items():
+            self._log.info(
+                "{topic}-{partition} is led by broker {leader} in epoch {epoch}; in sync are {in_sync}",
+                topic=topic,
+                partition=partition,
+                leader=state.leader,
+                epoch=state.leader_epoch,
+                in_sync=list(state.in_sync),
+            )
 
     async def _check_epoch(self) -> None:
         """Stop being the controller if another broker is."""
@@ -323,11 +354,15 @@ class Controller:
         now, live = self._clock.seconds(), self._live()
         moves: list[StateChange] = []
         movable: dict[Place, float] = {}
+        looked_at = 0
         for topic in self._topics.names():
             entry = self._topics.get(topic)
             if entry is None or not entry.replicated:
                 continue
             for number, replicas in entry.partitions.items():
+                looked_at += 1
+                if not looked_at % (4 * LOOKED_AT_ONCE):  # it is a quarter of an election's work
+                    await sleep(self._clock, 0.0)
                 known, place = self._states.get(topic, number), (topic, number)
                 state = None if known is None else prefer(known.state, replicas, live, self._operators.draining)
                 if known is None or state is None:

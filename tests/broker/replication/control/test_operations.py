@@ -152,8 +152,8 @@ class LeaderTests(OperationsTestCase):
         self.cluster.advance(3.0)
         self.assertEqual(self.partition().leader, preferred)
 
-    def test_an_unclean_election_shows_what_is_lost_and_takes_the_replica_with_the_most(self) -> None:
-        """The last leader is gone for good; one of the others has more than the other."""
+    def lose_the_leader(self) -> tuple[int, int, int, int]:
+        """Kill the only broker with the last message; return it, that with the least, that with more, and its end."""
         first, second, third = self.partition().replicas
         by_id = dict(enumerate(self.cluster.brokers))
         self.send(b"everywhere")
@@ -162,7 +162,7 @@ class LeaderTests(OperationsTestCase):
         two = self.send(b"on two").next_position
         by_id[third].kill()
         self.cluster.advance(6.0)
-        three = self.send(b"on one").next_position
+        self.lost_end = self.send(b"on one").next_position
         self.cluster.advance(70.0)
         by_id[first].kill()
         by_id[second].start()
@@ -170,20 +170,38 @@ class LeaderTests(OperationsTestCase):
         self.cluster.advance(10.0)
         found = self.partition()
         self.assertEqual((found.leader, found.in_sync), (NO_LEADER, (first,)))
+        return first, second, third, two
+
+    def test_an_unclean_election_shows_what_is_lost_and_takes_the_replica_with_the_most(self) -> None:
+        """The last leader is gone for good; one of the others has more than the other."""
+        first, second, third, two = self.lose_the_leader()
         self.assertEqual(self.health(second), ("degraded", 1))
         described = self.cluster.wait(self.admin.describe_replicas("t"))
-        (lost,) = losses([found], described)
+        (lost,) = losses([self.partition()], described)
         self.assertEqual((lost.leader, lost.end, lost.complete), (third, two, (first,)))
-        self.assertGreaterEqual(lost.known_end, three)
+        self.assertGreaterEqual(lost.known_end, self.lost_end)
         self.assertIn(f"positions {two} to {lost.known_end}", lost.text)
         self.cluster.wait(self.admin.elect("t", {0: lost.leader}, unclean=True))
         self.cluster.advance(5.0)
         self.assertEqual(self.partition().leader, third)
         self.assertEqual(self.health(second), ("ok", 0))
-        by_id[first].start()
+        self.cluster.brokers[first].start()
         self.cluster.advance(10.0)
         self.assertEqual(sorted(self.partition().in_sync), [0, 1, 2])
         self.assertEqual(len(self.contents()), 1)
+
+    def test_who_names_no_replica_gets_the_one_with_the_most_too(self) -> None:
+        """As Kafka's tools do: the controller asks the brokers, and tells its log where the leader's log ends."""
+        events = Events()
+        globalLogPublisher.addObserver(events)
+        self.addCleanup(globalLogPublisher.removeObserver, events)
+        _, second, third, two = self.lose_the_leader()
+        self.cluster.wait(self.admin.elect("t", {0: NO_LEADER}, unclean=True))
+        self.cluster.advance(5.0)
+        self.assertEqual(self.partition().leader, third)
+        self.assertNotEqual(second, third)
+        (line,) = events.warnings("unclean")
+        self.assertIn(f"Its log ends at {two}, readers were shown positions up to {self.lost_end}", line)
 
     def test_replicas_are_described(self) -> None:
         """Each broker tells of its own log, and the leader of its followers."""

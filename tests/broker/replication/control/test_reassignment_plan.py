@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.replication.reassignment_plan import plan_reassignment
+from logd.broker.replication.control.reassignment_plan import plan_reassignment
 
 
 def copies(before: Mapping[int, tuple[int, ...]], after: Mapping[int, tuple[int, ...]]) -> int:

@@ -7,7 +7,8 @@ import json
 from attrs import define, evolve, field
 from twisted.internet.task import Clock
 
-from logd.broker.replication.controller import Controller, StateChange
+from logd.broker.replication.control.controller import Controller, StateChange
+from logd.broker.replication.control.operator_work import OperatorWork
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
@@ -24,6 +25,7 @@ from logd.coord.registries.operator_requests import (
 from logd.coord.registries.partition_states import PartitionStates
 from logd.coord.registries.topics import create_topic, decode_entry, watch_topics
 from logd.leadership import NO_LEADER
+from logd.protocol.requests.replicas.describe_replicas import FOLLOWS, DescribedReplica
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry
 from tests.coord.registries.rig import SESSION, RegistryTestCase
@@ -61,9 +63,14 @@ class Member:
             self.states,
             self.live,
             lambda entry: int(entry.settings.get("min.insync.replicas", 1)),
+            OperatorWork(self.tree, self.topics, self.states, self.live, self.survey),
             BALANCE,
         )
         self.states.changed = self.controller.look_at
+
+    async def survey(self, topic: str) -> dict[int, list[DescribedReplica]]:
+        """Return the logs of the brokers: the lower its number, the more a broker has."""
+        return {number: [DescribedReplica(0, FOLLOWS, end=100 - number)] for number in self.live()}
 
     def live(self) -> dict[int, str]:
         """Return the instances of live brokers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
@@ -19,12 +19,19 @@ from logd.coord.registries.partition_states import PartitionStates
 from logd.coord.registries.topics import creation_of_states, decode_entry, encode_entry
 from logd.errors import WireError
 from logd.leadership import NO_LEADER
+from logd.protocol.requests.replicas.describe_replicas import DescribedReplica
+from logd.protocol.requests.replicas.most_complete import MostComplete, most_complete
 from logd.topic import TopicEntry
 
 #: The most partitions that get new replicas at a time, in the whole cluster.
 ADDED_AT_ONCE = 50
 #: The most partitions of a topic that become replicated in one transaction.
 MOST_STATES = 1_500
+#: The most leaders that one transaction of an election changes.
+MOST_ELECTED = 500
+
+#: Returns the logs of a topic by broker. Raises LogdError and CoordinationError.
+Survey = Callable[[str], Awaitable[Mapping[int, Iterable[DescribedReplica]]]]
 
 
 @frozen
@@ -50,6 +57,8 @@ class OperatorWork:
     _states: PartitionStates
     #: Returns the instance of each live broker.
     _live: Callable[[], Mapping[int, str]]
+    #: Returns what each live broker that answers says of its logs of a topic.
+    _survey: Survey
     #: Brokers that are to lead nothing, as last seen.
     draining: frozenset[int] = field(default=frozenset(), init=False)
     #: The last problem with each request, as logged.
@@ -86,30 +95,62 @@ class OperatorWork:
         if entry is None:
             await self._end_if_deleted(epoch, topic, path, stat)
             return
-        operations: list[Operation] = [epoch.check(), Delete(path, stat.version)]
+        changes: list[Operation] = []
+        numbers = asked.partitions if asked.uuid == entry.uuid else ()
+        chosen = await self._most_complete(topic, entry, numbers, asked.leaders) if asked.unclean else {}
         elected = []
-        for number in asked.partitions if asked.uuid == entry.uuid else ():
+        for number in numbers:
             known = self._states.get(topic, number)
             if known is None or number not in entry.partitions:
                 continue
             replicas, live = entry.partitions[number], self._live()
             if asked.unclean:
-                state = elect_unclean(known.state, replicas, live, asked.leaders.get(number, NO_LEADER))
+                state = elect_unclean(known.state, replicas, live, chosen[number].broker) if number in chosen else None
             else:
                 state = prefer(known.state, replicas, live, self.draining)
             if state is not None:
                 state = evolve(state, controller_epoch=epoch.number)
-                operations.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
+                changes.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
                 elected.append((number, state.leader))
-        await self._tree.multi(operations)
+        while len(changes) > MOST_ELECTED:
+            some, changes = changes[:MOST_ELECTED], changes[MOST_ELECTED:]
+            await self._tree.multi([epoch.check(), Check(path, stat.version), *some])
+        await self._tree.multi([epoch.check(), Delete(path, stat.version), *changes])
         for number, leader in elected if asked.unclean else ():
             self._log.warn(
-                "{topic}-{partition} is led by broker {leader} after an unclean election, as an operator has asked: "
-                "messages that only other replicas have are lost",
+                "{topic}-{partition} is led by broker {leader} after an unclean election, as an operator has asked. "
+                "Its log ends at {end}, readers were shown positions up to {known_end}: messages that only other "
+                "replicas have are lost",
                 topic=topic,
                 partition=number,
                 leader=leader,
+                end=chosen[number].end,
+                known_end=chosen[number].known_end,
             )
+
+    async def _most_complete(
+        self, topic: str, entry: TopicEntry, numbers: Iterable[int], named: Mapping[int, int]
+    ) -> dict[int, MostComplete]:
+        """Return which replica is to lead each leaderless partition: the one with the most, or that an operator named.
+
+        Raises ValueError if that of no live replica is known: the request stays, and is looked at again.
+        """
+        leaderless = {}
+        for number in numbers:
+            known = self._states.get(topic, number)
+            replicas = tuple(broker for broker in entry.partitions.get(number, ()) if broker in self._live())
+            if known is not None and known.state.leader == NO_LEADER and replicas:
+                leaderless[number] = replicas
+        if not leaderless:
+            return {}
+        described = await self._survey(topic)
+        found = {}
+        for number, replicas in leaderless.items():
+            wanted = named.get(number, NO_LEADER)
+            found[number] = most_complete(number, (wanted,) if wanted in replicas else replicas, described)
+            if found[number].broker == NO_LEADER:
+                raise ValueError(f"none of the brokers {list(replicas)} tells of its replica of {topic}-{number} now")
+        return found
 
     async def _end_if_deleted(self, epoch: ControllerEpoch, topic: str, path: str, stat: Stat) -> None:
         if await self._tree.exists(paths.topic(topic)) is None:

@@ -1,0 +1,1 @@
+"""The controller, and what operators ask of it."""

@@ -1,0 +1,1 @@
+"""Tests of the controller, and of what operators ask of it."""
