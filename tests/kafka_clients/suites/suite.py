@@ -109,9 +109,10 @@ def run(suite: Suite, source: Path, python: str, bootstrap: str, *words: str) ->
     report = source.parent / "report.xml"
     report.unlink(missing_ok=True)
     left_out = [f"--ignore={suite.tests}/{each}" for each in suite.ignored]
-    options = (*left_out, "-q", "-p", "no:cacheprovider", f"--timeout={PATIENCE}", "--timeout-method=signal", "--tb=short")
+    options = (*left_out, "-q", "-p", "no:cacheprovider", "--tb=short")
+    limits = (f"--timeout={PATIENCE}", "--timeout-method=signal")
     done = subprocess.run(
-        [python, "-m", "pytest", *options, f"--junitxml={report}", *words],
+        [python, "-m", "pytest", *options, *limits, f"--junitxml={report}", *words],
         cwd=source,
         env={**os.environ, **suite.environment, "KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_ROOT": str(source)},
         capture_output=True,
