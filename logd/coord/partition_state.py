@@ -47,6 +47,10 @@ class PartitionState:
         """Return whether a broker with this data directory is in sync."""
         return broker in self.in_sync and self.instances.get(broker) == instance
 
+    def live_members(self, live: Mapping[int, str]) -> tuple[int, ...]:
+        """Return the in-sync replicas that are live with these data directories, in the order of their ids."""
+        return tuple(broker for broker in sorted(self.in_sync) if live.get(broker) == self.instances[broker])
+
     def counts_on(self, broker: int, instance: str) -> bool:
         """Return whether a broker with this data directory has everything visible: it is in one of the two lists."""
         return broker in (*self.in_sync, *self.last) and self.instances.get(broker) == instance

@@ -200,12 +200,15 @@ class Replica:
         fetcher.add(role)
 
     async def _leave_offline(self, known: KnownState) -> None:
-        """Give up leading a log that cannot be served, so that another replica with all messages leads."""
+        """Give up leading a log that cannot be served, so that another replica with all messages leads.
+
+        That one has to be live with its disk: if the disk is lost, this log is the one that has them, after a restart.
+        """
         self._end_role()
         log, state = self.log, known.state
         if state.leads(self._me, self._instance):
             others = [each for each in state.in_sync if each != self._me]
-            if others:
+            if any(each != self._me for each in state.live_members(self._owner.live())):
                 await self._give_up(known, others)
         elif (
             state.leader not in (NO_LEADER, self._me)
