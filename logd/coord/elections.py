@@ -103,10 +103,18 @@ def elect_unclean(
     return _led_by(evolve(state, in_sync=(leader,), last=(), instances={leader: live[leader]}), leader)
 
 
-def without_leader(state: PartitionState, in_sync: Collection[int]) -> PartitionState:
-    """Return the state in which nobody leads yet, and ``in_sync`` are those that may: the leader gives up."""
-    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *state.last)}
-    return _led_by(evolve(state, in_sync=tuple(in_sync), instances=kept), NO_LEADER)
+def without_leader(state: PartitionState, successors: Collection[int], remembered: bool) -> PartitionState:
+    """Return the state in which the leader has given up, and nobody leads yet.
+
+    One of ``successors`` is to lead, which are other in-sync replicas or last members: the in-sync ones, if there are
+    any among them. If the leader is ``remembered``, it may lead again should they have died meanwhile: it becomes a
+    last member, which has everything visible, until one of them leads and forgets it.
+    """
+    others = tuple(broker for broker in state.in_sync if broker != state.leader)
+    in_sync = others if any(broker in others for broker in successors) else tuple(successors)[:1]
+    last = {*others, *state.last} - {*in_sync} | ({state.leader} if remembered else set())
+    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *last)}
+    return _led_by(evolve(state, in_sync=in_sync, last=tuple(sorted(last)), instances=kept), NO_LEADER)
 
 
 def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> PartitionState:

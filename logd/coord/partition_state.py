@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -47,9 +47,9 @@ class PartitionState:
         """Return whether a broker with this data directory is in sync."""
         return broker in self.in_sync and self.instances.get(broker) == instance
 
-    def live_members(self, live: Mapping[int, str]) -> tuple[int, ...]:
-        """Return the in-sync replicas that are live with these data directories, in the order of their ids."""
-        return tuple(broker for broker in sorted(self.in_sync) if live.get(broker) == self.instances[broker])
+    def live_among(self, members: Collection[int], live: Mapping[int, str]) -> tuple[int, ...]:
+        """Return those of some members of the two lists that are live with these data directories, ascending."""
+        return tuple(broker for broker in sorted(members) if live.get(broker) == self.instances[broker])
 
     def counts_on(self, broker: int, instance: str) -> bool:
         """Return whether a broker with this data directory has everything visible: it is in one of the two lists."""

@@ -321,5 +321,5 @@ class ReplicaManager:
         if known is None:
             return ()
         state, me = known.state, self.store.broker_id
-        others = [broker for broker in state.live_members(self._live()) if broker != me]
+        others = [broker for broker in state.live_among(state.in_sync, self._live()) if broker != me]
         return tuple(sorted(others, key=lambda broker: (broker != state.leader, broker)))
