@@ -5,8 +5,8 @@
      "instances": {"1": "<uuid>", "2": "<uuid>", "3": "<uuid>"}}
 
 The members up to ``isr`` are those of Kafka 0.8. ``last`` are replicas that left the in-sync set while it was below
-min.insync.replicas, and a leader that has given up: nothing has become visible since, so they have everything visible. ``instances`` names the data
-directory of each broker in both lists; a broker with another one is in neither.
+min.insync.replicas, and a leader that has given up: nothing has become visible since, so they have everything visible.
+``instances`` names the data directory of each broker in both lists; a broker with another one is in neither.
 """
 
 from __future__ import annotations
