@@ -4,8 +4,8 @@ A snapshot lies in each partition's folder, for one position of its log; behind 
 read. So a batch that a producer sends again after a crash of the broker is found. Without a usable snapshot only the
 end of the log is read: a producer that is not known there may begin at any sequence.
 
-Where heads of a replica cannot be read, a producer whose batches may lie there has to come again. They are read once the
-damage is healed, and until then no snapshot is written that would pass over them.
+Where heads of a replica cannot be read, a producer whose batches may lie there has to come again. They are read once
+the damage is healed, and until then no snapshot is written that would pass over them.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ class Idempotence:
                     if not await self._replace(log.folder, states.encode(states.position)):
                         states.changed = True
                     elif self._states.get(log) is not states:
-                        # It is about bytes that may be truncated meanwhile, and would count once the log is longer again.
+                        # It is about bytes that may be truncated, and would count once the log is longer again.
                         await self._remove(log.folder)
         finally:
             self._writing.release()

@@ -119,7 +119,8 @@ class ProducerStates:
     def find(self, batch: SequencedBatch) -> int | None:
         """Return the end of the same batch if it is stored, None if the batch is to be appended.
 
-        A producer that is not known may begin at any sequence; while there is a hole, at 0 alone. Raises SequenceProblem.
+        A producer that is not known may begin at any sequence, while there is a hole at 0 alone. Raises
+        SequenceProblem.
         """
         state = self.producers.get(batch.producer)
         expected = None if state is None else state.expected

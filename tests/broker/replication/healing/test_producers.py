@@ -34,7 +34,7 @@ class DamagedProducersTests(DamagedReplicaTestCase):
         return position
 
     def load(self, broker: MemoryBroker, seconds: float, *, anew: bool = True) -> ProducerStates | None:
-        """Have a broker read the states, ``anew`` or as it has begun to; return them if that takes no longer than asked.
+        """Have a broker read the states, ``anew`` or as it has begun to; return them if they are read by then.
 
         They are read once more if the leadership has ended meanwhile: as for the next request.
         """
