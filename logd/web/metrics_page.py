@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -18,6 +18,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
 from logd.broker.metrics.registry import BrokerRegistry
+from logd.deferreds.locking import QueueLock
 from logd.deferreds.sleeping import sleep
 
 #: The last line of OpenMetrics' format.
@@ -43,7 +44,7 @@ class MetricsPage(Resource):
 
     _reactor: Any
     _registry: CollectorRegistry
-    _turn: DeferredLock = field(factory=DeferredLock, init=False)
+    _turn: QueueLock = field(factory=QueueLock, init=False)
 
     def __attrs_post_init__(self) -> None:
         Resource.__init__(self)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from logd.testing import KafkaBroker, kafka
-from tests.kafka_clients import java_tools, mirror_maker
+from tests.kafka_clients import java_tools, mirror_maker, spark_source
 from tests.kafka_clients.drivers.digest import Digest, record
 from tests.kafka_clients.failover import try_failover
 from tests.kafka_clients.having import CLIENTS, CannotBeHad, Had, RealClient
@@ -103,7 +103,9 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="where the clients are put, outside the repository")
     parser.add_argument("--count", type=int, default=1_000_000, help="records of each client [1000000]")
     parser.add_argument(
-        "--only", action="append", help="the name of a client, such as franz-go, java or mirror-maker; repeatable"
+        "--only",
+        action="append",
+        help="the name of a client, such as franz-go, java, mirror-maker or spark; repeatable",
     )
     options = parser.parse_args()
     rows: list[tuple[str, str, str, str]] = []
@@ -138,6 +140,13 @@ def main() -> int:
             tell("MirrorMaker 2", java_tools.VERSION, "a topic, to another broker, in order", outcome)
         except CannotBeHad as reason:
             tell("MirrorMaker 2", java_tools.VERSION, "nothing", f"cannot be had: {reason}")
+    if not options.only or "spark" in options.only:
+        tried_spark = "a topic of three partitions in a batch, exact; copied by a stream"
+        try:
+            had = spark_source.have_spark(options.folder.resolve() / "spark")
+            tell("Spark's Kafka source", had.version, tried_spark, spark_source.try_spark(had, options.count))
+        except CannotBeHad as reason:
+            tell("Spark's Kafka source", spark_source.VERSION, "nothing", f"cannot be had: {reason}")
     for tried in try_failover(options.folder.resolve(), options.count, options.only):
         tell(*tried)
     print(f"\n{options.count} records each\n\n| Client | Version | Tried | Outcome |\n|---|---|---|---|")

@@ -16,11 +16,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.config.log import LEGACY_FORMAT
+from logd.deferreds.locking import QueueLock
 from logd.deferreds.threads import on_thread
 from logd.errors import CorruptMessage, LogdError
 from logd.interfaces import IFileOperations, IThreads
@@ -80,7 +81,7 @@ class Idempotence:
     _outdated: set[PartitionLog] = field(factory=set, init=False)
     #: Each producer of each partition, the one that was used least recently first.
     _order: OrderedDict[tuple[int, int], ProducerStates] = field(factory=OrderedDict, init=False)
-    _writing: DeferredLock = field(factory=DeferredLock, init=False)
+    _writing: QueueLock = field(factory=QueueLock, init=False)
     #: Called with a log, and a position at which it cannot be read: has it healed; returns whether to try again.
     heal: Callable[[PartitionLog, int], Awaitable[bool]] = field(default=_leave, init=False)
     #: Returns whether the segment with a position is known to be damaged.

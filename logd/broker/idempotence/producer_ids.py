@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twisted.internet.defer import DeferredLock
-
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.producer_ids import take_block
+from logd.deferreds.locking import QueueLock
 
 
 class ProducerIds:
@@ -16,7 +15,7 @@ class ProducerIds:
     def __init__(self, tree: ICoordination) -> None:
         self._tree = tree
         self._left: Iterator[int] = iter(())
-        self._lock = DeferredLock()
+        self._lock = QueueLock()
 
     async def next(self) -> int:
         """Return an id. Raises CoordinationError, and ValueError for a node of the tree that cannot be read."""

@@ -192,8 +192,8 @@ class KafkaSession:
     def _failed(self, failure: Failure) -> None:
         if failure.check(CancelledError):  # the connection is lost
             return
-        self._log.failure("a request of {peer} failed; closing its connection", failure, peer=self.connection.caller)
         self.connection.close(drain=False)
+        self._log.failure("a request of {peer} failed; its connection is closed", failure, peer=self.connection.caller)
 
 
 def _by_kind(handlers: Mapping[KafkaApi, Handler]) -> dict[str, Handler]:

@@ -14,9 +14,10 @@ from secrets import token_bytes
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred
 
 from logd.broker.security.requester import Requester
+from logd.deferreds.locking import QueueLock
 from logd.deferreds.sleeping import sleep
 from logd.errors import AuthenticationFailed, BrokerUnavailable, CoordinationUnavailable, RequestTimedOut
 from logd.interfaces import Clock, IThreads
@@ -65,7 +66,7 @@ class Authentication:
     #: For users that do not exist, before there is a secret.
     _own_secret: bytes = field(factory=lambda: token_bytes(32), init=False)
     _of_brokers: dict[str, Verifier] = field(factory=dict, init=False)
-    _hashing: DeferredLock = field(factory=DeferredLock, init=False)
+    _hashing: QueueLock = field(factory=QueueLock, init=False)
     _waiting: int = field(default=0, init=False)
     _remembered: OrderedDict[bytes, Credential] = field(factory=OrderedDict, init=False)
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import ClassVar
 
 from attrs import define, field
-from twisted.internet.defer import DeferredSemaphore
 from twisted.logger import Logger
 
 from logd.broker.security.authorizer import Authorizer
@@ -26,6 +25,7 @@ from logd.coord.protection import below
 from logd.coord.records import OPEN_ACL, Acl, Create, Delete, Permission
 from logd.deferreds.background import Background
 from logd.deferreds.gathering import gather
+from logd.deferreds.locking import QueueSemaphore
 from logd.deferreds.sleeping import sleep
 from logd.errors import CoordinationUnavailable, GroupAuthorizationFailed, InvalidRequest
 from logd.interfaces import Clock
@@ -57,7 +57,7 @@ class GroupAccess:
     #: Users or rules have changed since the last sweep began.
     _stale: bool = field(default=False, init=False)
     _sweeping: bool = field(default=False, init=False)
-    _turns: DeferredSemaphore = field(factory=lambda: DeferredSemaphore(_AT_ONCE), init=False)
+    _turns: QueueSemaphore = field(factory=lambda: QueueSemaphore(_AT_ONCE), init=False)
     _background: Background = field(factory=lambda: Background("the access lists of groups"), init=False)
 
     def __attrs_post_init__(self) -> None:

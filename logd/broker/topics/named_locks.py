@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from attrs import define, field
-from twisted.internet.defer import DeferredLock
 
+from logd.deferreds.locking import QueueLock
 from logd.deferreds.waiting import WaitingDeferreds
 
 
@@ -15,13 +15,13 @@ from logd.deferreds.waiting import WaitingDeferreds
 class NamedLocks:
     """Locks by name. ``async with locks.hold(name)`` waits until that lock is free; waiters get it in order."""
 
-    _locks: dict[str, DeferredLock] = field(factory=dict, init=False)
+    _locks: dict[str, QueueLock] = field(factory=dict, init=False)
     _idle: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncIterator[None]:
         """Hold the lock of ``name`` inside the block. Cancelling gives up the place in the queue."""
-        lock = self._locks.setdefault(name, DeferredLock())
+        lock = self._locks.setdefault(name, QueueLock())
         try:
             async with lock:
                 yield

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from attrs import evolve
 from twisted.internet import defer
-from twisted.internet.defer import Deferred, DeferredSemaphore
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.client.cluster.cluster import Cluster
@@ -24,6 +24,7 @@ from logd.client.dead_letters.letter import (
     times_dead,
 )
 from logd.clientcore.answers import is_final
+from logd.deferreds.locking import QueueSemaphore
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import (
@@ -68,7 +69,7 @@ class DeadLetters:
         self._group = group
         self._timeout = timeout
         self._time_ms = time_ms
-        self._at_once = DeferredSemaphore(AT_ONCE)
+        self._at_once = QueueSemaphore(AT_ONCE)
         self._next_partition = 0
 
     def add(self, message: Message, error: BaseException, attempts: int = 1) -> Deferred[None]:

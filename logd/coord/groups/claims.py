@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from attrs import define
-from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from logd.coord import paths
@@ -21,6 +20,7 @@ from logd.coord.records import Check, Operation, SessionState, Stat
 from logd.coord.registries.offsets import Offset, OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.deferreds.gathering import gather
+from logd.deferreds.locking import QueueLock
 from logd.topic import TopicPartition
 
 #: Partitions in one transaction: about 20 KB of a frame of at most 1 MB.
@@ -57,7 +57,7 @@ class Claims:
         #: Claims whose outcome is unknown.
         self._doubtful: dict[TopicPartition, str] = {}
         self._ready: set[str] = set()
-        self._lock = DeferredLock()
+        self._lock = QueueLock()
         #: The session that the claims belong to.
         self._session = 0
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock, FirstError, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
 from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
 from logd.deferreds.background import Background
+from logd.deferreds.locking import QueueLock
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
@@ -41,7 +42,7 @@ class SchemaGate:
     _troubles: dict[int, str] = field(factory=dict, init=False)
     _waiting: dict[TopicPartition, set[int]] = field(factory=dict, init=False)
     #: One schema at a time, so that subjects with several new ones are copied once.
-    _lock: DeferredLock = field(factory=DeferredLock, init=False)
+    _lock: QueueLock = field(factory=QueueLock, init=False)
     _background: Background = field(factory=lambda: Background("the copies of schemas"), init=False)
 
     def wait(self, where: TopicPartition, moving: MovingSet) -> Deferred[None] | None:

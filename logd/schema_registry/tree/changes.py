@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import TypeVar
 
 from twisted.internet import defer
-from twisted.internet.defer import DeferredLock
 
 from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty, RuntimeInconsistency
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Operation
+from logd.deferreds.locking import QueueLock
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
 from logd.interfaces import Clock
@@ -42,7 +42,7 @@ class RegistryChanges:
         self._reader = reader
         self._clock = clock
         self._jitter = jitter
-        self._lock = DeferredLock()
+        self._lock = QueueLock()
         self._prepared = False
 
     @property

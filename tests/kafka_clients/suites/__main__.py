@@ -24,7 +24,7 @@ def try_suite(suite: Suite, folder: Path, words: list[str]) -> _Outcomes:
     rest = " and ".join(f"not {each}" for each in suite.alone)
     outcomes: _Outcomes = {}
     for chosen in (words,) if words else (["-k", rest] if rest else [], *(["-k", each] for each in suite.alone)):
-        with kafka(process=True) as broker:
+        with kafka(process=True, **suite.broker) as broker:
             outcomes |= run(suite, source, python, broker.bootstrap_servers, suite.tests, *chosen)
     return outcomes
 

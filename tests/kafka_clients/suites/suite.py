@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from attrs import field, frozen
 
@@ -21,7 +23,7 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 @frozen
 class Suite:
-    """The tests of one client, as its source distribution on PyPI has them."""
+    """The tests of one client, as its source distribution on PyPI has them, or a copy of its repository."""
 
     #: The name on PyPI, and the version whose tests the expectations are about.
     name: str
@@ -37,6 +39,14 @@ class Suite:
     alone: tuple[str, ...] = ()
     #: Modules that the distribution leaves out, by path, and what the tests need of them.
     missing: Mapping[str, str] = field(factory=dict)
+    #: Modules that one of ours replaces, by path: the path of ours.
+    instead: Mapping[str, Path] = field(factory=dict)
+    #: False for a client whose distribution has no tests: a copy of its repository, at this version, is needed.
+    distributed: bool = True
+    #: Tests that need no broker, or one of another kind, and are left out.
+    ignored: tuple[str, ...] = ()
+    #: Settings of the broker.
+    broker: Mapping[str, Any] = field(factory=dict)
 
     def reason(self, test: str) -> str | None:
         """Return the reason why a test is expected to fail, or None."""
@@ -52,6 +62,17 @@ def fetch(suite: Suite, folder: Path) -> tuple[Path, str]:
     python = str(folder / "venv" / "bin" / "python")
     if not os.path.exists(python):
         _run(sys.executable, "-m", "venv", "venv", folder=folder)
+    source = _distributed(suite, folder, python) if suite.distributed else _copied(suite, folder, python)
+    for path, text in suite.missing.items():
+        if not (source / path).exists():
+            (source / path).write_text(text, encoding="utf-8")
+    for path, ours in suite.instead.items():
+        shutil.copy(ours, source / path)
+    return source, python
+
+
+def _distributed(suite: Suite, folder: Path, python: str) -> Path:
+    """Return the source distribution, from which the client is installed too."""
     there = sorted(folder.glob("*/PKG-INFO"))
     if not there:
         wanted = f"{suite.name}=={suite.version}"
@@ -64,10 +85,20 @@ def fetch(suite: Suite, folder: Path) -> tuple[Path, str]:
     source = there[0].parent
     if not any((source / suite.tests).glob("test_*.py")):
         raise CannotBeHad(f"the distribution of {suite.name} {suite.version} has no tests in {suite.tests}")
-    for path, text in suite.missing.items():
-        if not (source / path).exists():
-            (source / path).write_text(text, encoding="utf-8")
-    return source, python
+    return source
+
+
+def _copied(suite: Suite, folder: Path, python: str) -> Path:
+    """Return a copy of the tests alone, which use the client that is installed: not the one beside them."""
+    repository, source = folder / "repository", folder / "copy"
+    if not any((repository / suite.tests).glob("test_*.py")):
+        raise CannotBeHad(f"its distribution has no tests: put its repository at {suite.version} in {repository}")
+    _run(python, "-m", "pip", "install", "-q", f"{suite.name}=={suite.version}", *suite.needs, folder=folder)
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(repository / suite.tests, source / suite.tests)
+    for each in repository.glob("*.toml"):
+        shutil.copy(each, source)
+    return source
 
 
 def run(suite: Suite, source: Path, python: str, bootstrap: str, *words: str) -> dict[str, tuple[str, str]]:
@@ -77,9 +108,11 @@ def run(suite: Suite, source: Path, python: str, bootstrap: str, *words: str) ->
     """
     report = source.parent / "report.xml"
     report.unlink(missing_ok=True)
-    options = ("-q", "-p", "no:cacheprovider", f"--timeout={PATIENCE}", "--timeout-method=signal", "--tb=short")
+    left_out = [f"--ignore={suite.tests}/{each}" for each in suite.ignored]
+    options = (*left_out, "-q", "-p", "no:cacheprovider", "--tb=short")
+    limits = (f"--timeout={PATIENCE}", "--timeout-method=signal")
     done = subprocess.run(
-        [python, "-m", "pytest", *options, f"--junitxml={report}", *words],
+        [python, "-m", "pytest", *options, *limits, f"--junitxml={report}", *words],
         cwd=source,
         env={**os.environ, **suite.environment, "KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_ROOT": str(source)},
         capture_output=True,

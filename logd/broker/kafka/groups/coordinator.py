@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from uuid import uuid4
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from logd.broker.kafka.error_codes import (
@@ -43,6 +43,7 @@ from logd.coord.kafka_groups.positions import KafkaPositions, NoSuchTopic
 from logd.coord.records import SessionState
 from logd.coord.registries.kafka_coordinator import read_coordinator
 from logd.deferreds.background import Background
+from logd.deferreds.locking import QueueLock
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
 
@@ -70,7 +71,7 @@ class HeldGroup:
     claim: GroupClaim
     positions: KafkaPositions
     #: Held by each write to the tree, so that commits are stored in the order in which they came.
-    lock: DeferredLock = field(factory=DeferredLock, init=False)
+    lock: QueueLock = field(factory=QueueLock, init=False)
 
 
 class GroupCoordinator:

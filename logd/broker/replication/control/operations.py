@@ -251,10 +251,18 @@ class ReplicaOperations:
         return prefer(state, replicas, live, tuple(draining))
 
     async def drain(self, broker: int, draining: bool) -> bool:
-        """Let a broker lead nothing, or let it lead again; return whether that is a change. Raises InvalidRequest."""
-        if broker < 0:
-            raise InvalidRequest(f"{broker} is no broker's id")
+        """Let a broker lead nothing, or let it lead again; return whether that is a change.
+
+        Raises InvalidRequest for a broker that is not live and has no replicas: most likely another one is meant.
+        """
+        live = {*self._live(), self._me}
+        if draining and broker not in live and not self._has_replicas(broker):
+            raise InvalidRequest(f"there is no broker {broker}; live are {', '.join(map(str, sorted(live)))}")
         return await set_draining(self._tree, broker, draining)
+
+    def _has_replicas(self, broker: int) -> bool:
+        entries = map(self._topics.get, self._topics.names())
+        return any(broker in each for entry in entries if entry is not None for each in entry.partitions.values())
 
     async def draining(self) -> tuple[int, ...]:
         """Return the brokers that are to lead nothing."""

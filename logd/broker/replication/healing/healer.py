@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, DeferredLock
+from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from logd.backoff import Backoff
@@ -22,6 +22,7 @@ from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.verification.damaged_segments import DamagedSegment, SegmentKey
 from logd.broker.verification.verifier import LogVerifier
 from logd.deferreds.background import Background
+from logd.deferreds.locking import QueueLock
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import CorruptMessage, InvalidRequest, LogdError, PartitionOffline
@@ -57,7 +58,7 @@ class Healer:
     #: Damage for which a leadership was given up, or was tried to: once, however long the healing takes.
     _gave_way: set[SegmentKey] = field(factory=set, init=False)
     #: Segments are healed one after another, so that it costs a bounded share of the disk.
-    turn: DeferredLock = field(factory=DeferredLock, init=False)
+    turn: QueueLock = field(factory=QueueLock, init=False)
     _background: Background = field(factory=lambda: Background("healing a log"), init=False)
 
     @property

@@ -74,6 +74,15 @@ class MembershipTests(GroupsTestCase):
         (answer,) = second.peer.answers()
         self.assertEqual(answer.assignment, b"2")
 
+    def test_hundreds_that_come_first_are_all_answered(self) -> None:
+        """While the first one claims the group the others wait, and then each of them gets an id."""
+        clients = [self.client() for _ in range(300)]
+        for client in clients:
+            client.send_join()
+        self.settle()
+        self.assertEqual({client.joined().error_code for client in clients}, {79})
+        self.assertEqual(len({client.member_id for client in clients}), len(clients))
+
     def test_find_coordinator(self) -> None:
         """The broker names itself; transactions have no coordinator."""
         peer = self.kafka()

@@ -152,6 +152,18 @@ class LeaderTests(OperationsTestCase):
         self.cluster.advance(3.0)
         self.assertEqual(self.partition().leader, preferred)
 
+    def test_a_broker_that_is_away_can_be_drained_if_it_has_replicas(self) -> None:
+        """It leads nothing when it is back. An id that nobody has is a mistake, and is told the ids that there are."""
+        away = self.partition().replicas[2]
+        self.cluster.brokers[away].kill()
+        self.cluster.advance(6.0)
+        self.assertTrue(self.cluster.wait(self.admin.drain(away)))
+        error = self.failure(self.admin.drain(77))
+        self.assertIsInstance(error, InvalidRequest)
+        live = sorted({*range(3)} - {away})
+        self.assertEqual(str(error), f"there is no broker 77; live are {live[0]}, {live[1]}")
+        self.assertFalse(self.cluster.wait(self.admin.drain(77, False)))
+
     def lose_the_leader(self) -> tuple[int, int, int, int]:
         """Kill the only broker with the last message; return it, that with the least, that with more, and its end."""
         first, second, third = self.partition().replicas
