@@ -29,7 +29,7 @@ from logd.log.disk.atomic import read_file
 from logd.log.disk.names import PRODUCERS, TEMPORARY_SUFFIX, join
 from logd.log.index.lookup import find_boundary, next_boundary
 from logd.log.partition import PartitionLog
-from logd.log.producers.states import ProducerStates, SequencedBatch, batches_of
+from logd.log.producers.states import ProducerStates, SequencedBatch, batches_of, entry_bytes
 from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 
@@ -37,6 +37,8 @@ from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 UNKNOWN_BYTES = 64 << 20
 #: Bytes of one read.
 _READ_BYTES = 1 << 20
+#: Followers fetch no larger entry.
+_LARGEST_ENTRY = 128 << 20
 #: A snapshot that is larger is none of ours.
 _MOST_BYTES = 1 << 30
 #: Milliseconds after which heads that could not be read are read again, unless they are known to be damaged still.
@@ -257,14 +259,17 @@ class Idempotence:
             return segment_end
         return min(max(found, position + 1), segment_end)
 
-    async def _heads(self, log: PartitionLog, position: int, end: int) -> list[tuple[int, SequencedBatch | None]]:
+    async def _heads(
+        self, log: PartitionLog, position: int, end: int, most: int = _READ_BYTES
+    ) -> list[tuple[int, SequencedBatch | None]]:
         """Return what ``batches_of`` finds in the next bytes. In a replica, entries are sound or CorruptMessage."""
-        found = log.read_appended(position, max(_READ_BYTES, BATCH_HEAD_BYTES), end)
+        found = log.read_appended(position, max(most, BATCH_HEAD_BYTES), end)
         if found is None:
             return []
         checks = log.replica is not None  # else nobody has other bytes, and heads are better than nothing
 
-        def read() -> list[tuple[int, SequencedBatch | None]]:
+        def read() -> list[tuple[int, SequencedBatch | None]] | int:
+            """Return the heads; the size of the first entry if that is not whole."""
             data = found.file.read_at(found.file_position, found.count)
             if checks:
                 scanned = loops.scan_set(data)
@@ -272,13 +277,21 @@ class Idempotence:
                     raise CorruptMessage(scanned.problem, position + scanned.consumed)
                 if len(data) < found.count:
                     raise CorruptMessage("the segment's file is too short", position + scanned.consumed)
-                data = data[: scanned.consumed or None]  # what follows is checked with the next bytes
+                if not scanned.consumed:
+                    return entry_bytes(data)
+                data = data[: scanned.consumed]  # what follows is checked with the next bytes
             return list(batches_of(data, position))
 
         try:
-            return await on_thread(self._threads, read)
+            heads = await on_thread(self._threads, read)
         finally:
             found.close()
+        if not isinstance(heads, int):
+            return heads
+        room = min(log.closed_segment_end(position), end) - position
+        if not most < heads <= min(room, _LARGEST_ENTRY):  # or it was asked for, and cannot be read now
+            raise CorruptMessage(f"an entry of {heads} bytes, where there is room for {room}", position)
+        return await self._heads(log, position, end, heads)
 
     def write(self) -> None:
         """Forget who was not used for long, and write the snapshots that have changed, on a thread."""

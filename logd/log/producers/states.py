@@ -236,6 +236,11 @@ class ProducerStates:
         return states, position
 
 
+def entry_bytes(data: Buffer) -> int:
+    """Return the bytes of the entry with which ``data`` begins, by its length; 0 if that is not in it."""
+    return _LENGTH.size + int(_LENGTH.unpack_from(data)[0]) if len(data) >= _LENGTH.size else 0
+
+
 def batches_of(data: Buffer, begin: int) -> Iterator[tuple[int, SequencedBatch | None]]:
     """Yield the end of each entry whose head is in ``data``, which begins at an entry at position ``begin``.
 

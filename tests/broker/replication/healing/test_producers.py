@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
+from logd.errors import CorruptMessage
 from logd.log.disk.names import PRODUCERS
 from logd.log.producers.states import ProducerStates, SequencedBatch, UnreadBatches
 from logd.protocol.batch import encode_batch
+from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 from logd.protocol.message import Message
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.kafka.test_producing import wire
@@ -78,6 +80,31 @@ class DamagedProducersTests(DamagedReplicaTestCase):
         states = self.load(leader, 10.0, anew=False)
         assert states is not None
         self.assertEqual(list(states.producers), [PRODUCER])
+
+    def test_a_damaged_length_is_healed_first(self) -> None:
+        """By it the entry would reach over all that is behind."""
+        leader = self.leader
+        self.healing(leader).verifier.stop()
+        sound = self.flip(leader, 1, 1)
+        states = self.load(leader, 5.0)
+        assert states is not None
+        self.assertEqual(bytes(self.inode(leader, 1).data), sound)
+        self.assertEqual(list(states.producers), [PRODUCER])
+
+    def test_an_entry_that_is_larger_than_a_read_is_checked_whole(self) -> None:
+        """Its head is read with all of it."""
+        leader = self.leader
+        assert leader.broker is not None
+        heads = leader.broker.idempotence._heads
+        log = self.log(leader)
+        start = log.segment_list.starts[1]
+        (expected, _), *_ = self.cluster.wait(Deferred.fromCoroutine(heads(log, start, log.end, 1 << 20)))
+        self.assertEqual(
+            self.cluster.wait(Deferred.fromCoroutine(heads(log, start, log.end, BATCH_HEAD_BYTES))), [(expected, None)]
+        )
+        self.flip(leader, 1, expected - start - 1)
+        with self.assertRaises(CorruptMessage):
+            self.cluster.wait(Deferred.fromCoroutine(heads(log, start, log.end, BATCH_HEAD_BYTES)))
 
     def test_a_file_that_ends_between_two_entries_is_healed_first(self) -> None:
         """All that is left of it is sound."""
