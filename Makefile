@@ -82,8 +82,8 @@ bench-figures: $(STAMP)  ## Put the result of make bench-peers into README and d
 clients: $(STAMP)  ## Try every client of Kafka that can be had, fetched into CLIENTS=/tmp/logd-clients, with RECORDS=1000000 each
 	$(BIN)/python -m tests.kafka_clients --folder $(CLIENTS) --count $(RECORDS)
 
-client-suites: $(STAMP)  ## The integration tests of Kafka's clients themselves, fetched into CLIENTS, with the failures that are expected
-	$(BIN)/python -m tests.kafka_clients.suites --folder $(CLIENTS)/suites
+client-suites: $(STAMP)  ## The integration tests of Kafka's clients themselves, fetched into CLIENTS or cloned in AIOKAFKA, with the expected failures
+	$(BIN)/python -m tests.kafka_clients.suites --folder $(CLIENTS)/suites $(if $(AIOKAFKA),--aiokafka $(AIOKAFKA))
 
 smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it all still go
 	$(BIN)/python -m demo

@@ -31,6 +31,9 @@ class _OfContainer:
 
         return skip
 
+    def __truediv__(self, name: str) -> str:
+        raise unittest.SkipTest(f"needs {self._what} of aiokafka's container")
+
     def cleanup(self) -> None:
         """Do nothing: there is nothing to clean up."""
 
@@ -66,6 +69,7 @@ def setup_test_class(request: Any, loop: asyncio.AbstractEventLoop) -> None:
         "kafka_version": _VERSION,
         "acl_manager": _OfContainer("the command for access rules"),
         "kafka_config": _OfContainer("the command for users"),
+        "ssl_folder": _OfContainer("the certificates"),
         "kerberos_utils": _OfContainer("Kerberos"),
     }
     for name, value in more.items():

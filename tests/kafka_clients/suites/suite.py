@@ -23,12 +23,12 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 @frozen
 class Suite:
-    """The tests of one client, as its source distribution on PyPI has them, or a copy of its repository."""
+    """The tests of one client, from its source distribution on PyPI or from a clone of its repository."""
 
     #: The name on PyPI, and the version whose tests the expectations are about.
     name: str
     version: str
-    #: The folder of the tests in the distribution.
+    #: The folder of the tests in the distribution or the clone.
     tests: str
     #: Reasons of the tests that fail here, by their names without the file; ``name[*]`` names all parameters of one.
     expected: Mapping[str, str]
@@ -41,20 +41,26 @@ class Suite:
     missing: Mapping[str, str] = field(factory=dict)
     #: Modules that one of ours replaces, by path: the path of ours.
     instead: Mapping[str, Path] = field(factory=dict)
-    #: False for a client whose distribution has no tests: a copy of its repository, at this version, is needed.
+    #: False for a client whose distribution has no tests: a clone of its repository, at this version, is needed.
     distributed: bool = True
-    #: Tests that need no broker, or one of another kind, and are left out.
-    ignored: tuple[str, ...] = ()
+    #: The modules of the folder that are run; empty for all.
+    modules: tuple[str, ...] = ()
+    #: Reasons of the tests that fail here or pass, as it happens.
+    unsteady: Mapping[str, str] = field(factory=dict)
+    #: Options for pytest.
+    options: tuple[str, ...] = ()
     #: Settings of the broker.
     broker: Mapping[str, Any] = field(factory=dict)
 
     def reason(self, test: str) -> str | None:
-        """Return the reason why a test is expected to fail, or None."""
+        """Return the reason why a test may fail, or None."""
+        if test in self.unsteady:
+            return self.unsteady[test]
         return self.expected.get(test, self.expected.get(f"{test.partition('[')[0]}[*]"))
 
 
-def fetch(suite: Suite, folder: Path) -> tuple[Path, str]:
-    """Unpack the distribution in ``folder`` and install the client from it; return both it and its Python.
+def fetch(suite: Suite, folder: Path, clone: Path | None) -> tuple[Path, str]:
+    """Put the tests and an environment with the client in ``folder``; return the folder of the tests and its Python.
 
     Raises CannotBeHad.
     """
@@ -62,7 +68,7 @@ def fetch(suite: Suite, folder: Path) -> tuple[Path, str]:
     python = str(folder / "venv" / "bin" / "python")
     if not os.path.exists(python):
         _run(sys.executable, "-m", "venv", "venv", folder=folder)
-    source = _distributed(suite, folder, python) if suite.distributed else _copied(suite, folder, python)
+    source = _distributed(suite, folder, python) if suite.distributed else _cloned(suite, folder, python, clone)
     for path, text in suite.missing.items():
         if not (source / path).exists():
             (source / path).write_text(text, encoding="utf-8")
@@ -88,28 +94,28 @@ def _distributed(suite: Suite, folder: Path, python: str) -> Path:
     return source
 
 
-def _copied(suite: Suite, folder: Path, python: str) -> Path:
-    """Return a copy of the tests alone, which use the client that is installed: not the one beside them."""
-    repository, source = folder / "repository", folder / "copy"
-    if not any((repository / suite.tests).glob("test_*.py")):
-        raise CannotBeHad(f"its distribution has no tests: put its repository at {suite.version} in {repository}")
+def _cloned(suite: Suite, folder: Path, python: str, clone: Path | None) -> Path:
+    """Return a copy of the tests alone, so that they use the client that is installed and not the one beside them."""
+    if clone is None:
+        raise CannotBeHad(f"its distribution has no tests: name a clone of its repository by --{suite.name}")
+    if not any((clone / suite.tests).glob("test_*.py")):
+        raise CannotBeHad(f"{clone} has no tests in {suite.tests}")
     _run(python, "-m", "pip", "install", "-q", f"{suite.name}=={suite.version}", *suite.needs, folder=folder)
+    source = folder / "copy"
     shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(repository / suite.tests, source / suite.tests)
-    for each in repository.glob("*.toml"):
-        shutil.copy(each, source)
+    shutil.copytree(clone / suite.tests, source / suite.tests)
+    shutil.copy(clone / "pyproject.toml", source)
     return source
 
 
 def run(suite: Suite, source: Path, python: str, bootstrap: str, *words: str) -> dict[str, tuple[str, str]]:
     """Run tests against a broker; return the outcome of each by its name, and the first line of a failure.
 
-    Raises CannotBeHad if the tests do not run at all.
+    Raises RuntimeError if the tests do not run at all.
     """
     report = source.parent / "report.xml"
     report.unlink(missing_ok=True)
-    left_out = [f"--ignore={suite.tests}/{each}" for each in suite.ignored]
-    options = (*left_out, "-q", "-p", "no:cacheprovider", "--tb=short")
+    options = (*suite.options, "-q", "-p", "no:cacheprovider", "--tb=short")
     limits = (f"--timeout={PATIENCE}", "--timeout-method=signal")
     done = subprocess.run(
         [python, "-m", "pytest", *options, *limits, f"--junitxml={report}", *words],
@@ -120,7 +126,7 @@ def run(suite: Suite, source: Path, python: str, bootstrap: str, *words: str) ->
         check=False,
     )
     if not report.exists():
-        raise CannotBeHad(f"pytest ended with {done.returncode}: {(done.stderr or done.stdout)[-300:]}")
+        raise RuntimeError(f"pytest ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     outcomes: dict[str, tuple[str, str]] = {}
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         failure = next((each for each in case if each.tag in ("failure", "error")), None)
