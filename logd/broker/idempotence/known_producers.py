@@ -193,8 +193,10 @@ class Idempotence:
                     path=join(log.folder, PRODUCERS), error=error,
                 )  # fmt: skip
         if not log.start <= position <= end:
-            if position > end:  # of a log that was longer: it says nothing about this one
-                states = ProducerStates()
+            # It is of a log that was longer, or has no batches of which the heads were deleted: what is known of a
+            # producer may not be the last that it sent.
+            states = ProducerStates()
+            if position > end:
                 await self._run(lambda: self._files.remove(join(log.folder, PRODUCERS)))
             position = max(log.start, end - UNKNOWN_BYTES)
             if position > log.start:
