@@ -47,6 +47,8 @@ def elect(
 
     A replica that is not live stays in sync until the leader takes it out: a leader that has died meanwhile cannot, so
     what it would have been the only one to have is not lost sight of. One with another data directory goes at once.
+
+    The last members stay last members, whatever ``least`` is: it is for the leader to forget them, once it leads.
     """
 
     def is_live(broker: int) -> bool:
@@ -57,11 +59,11 @@ def elect(
 
     staying = tuple(broker for broker in state.in_sync if not is_replaced(broker))
     if state.leader in staying and is_live(state.leader):
-        return None if staying == state.in_sync else _among(with_in_sync(state, staying, {}, least), replicas)
+        return None if staying == state.in_sync else _left_with(state, staying, least, replicas)
     candidates = [broker for broker in staying if is_live(broker)]
     candidates.sort(key=lambda broker: (broker in draining, _place(replicas, broker)))
     if candidates:
-        return _led_by(_among(with_in_sync(state, staying, {}, least), replicas), candidates[0])
+        return _led_by(_left_with(state, staying, least, replicas), candidates[0])
     remembered = [broker for broker in replicas if broker in state.last and is_live(broker)]
     if remembered:
         leader = remembered[0]
@@ -103,10 +105,18 @@ def elect_unclean(
     return _led_by(evolve(state, in_sync=(leader,), last=(), instances={leader: live[leader]}), leader)
 
 
-def without_leader(state: PartitionState, in_sync: Collection[int]) -> PartitionState:
-    """Return the state in which nobody leads yet, and ``in_sync`` are those that may: the leader gives up."""
-    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *state.last)}
-    return _led_by(evolve(state, in_sync=tuple(in_sync), instances=kept), NO_LEADER)
+def without_leader(state: PartitionState, successors: Collection[int], remembered: bool) -> PartitionState:
+    """Return the state in which the leader has given up, and nobody leads yet.
+
+    One of ``successors`` is to lead, which are other in-sync replicas or last members: the in-sync ones, if there are
+    any among them. If the leader is ``remembered``, it may lead again should they have died meanwhile: it becomes a
+    last member, which has everything visible, until one of them leads and forgets it.
+    """
+    others = tuple(broker for broker in state.in_sync if broker != state.leader)
+    in_sync = others if any(broker in others for broker in successors) else tuple(successors)[:1]
+    last = {*others, *state.last} - {*in_sync} | ({state.leader} if remembered else set())
+    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *last)}
+    return _led_by(evolve(state, in_sync=in_sync, last=tuple(sorted(last)), instances=kept), NO_LEADER)
 
 
 def renounced(state: PartitionState, broker: int) -> PartitionState | None:
@@ -154,11 +164,12 @@ def lost_with_the_tree() -> PartitionState:
     return PartitionState(NO_LEADER, 0, ())
 
 
-def _among(state: PartitionState, replicas: Sequence[int]) -> PartitionState:
-    """Return the state without those among the last members that store the partition no more."""
-    last = tuple(broker for broker in state.last if broker in replicas)
-    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*state.in_sync, *last)}
-    return evolve(state, last=last, instances=kept)
+def _left_with(state: PartitionState, staying: Sequence[int], least: int, replicas: Sequence[int]) -> PartitionState:
+    """Return the state whose in-sync replicas are ``staying``, without last members that store it no more."""
+    left = with_in_sync(state, staying, {}, least)
+    last = tuple(sorted(broker for broker in {*left.last, *state.last} if broker in replicas))
+    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*left.in_sync, *last)}
+    return evolve(left, last=last, instances=kept)
 
 
 def _without(state: PartitionState, brokers: Collection[int]) -> PartitionState:

@@ -5,15 +5,15 @@
      "instances": {"1": "<uuid>", "2": "<uuid>", "3": "<uuid>"}}
 
 The members up to ``isr`` are those of Kafka 0.8. ``last`` are replicas that left the in-sync set while it was below
-min.insync.replicas: nothing has become visible since, so they have everything visible. ``instances`` names the data
-directory of each broker in both lists; a broker with another one is in neither.
+min.insync.replicas, and a leader that has given up: nothing has become visible since, so they have everything visible.
+``instances`` names the data directory of each broker in both lists; a broker with another one is in neither.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -46,6 +46,10 @@ class PartitionState:
     def is_member(self, broker: int, instance: str) -> bool:
         """Return whether a broker with this data directory is in sync."""
         return broker in self.in_sync and self.instances.get(broker) == instance
+
+    def live_among(self, members: Collection[int], live: Mapping[int, str]) -> tuple[int, ...]:
+        """Return those of some members of the two lists that are live with these data directories, ascending."""
+        return tuple(broker for broker in sorted(members) if live.get(broker) == self.instances[broker])
 
     def counts_on(self, broker: int, instance: str) -> bool:
         """Return whether a broker with this data directory has everything visible: it is in one of the two lists."""

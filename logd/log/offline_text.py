@@ -63,6 +63,11 @@ def not_truncated(folder: str, position: int, error: BaseException) -> LogdError
     )
 
 
+def is_whole(error: BaseException | None) -> bool:
+    """Return whether the files of an offline log have all that was flushed: the disk has failed; nothing is lost."""
+    return error is not None and isinstance(error.__cause__, OSError)
+
+
 def _because(text: str, error: BaseException) -> LogdError:
     reason = LogdError(text)
     reason.__cause__ = error

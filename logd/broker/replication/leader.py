@@ -173,6 +173,8 @@ class LeaderRole:
         self.log.append([encode_epoch_mark(EpochMark(self.epoch, self.me))], 1, -1)
         self.epoch_start = start
         self._move_visible_end()
+        if self._known.state.last:
+            self.look()  # nothing becomes visible before they are forgotten
 
     def end(self) -> None:
         """Stop leading: waits for the visible end fail, and followers are told."""

@@ -27,6 +27,7 @@ from logd.log.epochs.epoch_file import read_epochs, write_epochs
 from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import recover_epochs
 from logd.log.index.lookup import find_boundary
+from logd.log.offline_text import is_whole
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_segments import BytesLost
 from logd.log.store.truncation import TruncationRefused
@@ -54,6 +55,8 @@ class Replica:
     _steps: list[Callable[[], Coroutine[Any, Any, None]]] = field(factory=list, init=False)
     _again: bool = field(default=False, init=False)
     _stopped: bool = field(default=False, init=False)
+    #: The brokers, with their instances, that were to lead in place of this log since it is offline.
+    _tried: set[tuple[int, str]] = field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.log.replica = IdleRole(self.log, self._me)
@@ -120,6 +123,7 @@ class Replica:
         if log.offline is not None:
             await self._leave_offline(known)
             return
+        self._tried.clear()
         if self.history is None:
             self.history = await self._read_history()
         role = self.role
@@ -204,9 +208,7 @@ class Replica:
         self._end_role()
         log, state = self.log, known.state
         if state.leads(self._me, self._instance):
-            others = [each for each in state.in_sync if each != self._me]
-            if others:
-                await self._give_up(known, others)
+            await self._give_up(known)
         elif (
             state.leader not in (NO_LEADER, self._me)
             and not state.counts_on(self._me, self._instance)
@@ -225,19 +227,29 @@ class Replica:
     def _instance(self) -> str:
         return self._owner.store.instance
 
-    async def _give_up(self, known: KnownState, others: list[int]) -> None:
-        await self._change(known, without_leader(known.state, others))
+    async def _give_up(self, known: KnownState) -> None:
+        """Let another member lead that is live with its disk: if all other disks are lost, this log has everything.
 
-    async def _change(self, known: KnownState, changed: PartitionState) -> None:
-        """Change the partition's state in the tree, and look at the role again."""
+        One that was given the leadership, and has not led, is not given it again before it was away.
+        """
+        state, live = known.state, self._owner.live()
+        others = {*state.in_sync, *state.last} - {self._me}
+        able = {(broker, state.instances[broker]) for broker in state.live_among(others, live)}
+        self._tried &= {*live.items()}
+        successors = sorted(broker for broker, _ in able - self._tried)
+        if successors and await self._change(known, without_leader(state, successors, is_whole(self.log.offline))):
+            self._tried |= able
+
+    async def _change(self, known: KnownState, changed: PartitionState) -> bool:
+        """Change the partition's state in the tree, and look at the role again; return whether it was changed."""
         try:
             await self._owner.change_state(self.log.topic, self.log.partition, known.version, changed)
         except (BadVersion, NoNode):
-            pass  # the controller has changed it, or the topic is deleted: its watch brings that
+            return False  # the controller has changed it, or the topic is deleted: its watch brings that
         except CoordinationError as error:
             raise LogdError(f"the partition's state cannot be changed: {error}") from error
-        else:
-            self._again = True
+        self._again = True
+        return True
 
     def _went_offline(self) -> None:
         self.look()

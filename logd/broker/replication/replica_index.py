@@ -25,6 +25,10 @@ class ReplicaIndex(dict[tuple[str, int], Replica]):
         """Return the replicas of a topic."""
         return [self[topic, number] for number in self._numbers.get(topic, ())]
 
+    def offline(self) -> list[Replica]:
+        """Return the replicas whose logs cannot be served."""
+        return [replica for replica in self.values() if replica.log.offline is not None]
+
     def stop_others(self, topic: str, kept: Collection[int] = ()) -> None:
         """Stop and remove the replicas of a topic, but those of the partitions ``kept``."""
         numbers = self._numbers.get(topic, set())

@@ -189,6 +189,9 @@ class ReplicaManager:
     def brokers_changed(self) -> None:
         """Look again at what depends on live brokers."""
         self._looks.all()
+        if not self.stopping:
+            for replica in self._replicas.offline():  # they may be waiting for another broker that can lead
+                replica.look()
 
     def _state_changed(self, topic: str, partition: int) -> None:
         replica = self._replicas.get((topic, partition))
@@ -217,6 +220,10 @@ class ReplicaManager:
         if entry is None or not entry.replicated:
             return None, ()
         return self.states.get(topic, partition), entry.partitions.get(partition, ())
+
+    def live(self) -> Mapping[int, str]:
+        """See ReplicaOwner."""
+        return self._live()
 
     def fetcher(self, leader: int) -> ReplicaFetcher:
         """See ReplicaOwner."""
@@ -313,10 +320,6 @@ class ReplicaManager:
         known = self.states.get(topic, partition)
         if known is None:
             return ()
-        state, live = known.state, self._live()
-        members = sorted(state.in_sync, key=lambda broker: (broker != state.leader, broker))
-        return tuple(
-            broker
-            for broker in members
-            if broker != self.store.broker_id and live.get(broker) == state.instances.get(broker)
-        )
+        state, me = known.state, self.store.broker_id
+        others = [broker for broker in state.live_among(state.in_sync, self._live()) if broker != me]
+        return tuple(sorted(others, key=lambda broker: (broker != state.leader, broker)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from logd.broker.replication.leader import LeaderRole
@@ -32,6 +32,10 @@ class ReplicaOwner(Protocol):
 
     def known(self, topic: str, partition: int) -> tuple[KnownState | None, tuple[int, ...]]:
         """Return the state of a partition and its replicas."""
+        ...
+
+    def live(self) -> Mapping[int, str]:
+        """Return the instance of each live broker, as last seen."""
         ...
 
     def fetcher(self, leader: int) -> ReplicaFetcher:

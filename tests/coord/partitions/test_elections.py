@@ -16,6 +16,7 @@ from logd.coord.elections import (
     reassigned,
     renounced,
     with_in_sync,
+    without_leader,
 )
 from logd.coord.partition_state import PartitionState
 from logd.leadership import NO_LEADER
@@ -64,6 +65,24 @@ class ElectionTests(SynchronousTestCase):
         self.assertEqual(dict(found.instances), {1: "a", 2: "b"})
         for state in (state_of(NO_LEADER, (1,), (3,)), state_of(1, (1, 3), (2,)), state_of(1, (1, 2))):
             self.assertIsNone(renounced(state, 3))
+
+    def test_a_leader_that_gives_up_may_lead_again_if_its_successors_are_lost(self) -> None:
+        """While they live, they come first; a log that has lost something is not remembered."""
+        given = without_leader(state_of(1, (1, 2)), (2,), remembered=True)
+        self.assertEqual((given.leader, given.leader_epoch, given.in_sync, given.last), (NO_LEADER, 5, (2,), (1,)))
+        led = elect(given, (1, 2), LIVE, 1)
+        assert led is not None
+        self.assertEqual((led.leader, led.last), (2, (1,)))  # it may have died, and be registered still
+        found = elect(given, (1, 2), {1: "a", 2: "new"}, 1)
+        assert found is not None
+        self.assertEqual((found.leader, found.in_sync), (1, (1,)))
+        given = without_leader(state_of(1, (1, 2)), (2,), remembered=False)
+        self.assertEqual((given.in_sync, given.last, dict(given.instances)), ((2,), (), {2: "b"}))
+
+    def test_a_leader_gives_up_to_a_last_member_if_no_in_sync_replica_lives(self) -> None:
+        """It has everything visible, too."""
+        given = without_leader(state_of(1, (1, 2), (3,)), (3,), remembered=True)
+        self.assertEqual((given.in_sync, given.last), ((3,), (1, 2)))
 
     def test_a_draining_leader_makes_way_for_any_in_sync_replica(self) -> None:
         """Also where the preferred leader is not in sync; a leader that is not draining waits for the preferred one."""
@@ -180,10 +199,17 @@ class Model:
             return
         self.state = with_in_sync(state, wanted, {**state.instances, broker: self.disks[broker]}, self.least)
 
+    def give_up(self) -> None:
+        """Let the leader give up, whose log cannot be served now."""
+        state = self.state
+        able = state.live_among({*state.in_sync, *state.last} - {state.leader}, self.live)
+        if able:
+            self.state = without_leader(state, able, self.random.random() < 0.5)
+
     def step(self) -> None:
         """Do something at random."""
         random, broker = self.random, self.random.choice((1, 2, 3, 4))
-        choice = random.randrange(12)
+        choice = random.randrange(13)
         if choice < 2 and self.leads:
             self.serial += 1
             self.log(self.state.leader).append(self.serial)
@@ -207,6 +233,8 @@ class Model:
                 self.replicas, self.state = step
                 for left in {1, 2, 3, 4}.difference(self.replicas):
                     self.logs[self.disks[left]] = []
+        elif choice < 12 and self.leads and random.random() < 0.5:
+            self.give_up()
         else:
             changed = elect(self.state, self.replicas, self.live, random.choice((1, self.least)))
             if changed is None:
