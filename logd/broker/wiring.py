@@ -132,7 +132,7 @@ def join_others(
         lambda: pick(1 << 30) / (1 << 30),
     )
     verifier = LogVerifier(store, threads, clock, settings.verify_bytes_per_second, settings.verify_ms / 1000, pick)
-    broker.healing = Healing.of(replication, verifier, wall, lambda: pick(1 << 30) / (1 << 30))
+    broker.healing = Healing(replication, verifier, wall, lambda: pick(1 << 30) / (1 << 30))
     balance = settings.replication.leader_balance_ms
     broker.controller = controller = Controller(
         tree,

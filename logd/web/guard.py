@@ -58,6 +58,10 @@ class Guards(Protocol):
         ...
 
 
+#: Pages that programs ask for, to see how the server is.
+_WITHOUT_DELAY = ("health", "metrics")
+
+
 class PageRefused(Exception):
     """A request that is not served, with the HTTP status to answer."""
 
@@ -127,9 +131,9 @@ class GuardedPages(Resource):
         guards.authentication.prove(requester, user, HTTP)
 
     async def _keep_quota(self, request: BoundedRequest) -> None:
-        """Wait while the quota of the one who asks is used up; /health is counted, and does not wait.
+        """Wait while the quota of the one who asks is used up; /health and /metrics are counted, and do not wait.
 
-        A supervisor that is kept waiting would start the broker again.
+        A supervisor that is kept waiting would start the broker again, and /metrics say which quotas are used up.
         """
         guards, requester = self._guards(), request.requester
         quotas = guards.quotas if guards is not None else None
@@ -139,7 +143,7 @@ class GuardedPages(Resource):
         request.quota = quota
         request.notifyFinish().addBoth(lambda _: quota.leave())
         quota.received(request.received_bytes)
-        if _first_part(request) == "health":
+        if _first_part(request) in _WITHOUT_DELAY:
             return
         await quota.begin()
         if guards is not None and requester is not None and not guards.authentication.is_current(requester):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
@@ -27,13 +26,6 @@ def warnings_of(case: Any) -> list[LogEvent]:
     globalLogPublisher.addObserver(observe)
     case.addCleanup(globalLogPublisher.removeObserver, observe)
     return told
-
-
-def freeze_others(case: Any) -> None:
-    """Freeze the objects of other tests, so that no collection of garbage in this one looks through them."""
-    gc.collect()
-    gc.freeze()
-    case.addCleanup(gc.unfreeze)
 
 
 async def fail_in_a_loop(stream: MessageStream, after: int) -> None:

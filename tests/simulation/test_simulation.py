@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.frozen_objects import freeze_others
 from tests.simulation.faults import ListenerError
 from tests.simulation.mutations.directed import DIRECTED_MUTATIONS
 from tests.simulation.mutations.mutations import MUTATIONS
@@ -89,9 +89,7 @@ class SimulatingTestCase(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Freeze the objects of other tests, so that no collection of garbage looks through them."""
-        gc.collect()
-        gc.freeze()
-        self.addCleanup(gc.unfreeze)
+        freeze_others(self)
 
 
 class SimulationTests(SimulatingTestCase):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.frozen_objects import freeze_others
 from tests.simulation.kafka_groups.simulation import simulate_groups
 from tests.simulation.mirroring.simulation import simulate_mirror
 from tests.simulation.replication.life import live
@@ -21,7 +22,7 @@ class WorldTests(SynchronousTestCase):
 
     def test_no_collection_looks_through_ended_lives(self) -> None:
         """Otherwise each life would take longer than the one before: twice as long after thirty."""
-        self.addCleanup(gc.unfreeze)
+        freeze_others(self)
         lives: tuple[Callable[[int], object], ...] = (simulate, simulate_mirror, live, simulate_groups)
         for simulated in lives:
             simulated(1)

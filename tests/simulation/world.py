@@ -10,12 +10,13 @@ from random import Random
 from unittest import mock
 
 from attrs import define, field, frozen
-from twisted.logger import ILogObserver, LogEvent, LogLevel, LogPublisher, formatEvent, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
 from logd.testing.memory.event_clock import EventClock
 from logd.testing.memory.network import MemoryNetwork
 from logd.testing.memory.transport import MemoryTransport
+from tests.frozen_objects import collect_quietly
 from tests.simulation.trace import Trace
 from tests.simulation.violation import Violation
 
@@ -84,11 +85,7 @@ class World:
 
     def bury(self) -> None:
         """Release all that was killed. Its coroutines end now; what they log about that is dropped."""
-        with mock.patch.object(LogPublisher, "__call__", lambda publisher, event: None):
-            self.network.graveyard.clear()
-            for _ in range(5):  # coroutines that end leave more to collect
-                if not gc.collect():
-                    break
+        collect_quietly(self.network.graveyard.clear)
         # What is left stays for good, some twenty thousand objects: a watch over a dropped stream holds a clock, which
         # holds calls of all processes, and their coroutines must not end. No later collection has to look through it.
         gc.freeze()

@@ -210,7 +210,7 @@ class GuardTests(TestCase):
         self.assertEqual(await self.ask("/health", "ann"), (200, {"status": "ok", "detail": 1}))
 
     async def test_bytes_of_pages_count_and_a_user_in_debt_waits(self) -> None:
-        """Another user does not, nor does /health, which a supervisor asks; and the wait ends with the user."""
+        """Another user does not, nor do pages for supervisors and for monitoring; and the wait ends with the user."""
         self.quotas.take({"ann": Quota(bytes_out=1000)}, ())
         self.authentication.take({"ann": ANN, "bob": ANN})
         self.assertEqual((await self.ask("/subjects", "ann"))[0], 500)
@@ -221,6 +221,7 @@ class GuardTests(TestCase):
         waiting = self.ask("/subjects", "ann")
         await self.until(lambda: bool(usage.outgoing.held))
         self.assertEqual((await self.ask("/health", "ann"))[0], 200)
+        self.assertIn((await self.ask("/metrics", "ann"))[0], (200, 403))
         self.assertEqual((await self.ask("/subjects", "bob"))[0], 500)
         self.assertFalse(waiting.called)
         self.clock.advance(6)

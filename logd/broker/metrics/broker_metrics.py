@@ -108,7 +108,7 @@ def _of_replication(broker: Broker) -> Iterator[Metric]:
 
 def _of_healing(broker: Broker) -> Iterator[Metric]:
     """Yield the metrics of the verification of stored messages, and of the healing of replicas."""
-    verifier, healer = broker.healing.verifier, broker.healing.healer
+    verifier, counts = broker.healing.verifier, broker.healing.counts
     yield CounterMetricFamily(
         "logd_verified_bytes", "Stored bytes whose checksums were verified in the background.", verifier.bytes_verified
     )
@@ -120,12 +120,12 @@ def _of_healing(broker: Broker) -> Iterator[Metric]:
         "logd_damage_found", "Segments in which the verification has found damage.", verifier.damaged.found
     )
     yield GaugeMetricFamily("logd_damaged_segments", "Segments that are damaged now.", len(verifier.damaged))
-    yield CounterMetricFamily("logd_healed_segments", "Damaged segments that were healed.", healer.healed)
+    yield CounterMetricFamily("logd_healed_segments", "Damaged segments that were healed.", counts.healed)
     yield CounterMetricFamily(
-        "logd_healed_bytes", "Bytes that were taken from other replicas to heal segments.", healer.healed_bytes
+        "logd_healed_bytes", "Bytes that were taken from other replicas to heal segments.", counts.healed_bytes
     )
     yield CounterMetricFamily(
-        "logd_healing_failures", "Attempts to heal a segment for which no replica had the bytes.", healer.failures
+        "logd_healing_failures", "Attempts to heal a segment for which no replica had the bytes.", counts.failures
     )
 
 

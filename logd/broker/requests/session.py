@@ -18,7 +18,6 @@ from logd.broker.requests.describe import DescribeRequests
 from logd.broker.requests.fetch import FetchRequests
 from logd.broker.requests.fetch_session_requests import FetchSessionRequests
 from logd.broker.requests.produce import ProducerCutOff, ProduceRequests
-from logd.broker.requests.repair import RepairRequests
 from logd.broker.security.prepare_group import PrepareGroupRequests
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
@@ -87,7 +86,7 @@ class BrokerSession:
             AlterTopic: administration.alter_topic,
             DeleteTopic: administration.delete_topic,
             PrepareGroup: PrepareGroupRequests(broker.group_access, self.rights).prepare,
-            Repair: RepairRequests(broker, self.rights).repair,
+            Repair: self._repair,
             Reassign: operators.reassign,
             ElectLeaders: operators.elect,
             DrainBroker: operators.drain,
@@ -177,6 +176,12 @@ class BrokerSession:
         self._fetching.finish()
         self._fetch_sessions.rights_changed()
 
+    def _repair(self, request: Repair) -> Any:
+        """Repair a log; the handler is imported for the first such request, as most brokers never have one."""
+        from logd.broker.requests.repair import RepairRequests
+
+        return RepairRequests(self._broker, self.rights).repair(request)
+
     def _fetch_as_replica(self, request: ReplicaFetch) -> Any:
         """Answer another broker that copies logs from here; nobody else may."""
         refusal = self.rights.broker_refusal()
@@ -189,7 +194,7 @@ class BrokerSession:
         refusal = self.rights.broker_refusal()
         if refusal is not None:
             return ReplicaReadResponse(refusal.code, text=str(refusal))
-        return self._broker.healing.reads.answer(request)
+        return self._broker.healing.read(request)
 
     def _authenticated(self) -> None:
         self._broker.quotas.authenticated(self)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from logd.log.damage.kinds import Damage
 from logd.log.partition import PartitionLog
 from logd.plurals import counted
+
+if TYPE_CHECKING:
+    from logd.log.damage.kinds import Damage
 
 #: Topic, partition, and the position at which the segment begins.
 SegmentKey = tuple[str, int, int]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from attrs import define, field
 from twisted.logger import Logger
@@ -18,12 +19,13 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.interfaces import Clock, IThreads
-from logd.log.damage.inspection import SegmentInspection, SegmentPlace
-from logd.log.damage.kinds import Damage, DamageKind
-from logd.log.damage.repair import remove_index
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.protocol.checksums import CHECKSUMS
+
+if TYPE_CHECKING:  # imported for the first verification, minutes after the start of a broker
+    from logd.log.damage.inspection import SegmentInspection, SegmentPlace
+    from logd.log.damage.kinds import Damage
 
 #: The longest wait after a start before the first pass: a start has other work for the disk.
 FIRST_SECONDS = 300.0
@@ -101,6 +103,8 @@ class LogVerifier:
         """
         if not self._is_there(log, start):
             return None
+        from logd.log.damage.kinds import Damage, DamageKind
+
         place = _place(log, start)
         if not place.end:
             return []
@@ -121,6 +125,9 @@ class LogVerifier:
         return damages
 
     async def _inspect(self, place: SegmentPlace, rate: int | None) -> list[Damage]:
+        from logd.log.damage.inspection import SegmentInspection
+        from logd.log.damage.repair import remove_index
+
         files = self._store.files
 
         def begin() -> SegmentInspection:
@@ -185,6 +192,8 @@ class _Steps:
 
 def _place(log: PartitionLog, start: int) -> SegmentPlace:
     """Return the place of a segment, up to the visible end: what is not visible yet may be truncated."""
+    from logd.log.damage.inspection import SegmentPlace
+
     number = log.segment_list.find(start)
     starts = log.segment_list.starts
     following = starts[number + 1] if number + 1 < len(starts) else None

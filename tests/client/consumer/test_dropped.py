@@ -14,7 +14,8 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchWait
 from tests.client.consumers import ConsumerTestCase
-from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, freeze_others, warnings_of
+from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
+from tests.frozen_objects import freeze_others
 
 
 class DroppedStreamTests(ConsumerTestCase):

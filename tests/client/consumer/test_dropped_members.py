@@ -15,8 +15,9 @@ from logd.client.consumer.consumer import Consumer
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from tests.client.doubles import ModelBroker
-from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, freeze_others, warnings_of
+from tests.client.dropped_streams import OwnFaultError, fail_in_a_loop, warnings_of
 from tests.client.groups import Application, ClientGroupTestCase
+from tests.frozen_objects import freeze_others
 
 
 class DroppedMemberTests(ClientGroupTestCase):

@@ -21,6 +21,7 @@ from logd.protocol.entry import encode_gap
 from logd.protocol.loops import python
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
+from tests.frozen_objects import freeze_others
 from tests.log.entries import plain
 from tests.protocol.loops.twins import TwinsTestCase, outcome, signed
 from tests.protocol.strategies import codecs, message_lists
@@ -342,9 +343,7 @@ class TwinsTests(TwinsTestCase):
             gc.collect()
             return tracemalloc.get_traced_memory()[0] - before
 
-        gc.collect()
-        gc.freeze()  # no collection is to look through the objects of other tests
-        self.addCleanup(gc.unfreeze)
+        freeze_others(self)
         tracemalloc.start()
         self.addCleanup(tracemalloc.stop)
         # What is lost is lost in every round, a cache grows in some; no object is smaller than 24 bytes.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import Counter
 from itertools import chain
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.frozen_objects import freeze_others
 from tests.simulation.kafka_groups.mutations import GROUP_MUTATIONS
 from tests.simulation.kafka_groups.simulation import simulate_groups
 from tests.simulation.violation import Violation
@@ -35,9 +35,7 @@ class KafkaGroupTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Freeze the objects of other tests, so that no collection of garbage looks through them."""
-        gc.collect()
-        gc.freeze()
-        self.addCleanup(gc.unfreeze)
+        freeze_others(self)
 
     def test_seeds(self) -> None:
         """All promises hold, with all kinds of faults, and much is committed."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.memory.disk import PowerLoss
+from tests.frozen_objects import freeze_others
 from tests.simulation.replication.life import live
 
 #: The seeds of the short form, and the first one.
@@ -22,9 +22,7 @@ class ReplicationTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Freeze the objects of other tests, so that no collection of garbage looks through them."""
-        gc.collect()
-        gc.freeze()
-        self.addCleanup(gc.unfreeze)
+        freeze_others(self)
 
     def test_every_promise_holds_in_the_first_half_of_the_seeds(self) -> None:
         """The seeds are two tests, so that several processes can share the work."""

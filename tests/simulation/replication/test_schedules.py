@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.memory.disk import PowerLoss
+from tests.frozen_objects import freeze_others
 from tests.simulation.replication.life import Life, live
 
 
@@ -18,9 +18,7 @@ class ScheduleTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Freeze the objects of other tests, so that no collection of garbage looks through them."""
-        gc.collect()
-        gc.freeze()
-        self.addCleanup(gc.unfreeze)
+        freeze_others(self)
 
     def live(self, schedule: Callable[[Life], None], seed: int = 1) -> None:
         """Run a schedule; its faults are mended in the end."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from attrs import define, field
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from logd.broker.replication.healing.gaps import ReplicatedGaps
-from logd.broker.replication.healing.healer import Healer
-from logd.broker.replication.healing.read_requests import ReplicaReads
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.verification.damaged_segments import DamagedSegments
 from logd.broker.verification.verifier import LogVerifier
@@ -17,8 +16,11 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import CorruptMessage, LogdError
-from logd.log.damage.verified_read import read_verified
 from logd.log.partition import PartitionLog
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
+
+if TYPE_CHECKING:
+    from logd.broker.replication.healing.healer import Healer
 
 #: Seconds for which a reader on a leader waits until damage is healed, and between two looks.
 HEALING_SECONDS = 10.0
@@ -27,33 +29,58 @@ POLL_SECONDS = 0.05
 MOST_SOUND = 1000
 
 
+class HealingCounts(NamedTuple):
+    """Segments that were healed, bytes that were taken from other replicas for that, and attempts that failed."""
+
+    healed: int = 0
+    healed_bytes: int = 0
+    failures: int = 0
+
+
 @define(eq=False)
 class Healing:
-    """The verifier, the healer, and the answers to others that heal. Owner thread only, but for the figures."""
+    """The verifier, the healer, and the answers to others that heal. Owner thread only, but for the figures.
+
+    What only damage needs is imported once there is some: most brokers never meet it.
+    """
 
     _log = Logger()
 
+    _manager: ReplicaManager
     verifier: LogVerifier
-    healer: Healer
-    gaps: ReplicatedGaps
-    reads: ReplicaReads = field(init=False)
+    _wall: Callable[[], float]
+    _random: Callable[[], float]
+    _healer: Healer | None = field(default=None, init=False)
     _suspects: Background = field(factory=lambda: Background("looking at suspect entries"), init=False)
     _looked_at: set[PartitionLog] = field(factory=set, init=False)
     #: Segments that readers took for damaged, and that are not: an entry is unreadable as it was sent.
     _sound: set[tuple[PartitionLog, int]] = field(factory=set, init=False)
     _suspected: set[tuple[PartitionLog, int]] = field(factory=set, init=False)
 
-    @classmethod
-    def of(
-        cls, manager: ReplicaManager, verifier: LogVerifier, wall: Callable[[], float], random: Callable[[], float]
-    ) -> Healing:
-        """Return the parts, wired together."""
-        healer = Healer(manager, verifier, wall, random)
-        healing = cls(verifier, healer, ReplicatedGaps(manager, verifier, healer))
-        healing.reads = ReplicaReads(manager, healing.suspect)
-        verifier.on_found = healing._found
-        manager.on_repeated = healing.look_at
-        return healing
+    def __attrs_post_init__(self) -> None:
+        self.verifier.on_found = self._found
+        self._manager.on_repeated = self.look_at
+
+    @property
+    def healer(self) -> Healer:
+        """The healer, made when it is first asked for."""
+        if self._healer is None:
+            from logd.broker.replication.healing.healer import Healer
+
+            self._healer = Healer(self._manager, self.verifier, self._wall, self._random)
+        return self._healer
+
+    @property
+    def counts(self) -> HealingCounts:
+        """What was healed so far. May be asked on any thread."""
+        healer = self._healer
+        return HealingCounts() if healer is None else HealingCounts(healer.healed, healer.healed_bytes, healer.failures)
+
+    def read(self, request: ReplicaRead) -> Deferred[ReplicaReadResponse]:
+        """Answer another replica that heals its log with bytes of here."""
+        from logd.broker.replication.healing.read_requests import ReplicaReads
+
+        return ReplicaReads(self._manager, self.suspect).answer(request)
 
     @property
     def damaged(self) -> DamagedSegments:
@@ -67,7 +94,8 @@ class Healing:
     def stop(self) -> None:
         """Verify and heal no more."""
         self.verifier.stop()
-        self.healer.stop()
+        if self._healer is not None:
+            self._healer.stop()
         self._suspects.stop()
 
     def suspect(self, log: PartitionLog, position: int) -> None:
@@ -86,11 +114,13 @@ class Healing:
             self._suspects.start(self._look_at(log, position, end))
 
     async def _look_at(self, log: PartitionLog, position: int, end: int) -> None:
+        from logd.log.damage.verified_read import read_verified
+
         snapshot = log.snapshot(log.visible_end)
         try:
             while position < end:
                 at = position
-                position += len(await on_thread(self.healer.threads, lambda: read_verified(snapshot, at, end - at)))  # noqa: B023
+                position += len(await on_thread(self._manager.threads, lambda: read_verified(snapshot, at, end - at)))  # noqa: B023
         except CorruptMessage:
             self.suspect(log, position)
         except (LogdError, OSError):
@@ -146,7 +176,9 @@ class Healing:
         """
         self.healer.heal(log, start)
         if not await self._is_healed(log, start):
-            await self.gaps.make(log, start)
+            from logd.broker.replication.healing.gaps import ReplicatedGaps
+
+            await ReplicatedGaps(self._manager, self.verifier, self.healer).make(log, start)
 
     async def _is_healed(self, log: PartitionLog, start: int) -> bool:
         """Wait until a segment is healed, for HEALING_SECONDS; return whether it is."""

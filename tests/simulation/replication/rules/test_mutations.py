@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from itertools import chain
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.frozen_objects import freeze_others
 from tests.simulation.mutations.patching import problems_of
 from tests.simulation.replication.life import live
 from tests.simulation.replication.rules.directed import DIRECTED_RULES
@@ -41,9 +41,7 @@ class RuleTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Freeze the objects of other tests, so that no collection of garbage looks through them."""
-        gc.collect()
-        gc.freeze()
-        self.addCleanup(gc.unfreeze)
+        freeze_others(self)
 
     def test_the_simulation_finds_each_rule_switched_off(self) -> None:
         """A promise is broken within some seeds: one that nothing can break would be none."""
