@@ -102,6 +102,7 @@ class BrokerAssembly:
             broker.idempotence = Idempotence(files, reads, resources.wall, *keep, ProducerIds(tree))
             broker.replication.on_role = broker.idempotence.forget
             broker.idempotence.heal = broker.healing.heal
+            broker.idempotence.is_damaged = broker.healing.is_damaged
             broker.administration_log = administration_log_of(broker, resources.wall)
             broker.authentication.on_failed = broker.administration_log.login_failed
             broker.membership = lambda: self._with_tree(membership.health())

@@ -119,6 +119,16 @@ def without_leader(state: PartitionState, successors: Collection[int], remembere
     return _led_by(evolve(state, in_sync=in_sync, last=tuple(sorted(last)), instances=kept), NO_LEADER)
 
 
+def renounced(state: PartitionState, broker: int) -> PartitionState | None:
+    """Return the state in which a last member, which cannot go on with its log, counts no more.
+
+    None if it is none, or nobody leads: then it may be the only one that has everything visible.
+    """
+    if state.leader == NO_LEADER or broker in state.in_sync or broker not in state.last:
+        return None
+    return _without(state, [broker])
+
+
 def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> PartitionState:
     """Return the state in which ``successor``, an in-sync replica, leads in a new epoch, at least ``least_epoch``."""
     return evolve(state, leader=successor, leader_epoch=max(state.leader_epoch + 1, least_epoch))

@@ -3,6 +3,9 @@
 A snapshot lies in each partition's folder, for one position of its log; behind it the heads of the stored batches are
 read. So a batch that a producer sends again after a crash of the broker is found. Without a usable snapshot only the
 end of the log is read: a producer that is not known there may begin at any sequence.
+
+Where heads of a replica cannot be read, a producer whose batches may lie there has to come again. They are read once
+the damage is healed, and until then no snapshot is written that would pass over them.
 """
 
 from __future__ import annotations
@@ -24,9 +27,9 @@ from logd.errors import CorruptMessage, LogdError
 from logd.interfaces import IFileOperations, IThreads
 from logd.log.disk.atomic import read_file
 from logd.log.disk.names import PRODUCERS, TEMPORARY_SUFFIX, join
-from logd.log.index.lookup import next_boundary
+from logd.log.index.lookup import find_boundary, next_boundary
 from logd.log.partition import PartitionLog
-from logd.log.producers.states import ProducerStates, SequencedBatch, batches_of
+from logd.log.producers.states import ProducerStates, SequencedBatch, batches_of, entry_bytes
 from logd.protocol import loops
 from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 
@@ -34,8 +37,12 @@ from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 UNKNOWN_BYTES = 64 << 20
 #: Bytes of one read.
 _READ_BYTES = 1 << 20
+#: Followers fetch no larger entry.
+_LARGEST_ENTRY = 128 << 20
 #: A snapshot that is larger is none of ours.
 _MOST_BYTES = 1 << 30
+#: Milliseconds after which heads that could not be read are read again, unless they are known to be damaged still.
+_AGAIN_MS = 1000
 
 
 class UnreadableBatches(LogdError):
@@ -48,6 +55,11 @@ class UnreadableBatches(LogdError):
 
 async def _leave(log: PartitionLog, position: int) -> bool:
     """Leave a log as it is: the default."""
+    return False
+
+
+def _nothing_is_known(log: PartitionLog, position: int) -> bool:
+    """Know of no damage: the default."""
     return False
 
 
@@ -67,11 +79,15 @@ class Idempotence:
     ids: ProducerIds
     _states: WeakKeyDictionary[PartitionLog, ProducerStates] = field(factory=WeakKeyDictionary, init=False)
     _loading: dict[PartitionLog, list[Callable[[], None]]] = field(factory=dict, init=False)
+    #: Logs that were forgotten while they were read: what that finds is not of this leadership.
+    _outdated: set[PartitionLog] = field(factory=set, init=False)
     #: Each producer of each partition, the one that was used least recently first.
     _order: OrderedDict[tuple[int, int], ProducerStates] = field(factory=OrderedDict, init=False)
     _writing: QueueLock = field(factory=QueueLock, init=False)
     #: Called with a log, and a position at which it cannot be read: has it healed; returns whether to try again.
     heal: Callable[[PartitionLog, int], Awaitable[bool]] = field(default=_leave, init=False)
+    #: Returns whether the segment with a position is known to be damaged.
+    is_damaged: Callable[[PartitionLog, int], bool] = field(default=_nothing_is_known, init=False)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -81,6 +97,9 @@ class Idempotence:
         if log in self._loading:  # begun for a former leadership, perhaps
             return None
         states = self._states.get(log)
+        if states is not None and states.hole is not None and self._may_be_whole(log, states):
+            self.forget(log)
+            return None
         if states is None and log.end == log.start == 0:
             states = self._states[log] = ProducerStates()
         return states
@@ -96,6 +115,8 @@ class Idempotence:
 
     def forget(self, log: PartitionLog) -> None:
         """Forget the states of a partition: they are read again, as another broker has led it or this one is to."""
+        if log in self._loading:
+            self._outdated.add(log)
         states = self._states.pop(log, None)
         for producer in () if states is None else states.producers:
             self._order.pop((id(states), producer), None)
@@ -118,22 +139,35 @@ class Idempotence:
         try:
             states = await self._read_healed(log)
         except (OSError, ValueError, LogdError) as error:
+            once = "they have to try again" if log.replica is not None else "what they send again now is stored twice"
             self._log.warn(
-                "what idempotent producers have sent to {folder} cannot be read ({error}): a batch that one of them "
-                "sends again now is stored twice",
-                folder=log.folder, error=error,
+                "what idempotent producers have sent to {folder} cannot be read ({error}): {once}",
+                folder=log.folder, error=error, once=once,
             )  # fmt: skip
+            if log.replica is not None:
+                states.missed(log.start, log.end, self.now_ms())
         finally:
-            self._states[log] = states
-            for producer in states.producers:
-                self.used(states, producer)
-            for done in self._loading.pop(log):
+            waiting = self._loading.pop(log)
+            if log in self._outdated:  # the log has another role, or other bytes: whoever still waits has it read anew
+                self._outdated.discard(log)
+            else:
+                self._states[log] = states
+                for producer in states.producers:
+                    self.used(states, producer)
+            for done in waiting:
                 done()
+
+    def _may_be_whole(self, log: PartitionLog, states: ProducerStates) -> bool:
+        """Return whether the heads in the hole are to be read now: they may be sound, or the log begins behind them."""
+        assert states.hole is not None
+        if abs(self.now_ms() - states.missed_ms) < _AGAIN_MS or any(each.begun for each in states.producers.values()):
+            return False
+        return not self.is_damaged(log, max(states.hole[0], log.start))
 
     async def _read_healed(self, log: PartitionLog) -> ProducerStates:
         """Read the states; a replica whose log is damaged there is healed first, so that no batch is overlooked.
 
-        Where that is not possible now, what is behind the damage is read at least.
+        Where that is not possible now, what is behind the damage is read at least; the states know of the hole.
         """
         while True:
             try:
@@ -159,33 +193,52 @@ class Idempotence:
                     path=join(log.folder, PRODUCERS), error=error,
                 )  # fmt: skip
         if not log.start <= position <= end:
-            if position > end:  # of a log that was longer: it says nothing about this one
-                states = ProducerStates()
+            # It is of a log that was longer, or has no batches of which the heads were deleted: what is known of a
+            # producer may not be the last that it sent.
+            states = ProducerStates()
+            if position > end:
                 await self._run(lambda: self._files.remove(join(log.folder, PRODUCERS)))
             position = max(log.start, end - UNKNOWN_BYTES)
-            position = await self._run(lambda: log.find_boundary(position)) if position > log.start else position
+            if position > log.start:
+                position = await self._boundary(log, states, position, passes_over)
         states.position = position
         await self._follow(log, states, position, end, passes_over)
         return states
+
+    async def _boundary(self, log: PartitionLog, states: ProducerStates, position: int, passes_over: bool) -> int:
+        """Return the start of the entry at a position; the end of its segment, if that is damaged and passed over."""
+        try:
+            snapshot = log.snapshot(log.end)
+            return int(await self._run(lambda: find_boundary(snapshot, position)))
+        except (OSError, LogdError) as error:
+            if not passes_over:
+                raise UnreadableBatches(position, error) from error
+            behind = int(min(log.closed_segment_end(position), log.end))
+            states.missed(position, behind, self.now_ms())
+            return behind
 
     async def _follow(
         self, log: PartitionLog, states: ProducerStates, position: int, end: int, passes_over: bool
     ) -> None:
         """Take over the heads of the batches from ``position`` to ``end``, those that can be read if it passes over."""
-        now = self.now_ms()
+        now, limit = self.now_ms(), end
         while position < end:
             try:
-                entries = await self._heads(log, position, end)
+                entries = await self._heads(log, position, limit)
             except (OSError, ValueError, LogdError) as error:
                 if not passes_over:
                     raise UnreadableBatches(position, error) from error
+                if isinstance(error, CorruptMessage) and position < error.position < limit:
+                    limit = error.position  # what is before that is sound
+                    continue
                 behind = await self._behind(log, position, error, end)
                 self._log.warn(
                     "what idempotent producers have sent to {folder} from {position} to {behind} cannot be read "
-                    "({error}): a batch from there that one of them sends again now is stored twice",
+                    "({error}): those that may have sent something there wait until it is healed or repaired",
                     folder=log.folder, position=position, behind=behind, error=error,
                 )  # fmt: skip
-                position = behind
+                states.missed(position, behind, now)
+                position, limit = behind, end
                 continue
             if not entries:
                 return
@@ -193,6 +246,8 @@ class Idempotence:
                 if batch is not None and behind <= end:
                     states.found(batch, behind, now)
                 position = behind
+            if position >= limit:
+                limit = end
 
     async def _behind(self, log: PartitionLog, position: int, error: Exception, end: int) -> int:
         """Return the next position from which on entries may be read again."""
@@ -206,24 +261,39 @@ class Idempotence:
             return segment_end
         return min(max(found, position + 1), segment_end)
 
-    async def _heads(self, log: PartitionLog, position: int, end: int) -> list[tuple[int, SequencedBatch | None]]:
+    async def _heads(
+        self, log: PartitionLog, position: int, end: int, most: int = _READ_BYTES
+    ) -> list[tuple[int, SequencedBatch | None]]:
         """Return what ``batches_of`` finds in the next bytes. In a replica, entries are sound or CorruptMessage."""
-        found = log.read_appended(position, max(_READ_BYTES, BATCH_HEAD_BYTES), end)
+        found = log.read_appended(position, max(most, BATCH_HEAD_BYTES), end)
         if found is None:
             return []
         checks = log.replica is not None  # else nobody has other bytes, and heads are better than nothing
 
-        def read() -> list[tuple[int, SequencedBatch | None]]:
+        def read() -> list[tuple[int, SequencedBatch | None]] | int:
+            """Return the heads; the size of the first entry if that is not whole."""
             data = found.file.read_at(found.file_position, found.count)
-            scanned = loops.scan_set(data) if checks else None
-            if scanned is not None and scanned.problem:
-                raise CorruptMessage(scanned.problem, position + scanned.consumed)
+            if checks:
+                scanned = loops.scan_set(data)
+                if scanned.problem:
+                    raise CorruptMessage(scanned.problem, position + scanned.consumed)
+                if len(data) < found.count:
+                    raise CorruptMessage("the segment's file is too short", position + scanned.consumed)
+                if not scanned.consumed:
+                    return entry_bytes(data)
+                data = data[: scanned.consumed]  # what follows is checked with the next bytes
             return list(batches_of(data, position))
 
         try:
-            return await on_thread(self._threads, read)
+            heads = await on_thread(self._threads, read)
         finally:
             found.close()
+        if not isinstance(heads, int):
+            return heads
+        room = min(log.closed_segment_end(position), end) - position
+        if not most < heads <= min(room, _LARGEST_ENTRY):  # or it was asked for, and cannot be read now
+            raise CorruptMessage(f"an entry of {heads} bytes, where there is room for {room}", position)
+        return await self._heads(log, position, end, heads)
 
     def write(self) -> None:
         """Forget who was not used for long, and write the snapshots that have changed, on a thread."""
@@ -245,11 +315,16 @@ class Idempotence:
             for log, states in [*self._states.items()]:
                 behind = log.flushed_end - states.position
                 is_due = states.changed or (states.producers and behind > UNKNOWN_BYTES)
+                if states.hole is not None:  # a snapshot would have it overlooked after a restart
+                    continue
                 if is_due and log.offline is None and log.flushed_end >= log.start and not _is_legacy(log):
                     states.changed = log.flushed_end < log.end
                     states.position = log.flushed_end
                     if not await self._replace(log.folder, states.encode(states.position)):
                         states.changed = True
+                    elif self._states.get(log) is not states:
+                        # It is about bytes that may be truncated, and would count once the log is longer again.
+                        await self._remove(log.folder)
         finally:
             self._writing.release()
 
@@ -262,6 +337,14 @@ class Idempotence:
             path = join(folder, PRODUCERS)
             self._log.warn("{path} cannot be written ({error}): the next time tries again", path=path, error=error)
             return False
+
+    async def _remove(self, folder: str) -> None:
+        """Remove a snapshot."""
+        path = join(folder, PRODUCERS)
+        try:
+            await self._run(lambda: self._files.remove(path) if self._files.exists(path) else None)
+        except OSError as error:
+            self._log.warn("{path} cannot be removed: {error}", path=path, error=error)
 
     def _run(self, work: Callable[[], Any]) -> Deferred[Any]:
         return on_thread(self._threads, work)

@@ -226,6 +226,12 @@ class LeaderRole:
         if self._may_join(follower):
             self.look()
 
+    def diverged(self, follower: FollowerProgress) -> None:
+        """Note that a follower has to truncate its log or to begin again: what it had flushed counts no more."""
+        follower.position = follower.flushed = follower.sample_end = 0
+        follower.sampled = 0.0
+        self.unsettled = True
+
     def _move_visible_end(self) -> None:
         """Show what all in-sync replicas have flushed, while they are as many as min.insync.replicas demands.
 

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica_owner import IdleRole, ReplicaOwner
-from logd.coord.elections import handed_over, without_leader
+from logd.coord.elections import handed_over, renounced, without_leader
 from logd.coord.errors import BadVersion, CoordinationError, NoNode
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
@@ -314,7 +314,11 @@ class Replica:
         log = self.log
         known, _ = self._owner.known(log.topic, log.partition)
         if known is not None and known.state.counts_on(self._me, self._instance):
-            # It would be elected though it lacks messages. The leader takes it out of the set, as it does not catch up.
+            # It would be elected though it lacks messages. The leader takes it out of the set, as it does not catch up;
+            # among the last members it would stay for ever, while the set waits for it to be large enough.
+            counts_no_more = renounced(known.state, self._me)
+            if counts_no_more is not None and known.state.leader_epoch == role.epoch:
+                await self._change(known, counts_no_more)
             role.trouble = "it has to begin again, and waits until it does not count as in sync any more"
             raise LogdError(role.trouble)
         self._log.info(

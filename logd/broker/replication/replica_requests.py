@@ -156,6 +156,8 @@ class ReplicaRequests:
             if part.position == followed.sent[0]:  # asked for again: they may have been refused
                 self._manager.on_repeated(role.log, *followed.sent)
             role.fetched(followed.progress, part.position, min(part.flushed_end, part.position))
+        else:
+            role.diverged(followed.progress)
 
     def _forget(self, place: Place) -> None:
         followed = self._parts.pop(place, None)

@@ -57,6 +57,10 @@ class StillAppending(SequenceProblem):
     """The batch is being appended: the producer may ask again."""
 
 
+class UnreadBatches(SequenceProblem):
+    """Batches of the producer may lie where the log cannot be read now: the producer may ask again."""
+
+
 class SequencedBatch(NamedTuple):
     """The place of a batch in its producer's sequence, of a head with a producer."""
 
@@ -107,14 +111,21 @@ class ProducerStates:
     changed: bool = False
     #: The position of the last snapshot.
     position: int = 0
+    #: The positions between which not all heads could be read; None if all were.
+    hole: tuple[int, int] | None = None
+    #: The time at which that was found, in ms.
+    missed_ms: int = 0
 
     def find(self, batch: SequencedBatch) -> int | None:
         """Return the end of the same batch if it is stored, None if the batch is to be appended.
 
-        A producer that is not known may begin at any sequence. Raises SequenceProblem.
+        A producer that is not known may begin at any sequence, while there is a hole at 0 alone. Raises
+        SequenceProblem.
         """
         state = self.producers.get(batch.producer)
         expected = None if state is None else state.expected
+        if self.hole is not None and not self._is_behind_hole(state, batch):
+            raise UnreadBatches(f"what producer {batch.producer} has sent before cannot be read now: try again soon")
         if state is None or expected is None:
             return None
         if batch.epoch < state.epoch:
@@ -133,6 +144,21 @@ class ProducerStates:
             return None
         text = f"producer {batch.producer} sent sequence {batch.sequence}; {expected} is expected"
         raise SequenceGap(text) if ahead < _SEQUENCES >> 1 else SequenceTooOld(text)
+
+    def _is_behind_hole(self, state: ProducerState | None, batch: SequencedBatch) -> bool:
+        """Return whether the hole does not matter to a batch: it is a first one, or its producer was heard of since."""
+        assert self.hole is not None
+        if state is None or batch.epoch > state.epoch:
+            return batch.sequence == 0
+        if batch.epoch < state.epoch or state.begun:
+            return True
+        is_stored = any((each.sequence, each.messages) == batch[2:] for each in state.batches)
+        return is_stored or (bool(state.batches) and state.batches[-1].end > self.hole[1])
+
+    def missed(self, begin: int, end: int, now_ms: int) -> None:
+        """Record that not all heads between two positions could be read."""
+        self.missed_ms = now_ms
+        self.hole = (begin, end) if self.hole is None else (min(begin, self.hole[0]), max(end, self.hole[1]))
 
     def begin(self, batch: SequencedBatch, now_ms: int) -> None:
         """Record a batch that is about to be appended; ``appended`` or ``not_appended`` has to follow."""
@@ -208,6 +234,11 @@ class ProducerStates:
         except error as problem:
             raise ValueError(str(problem)) from None
         return states, position
+
+
+def entry_bytes(data: Buffer) -> int:
+    """Return the bytes of the entry with which ``data`` begins, by its length; 0 if that is not in it."""
+    return _LENGTH.size + int(_LENGTH.unpack_from(data)[0]) if len(data) >= _LENGTH.size else 0
 
 
 def batches_of(data: Buffer, begin: int) -> Iterator[tuple[int, SequencedBatch | None]]:

@@ -104,6 +104,21 @@ class ProducingTests(KafkaTestCase):
         self.assertEqual(self.put(batches[3])[0], 0)
         self.assertEqual(self.payloads(), [b"0", b"1", b"2", b"3"])
 
+    def test_a_snapshot_from_before_deleted_batches_is_not_used(self) -> None:
+        """What it knows of a producer is not the last that it sent: the next batch would seem to leave some out."""
+        self.put(wire(b"a", producer=(7, 0, 0)))
+        self.broker.idempotence.write()
+        self.settle()
+        self.put(wire(b"b", producer=(7, 0, 1)))
+        log = self.store.log("t", 0)
+        assert log is not None
+        outcome: list[Any] = []
+        self.store.delete_before(log, log.end, outcome.append)
+        self.settle()
+        self.assertEqual(outcome, [None])
+        self.restart()
+        self.assertEqual(self.put(wire(b"c", producer=(7, 0, 2)))[0], 0)
+
     def test_a_snapshot_that_cannot_be_written_is_written_later(self) -> None:
         """It costs a longer start at most."""
         self.put(wire(b"a", producer=(7, 0, 0)))

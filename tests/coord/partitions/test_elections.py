@@ -14,6 +14,7 @@ from logd.coord.elections import (
     lost_with_the_tree,
     prefer,
     reassigned,
+    renounced,
     with_in_sync,
     without_leader,
 )
@@ -55,6 +56,15 @@ class ElectionTests(SynchronousTestCase):
         assert none is not None
         self.assertEqual((none.leader, none.in_sync, none.last), (NO_LEADER, (1,), (3,)))
         self.assertIsNone(elect(none, (1, 2, 3), {2: "b"}, 2))
+
+    def test_a_last_member_that_begins_again_counts_no_more(self) -> None:
+        """Not where nobody leads: it may have what nobody else has. A member that is in sync is the leader's affair."""
+        found = renounced(state_of(1, (1,), (2, 3)), 3)
+        assert found is not None
+        self.assertEqual((found.leader, found.leader_epoch, found.in_sync, found.last), (1, 4, (1,), (2,)))
+        self.assertEqual(dict(found.instances), {1: "a", 2: "b"})
+        for state in (state_of(NO_LEADER, (1,), (3,)), state_of(1, (1, 3), (2,)), state_of(1, (1, 2))):
+            self.assertIsNone(renounced(state, 3))
 
     def test_a_leader_that_gives_up_may_lead_again_if_its_successors_are_lost(self) -> None:
         """While they live, they come first; a log that has lost something is not remembered."""

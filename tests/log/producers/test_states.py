@@ -14,6 +14,7 @@ from logd.log.producers.states import (
     SequenceGap,
     SequenceTooOld,
     StillAppending,
+    UnreadBatches,
     batches_of,
 )
 from logd.protocol.batch_layout import BATCH_FIELDS, BATCH_FIELDS_AT, encode_batch_entry
@@ -55,6 +56,23 @@ class FindTests(SynchronousTestCase):
             self.assertEqual(self.states.find(batch(10 * number)), 100 * (number + 1))
         with self.assertRaises(SequenceTooOld):
             self.states.find(batch(10))
+
+    def test_where_heads_were_not_read_a_producer_has_to_ask_again(self) -> None:
+        """Unless it was heard of behind that, or sends what is known to be stored, or is new."""
+        self.states.missed(710, 800, 5)
+        self.states.missed(850, 900, 6)
+        self.assertEqual(self.states.hole, (710, 900))
+        self.states.found(batch(30, producer=8), 1000, 1)
+        for each in (batch(70), batch(90), batch(50, 1), batch(10, epoch=1), batch(5, producer=9)):
+            with self.assertRaises(UnreadBatches):
+                self.states.find(each)
+        self.assertEqual(self.states.find(batch(60)), 700)
+        for each in (batch(40, producer=8), batch(0, producer=9), batch(0, epoch=1)):
+            self.assertIsNone(self.states.find(each))
+        with self.assertRaises(SequenceGap):
+            self.states.find(batch(50, producer=8))
+        self.states.begin(batch(0, producer=9), 1)
+        self.assertIsNone(self.states.find(batch(10, producer=9)))
 
     def test_what_does_not_follow_is_refused(self) -> None:
         """A gap, another producer's older epoch, a new epoch in the middle, half of a batch."""

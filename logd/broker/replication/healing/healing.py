@@ -144,6 +144,11 @@ class Healing:
         self.suspect(log, position)
         return True
 
+    def is_damaged(self, log: PartitionLog, position: int) -> bool:
+        """Return whether the segment with a position is known to be damaged."""
+        start = log.segment_list.starts[max(log.segment_list.find(position), 0)]
+        return self.damaged.get((log.topic, log.partition, start)) is not None
+
     async def _verify(self, log: PartitionLog, start: int) -> None:
         try:
             if await self.verifier.check(log, start) == []:
