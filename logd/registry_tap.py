@@ -48,7 +48,7 @@ class RegistryOptions(ServiceOptions):
     settings: CoordinationSettings
     environ: Mapping[str, str] = os.environ
 
-    #: Who may connect, and what users may do.
+    #: The users, and the rules for them.
     security: SecuritySettings
 
     synopsis = "[--zookeeper HOST:PORT,...] [--listen ENDPOINT]"
@@ -119,7 +119,7 @@ Options = RegistryOptions
 
 @frozen
 class TreeGuards:
-    """What knows users and rules, of a server that is no broker."""
+    """The users and rules of a server that is no broker."""
 
     authentication: Authentication
     authorizer: Authorizer

@@ -31,7 +31,7 @@ from logd.topic import TopicEntry
 _AT_ONCE = 50
 #: Ids of producers that are left out: more than a cluster gives out between two backups.
 _PRODUCER_IDS = 1_000_000
-#: What makes a tree one that is in use.
+#: The nodes that show that a tree is in use.
 _IN_USE = (paths.BROKER_TOPICS, paths.CONSUMERS, paths.USERS, paths.ACCESS_RULES, paths.QUOTAS, f"{SCHEMAS}/ids")
 
 
@@ -60,7 +60,7 @@ class RestoredTopic:
 
 @define
 class RestoreOutcome:
-    """What was restored, in nodes, and what was left as it was."""
+    """The numbers of nodes that were restored, and those that were left as they were."""
 
     topics: list[RestoredTopic] = field(factory=list)
     #: Topics of the backup whose names the tree has already.
@@ -71,7 +71,7 @@ class RestoreOutcome:
     schemas: int = 0
     #: Other nodes that the tree had already, and that have other values there.
     kept: list[str] = field(factory=list)
-    #: Whether the tree got the backup's uuid of the cluster in place of a new one.
+    #: True if the tree got the backup's uuid of the cluster in place of a new one.
     cluster_changed: bool = False
 
 

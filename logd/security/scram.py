@@ -47,7 +47,7 @@ def _scramp() -> Any:
 
 @frozen
 class Verifier:
-    """What proves that somebody knows a password, for one mechanism."""
+    """The values by which a password is verified, for one mechanism."""
 
     salt: bytes = field(repr=False)
     iterations: int

@@ -23,7 +23,7 @@ class BoundedRequest(Request):
     """A request that is answered with 413 if its body is longer than MOST_BODY_BYTES."""
 
     _received = 0
-    #: Who asks, and what that user may do; None where nobody is asked for.
+    #: The user who asks, and that user's rights; None where no user is asked for.
     requester: Requester | None = None
     rights: Rights | None = None
     #: Counts what is used of quotas; None where there are none.

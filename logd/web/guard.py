@@ -40,7 +40,7 @@ _READING = (b"GET", b"HEAD", b"OPTIONS")
 
 
 class Guards(Protocol):
-    """What knows users and rules: a broker."""
+    """The users and rules of a broker."""
 
     @property
     def authentication(self) -> Authentication:

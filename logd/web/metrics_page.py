@@ -30,7 +30,7 @@ _GZIP = zlib.MAX_WBITS | 16
 
 @frozen
 class _Collected:
-    """What an encoder of prometheus_client reads of a registry."""
+    """The part of a registry that an encoder of prometheus_client reads."""
 
     collect: Callable[[], Iterator[Metric]]
 

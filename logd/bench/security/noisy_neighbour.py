@@ -50,16 +50,16 @@ class NoiseCost:
     alone: int
     with_quota: int
     without_quota: int
-    #: What the quiet client loses of its rate beside noise with a quota, and the ends of its 95 % interval.
+    #: The part of its rate that the quiet client loses beside noise with a quota, and the ends of its 95 % interval.
     cost_percent: float
     cost_percent_low: float | None
     cost_percent_high: float | None
-    #: What noise with a quota adds to the processor time of the broker and of the quiet client for this work.
+    #: The processor time of broker and quiet client that noise with a quota adds to this work.
     processor_percent: float
     processor_percent_low: float | None
     processor_percent_high: float | None
     cost_percent_without_quota: float
-    #: What the noisy clients carry, in bytes a second.
+    #: The bytes a second that the noisy clients carry.
     noise_with_quota: int
     noise_without_quota: int
 
@@ -70,7 +70,7 @@ class NoiseCost:
 
 @frozen
 class _WorkCost:
-    """What one kind of work took of the clock and of the processors, in seconds."""
+    """The seconds that one kind of work took, by the clock and by the processors."""
 
     seconds: float
     processor: float

@@ -1,4 +1,4 @@
-"""What the idempotent producers of this broker's partitions have sent: read when first asked for, and kept on the disk.
+"""The last batches of idempotent producers, by partition: read when first asked for, and kept on the disk.
 
 A snapshot lies in each partition's folder, for one position of its log; behind it the heads of the stored batches are
 read. So a batch that a producer sends again after a crash of the broker is found. Without a usable snapshot only the

@@ -41,7 +41,7 @@ class LeaderRole:
     log: PartitionLog
     me: int
     epoch: int
-    #: Where the epoch begins, None until its mark is appended.
+    #: The position at which the epoch begins, None until its mark is appended.
     epoch_start: int | None = field(default=None, init=False)
     history: EpochHistory = field(init=False, factory=EpochHistory)
     _known: KnownState

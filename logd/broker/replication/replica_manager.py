@@ -66,7 +66,7 @@ class ReplicaManager:
     _live: Callable[[], Mapping[int, str]]
     links: BrokerLinks
     _random: Callable[[], float]
-    #: What is sent to replicas that are not in sync.
+    #: Limits the bytes that are sent to replicas that are not in sync.
     throttle: CatchUpThrottle = field(init=False)
     _replicas: ReplicaIndex = field(factory=ReplicaIndex, init=False)
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)

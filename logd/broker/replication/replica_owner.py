@@ -1,4 +1,4 @@
-"""What a replica asks of the manager of all replicas, and its role while no leader is known."""
+"""The questions of a replica to the manager of all replicas, and its role while no leader is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from logd.log.store.log_store import LogStore
 
 
 class ReplicaOwner(Protocol):
-    """What a replica asks of the ReplicaManager."""
+    """The part of the ReplicaManager that a replica needs."""
 
     @property
     def store(self) -> LogStore: ...

@@ -73,15 +73,15 @@ class BrokerCore:
     advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
     #: The addresses of all brokers.
     addresses: BrokerAddresses = field(factory=BrokerAddresses, init=False)
-    #: What idempotent producers of Kafka have sent.
+    #: The batches that idempotent producers of Kafka have sent.
     idempotence: Idempotence = field(init=False)
     #: Decides what requesters may do.
     authorizer: Authorizer = field(init=False)
     #: Checks who they are.
     authentication: Authentication = field(init=False)
-    #: Who has changed what.
+    #: The log of administration.
     administration_log: AdministrationLog = field(init=False)
-    #: What users may use of this broker.
+    #: The limits on the use of this broker by each user.
     quotas: Quotas = field(init=False)
     #: The groups of today's Kafka clients that this broker coordinates.
     groups: GroupCoordinator = field(init=False)

@@ -46,7 +46,7 @@ CERTIFICATE = "certificate"
 #: That of connections with a listener whose clients are all one user.
 LISTENER = "listener"
 
-#: What a requester has proved itself with: it is cut off when that changes. None for a certificate.
+#: The verifier with which a requester has proved itself: it is cut off when that changes. None for a certificate.
 Credential = User | bytes | None
 
 
@@ -88,7 +88,7 @@ class Authentication:
 
     @property
     def has_users(self) -> bool:
-        """Whether there are users."""
+        """True if there are users."""
         return bool(self._users)
 
     def is_current(self, requester: Requester) -> bool:

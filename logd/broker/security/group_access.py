@@ -65,7 +65,7 @@ class GroupAccess:
 
     @property
     def closed(self) -> bool:
-        """Whether groups belong to users."""
+        """True if groups belong to users."""
         return bool(self._tree.access_lists.own) and not self._authorizer.open
 
     def take(self, users: Mapping[str, User]) -> None:

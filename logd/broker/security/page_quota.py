@@ -17,7 +17,7 @@ from logd.net.pause_reasons import PauseReason
 
 @define(eq=False)
 class PageQuota:
-    """What one request uses of the quotas of its user and of its address. The quotas hold it as they hold connections.
+    """The use of the quotas of a user and of an address by one request. The quotas hold it as they hold connections.
 
     ``leave()`` is called once, when the request is answered or given up.
     """

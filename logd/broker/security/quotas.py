@@ -38,7 +38,7 @@ class QuotaSession(Protocol):
 
 @define(eq=False)
 class QuotaUsage:
-    """What one user, or one address, uses of this broker now."""
+    """The present use of this broker by one user, or one address."""
 
     clock: Clock
     quota: Quota = NO_QUOTA
@@ -94,7 +94,7 @@ class Quotas:
     _measured: dict[QuotaSession, tuple[QuotaUsage | None, QuotaUsage | None]] = field(factory=dict, init=False)
     #: Topics that are being created, with their users and numbers of partitions.
     _creating: dict[str, tuple[str, int]] = field(factory=dict, init=False)
-    #: What users have used that are forgotten, so that the counts of all others never fall.
+    #: The use by users that are forgotten, so that the counts of all others never fall.
     _departed: QuotaUsage = field(init=False)
     _stopped: bool = field(default=False, init=False)
 

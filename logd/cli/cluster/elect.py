@@ -162,7 +162,7 @@ class UncleanLoss:
     partition: int
     #: The broker that would lead, NO_LEADER if no live broker has a log of the partition.
     leader: int
-    #: Where its log ends, and the greatest end that was visible to readers as far as that is known.
+    #: The end of its log, and the greatest end that was visible to readers as far as that is known.
     end: int
     known_end: int
     #: The brokers of which any could lead without a loss.

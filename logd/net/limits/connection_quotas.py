@@ -43,7 +43,7 @@ class AdmissionLimits:
     of_one_address: int | None = None
     connections_name: str = "connections.max"
     of_one_address_name: str = "connections.address.max"
-    #: Whether a connection of an address that has as many as it may takes the place of a replaceable one from there.
+    #: True if a connection of an address that has as many as it may takes the place of a replaceable one from there.
     replaced_by_address: bool = False
 
 

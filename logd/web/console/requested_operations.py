@@ -18,7 +18,7 @@ FRESH_SECONDS = 2.0
 
 @frozen
 class Requested:
-    """What people have asked of the brokers, and is not done yet. ``known``: False if the tree could not be read."""
+    """Operations that people have asked for, not done yet. ``known``: False if the tree could not be read."""
 
     reassignments: Mapping[str, Reassignment] = field(factory=dict)
     drained: frozenset[int] = frozenset()

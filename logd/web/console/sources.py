@@ -1,4 +1,4 @@
-"""What the pages show, collected from the broker in this process, the coordination tree, and the other brokers."""
+"""The contents of the pages, from the broker in this process, the coordination tree, and the other brokers."""
 
 from __future__ import annotations
 

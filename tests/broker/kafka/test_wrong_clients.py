@@ -148,7 +148,7 @@ class NotServedTests(ListeningTestCase):
 
 
 class MetricsTests(ListeningTestCase):
-    """What is counted of Kafka's clients."""
+    """The counters of Kafka's clients."""
 
     def figures(self) -> dict[str, float]:
         """Return the metrics about Kafka's clients, by name and labels."""

@@ -39,7 +39,7 @@ _ZSTD = 1 << 4
 
 
 class Next(Enum):
-    """What has to follow before an answer can be finished."""
+    """The step that has to follow before an answer can be finished."""
 
     NOTHING = auto()
     #: ``walk_on`` in another turn of the reactor.

@@ -1,4 +1,4 @@
-"""What operators ask for on a broker: plans and requests for the controller, and descriptions of the replicas here."""
+"""The requests of operators: plans, tasks for the controller, and descriptions of the replicas here."""
 
 from __future__ import annotations
 

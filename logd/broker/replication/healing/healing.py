@@ -72,7 +72,7 @@ class Healing:
 
     @property
     def counts(self) -> HealingCounts:
-        """What was healed so far. May be asked on any thread."""
+        """The counts of what was healed so far. May be asked on any thread."""
         healer = self._healer
         return HealingCounts() if healer is None else HealingCounts(healer.healed, healer.healed_bytes, healer.failures)
 

@@ -48,7 +48,7 @@ class ReplicaReads:
 
     async def _read(self, request: ReplicaRead) -> bytes:
         log = self._checked(request)
-        # What is not visible yet may be truncated, and another leader may put other messages there.
+        # Bytes that are not visible yet may be truncated, and another leader may put other messages there.
         snapshot = log.snapshot(log.visible_end)
         try:
             data: bytes = await on_thread(

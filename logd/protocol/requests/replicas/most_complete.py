@@ -14,7 +14,7 @@ class MostComplete(NamedTuple):
 
     #: Its broker, NO_LEADER if no broker that was asked has a log that can be served.
     broker: int
-    #: Where its log ends, and the greatest end that was visible to readers as far as that is known; -1: unknown.
+    #: The end of its log, and the greatest end that was visible to readers as far as that is known; -1: unknown.
     end: int
     known_end: int
 

@@ -85,7 +85,7 @@ class AlterTests(ReassignmentsTestCase):
         }
 
     def test_one_partition_after_the_other(self) -> None:
-        """What was asked of one stands when another is altered or cancelled, and each goes its own way."""
+        """The request for one partition stands when another is altered or cancelled, and each goes its own way."""
         self.make("t", {0: [0, 1], 1: [0, 1], 2: [0, 1]})
         self.assertEqual(self.listed(), {})
         self.assertEqual(self.alter({("t", 0): [0, 2]}, version=0), [0])
@@ -141,7 +141,7 @@ class AlterTests(ReassignmentsTestCase):
         self.assertEqual([each.error_code for each in answer.responses[0].partitions], [0, 42])
 
     def test_changes_and_refusals_are_recorded(self) -> None:
-        """Who has asked for what."""
+        """Each record names the user and the request."""
         self.make("t", {0: [0, 1]})
         self.alter({("t", 0): [0, 2]})
         (record,) = [each for each in self.events.events if each.get("action") == "reassign replicas"]

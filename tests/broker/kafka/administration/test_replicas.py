@@ -65,7 +65,7 @@ class ReplicasTests(ReplicasTestCase):
         self.assertEqual(self.broker.topics.names(), ["t"])
 
     def test_a_lone_tree_is_told_of(self) -> None:
-        """Where a topic has replicas, the operator reads what does not survive; other topics need no such word."""
+        """For a topic with replicas the operator reads what does not survive; other topics need no such word."""
         self.create_code("one", 1, 1)
         self.create_code("three", 1, 3)
         told = [each["topic"] for each in self.events.events if "one server alone" in str(each.get("log_format"))]

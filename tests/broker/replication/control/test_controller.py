@@ -37,7 +37,7 @@ TOPIC = "t"
 
 @define(eq=False)
 class Member:
-    """What one broker has of replication: its registration, its view of the tree, and a controller."""
+    """The parts of replication on one broker: its registration, its view of the tree, and a controller."""
 
     number: int
     clock: Clock
@@ -274,7 +274,7 @@ class BalanceTests(ControllerTestCase):
 
 
 class RequestTests(ControllerTestCase):
-    """What operators ask for."""
+    """The requests of operators."""
 
     def test_an_unclean_election(self) -> None:
         """Only the partitions asked for, only where nobody leads; the request is gone afterwards."""
@@ -322,7 +322,7 @@ class RequestTests(ControllerTestCase):
         self.assertEqual(self.outcome(read_reassignments(self.tree)), {})
 
     def test_a_reassignment_ends_where_it_is_cancelled(self) -> None:
-        """What was added stays."""
+        """Replicas that were added stay."""
         self.members[4] = self.member(4)
         self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (4,)})))
         self.pass_time(2)

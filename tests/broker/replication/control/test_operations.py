@@ -113,7 +113,7 @@ class ReassignmentTests(OperationsTestCase):
         self.assertIsInstance(self.failure(self.admin.reassign("t", {0: (0,)}, uuid="other")), UnknownTopic)
 
     def test_changes_are_recorded(self) -> None:
-        """Who has asked for what; a plan is no change."""
+        """Each record names the request; a plan is no change."""
         events = Events()
         globalLogPublisher.addObserver(events)
         self.addCleanup(globalLogPublisher.removeObserver, events)

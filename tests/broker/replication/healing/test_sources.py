@@ -72,7 +72,7 @@ class ReplicaReadTests(DamagedReplicaTestCase):
             self.assertEqual((answer.error, bytes(answer.message_set)), (NotLeader.code, b""))
 
     def test_nothing_is_given_in_another_epoch(self) -> None:
-        """Who asks knows less than this broker, or more."""
+        """The broker that asks knows less than this one, or more."""
         start = self.log(self.leader).segment_list.starts[1]
         for epoch in (self.epoch - 1, self.epoch + 1):
             self.assertEqual(self.ask(self.leader, start, leader_epoch=epoch).error, StaleLeaderEpoch.code)
@@ -112,7 +112,7 @@ class ReplicaReadTests(DamagedReplicaTestCase):
 
 
 class ReaderTests(DamagedReplicaTestCase):
-    """What a reader is told that meets damage."""
+    """The answers to readers that meet damage."""
 
     def test_it_comes_again_while_that_is_being_healed(self) -> None:
         """Not where nobody has the bytes, and not if the segment is sound: then it passes over."""
@@ -141,7 +141,7 @@ class ReaderTests(DamagedReplicaTestCase):
 
 
 class CheckedBytesTests(DamagedReplicaTestCase):
-    """What a healing replica does with the answers."""
+    """The use of the answers by a healing replica."""
 
     def answered_with(self, change: Any) -> Any:
         """Let all replicas answer with other bytes: ``change(data)``."""
