@@ -86,7 +86,7 @@ class World:
     def bury(self) -> None:
         """Release all that was killed. Its coroutines end now; what they log about that is dropped."""
         collect_quietly(self.network.graveyard.clear)
-        # What is left stays for good, some twenty thousand objects: a watch over a dropped stream holds a clock, which
+        # The rest stays for good, some twenty thousand objects: a watch over a dropped stream holds a clock, which
         # holds calls of all processes, and their coroutines must not end. No later collection has to look through it.
         gc.freeze()
 

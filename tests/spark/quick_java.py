@@ -47,7 +47,7 @@ else
 fi
 """
 
-#: What tests do in a session: topics read at once and as a stream, files written and read, a query.
+#: The work of tests in a session: topics read at once and as a stream, files written and read, a query.
 _SESSION = """
 import sys
 from logd.protocol.message import Message

@@ -71,7 +71,7 @@ class PagesTests(TestCase):
         self.assertNotIn(b"python_info", body)
 
     async def test_the_root_leads_to_the_console_if_there_is_one(self) -> None:
-        """Who types the address alone finds it."""
+        """A person who types the address alone finds it."""
         net: Any = reactor
         root = pages(self.health, CollectorRegistry(), console=Resource())
         port = net.listenTCP(0, Site(root), interface="127.0.0.1")

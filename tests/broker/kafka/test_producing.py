@@ -105,7 +105,7 @@ class ProducingTests(KafkaTestCase):
         self.assertEqual(self.payloads(), [b"0", b"1", b"2", b"3"])
 
     def test_a_snapshot_from_before_deleted_batches_is_not_used(self) -> None:
-        """What it knows of a producer is not the last that it sent: the next batch would seem to leave some out."""
+        """Its last batch of a producer is not the last that was sent: the next one would seem to leave some out."""
         self.put(wire(b"a", producer=(7, 0, 0)))
         self.broker.idempotence.write()
         self.settle()

@@ -44,7 +44,7 @@ class PageQuotaTests(QuotaTestCase):
         self.assertTrue(begun.called)
 
     def test_pages_hold_the_connections_of_their_user(self) -> None:
-        """What a body brought is paid by the producer beside it."""
+        """The bytes of a body are paid for by the producer beside it."""
         self.set_quota("noisy", bytes_in=100_000)
         self.page("noisy")[0].received(500_000)
         peer = self.connect_as("noisy")
@@ -103,7 +103,7 @@ class PageQuotaTests(QuotaTestCase):
         self.assertIsNone(self.broker.quotas.page(someone("noisy")))
 
     def test_users_without_a_quota_are_not_measured(self) -> None:
-        """Where no address is limited either."""
+        """No address is limited either."""
         self.set_quota("noisy", bytes_out=1000)
         nowhere = Requester()
         nowhere.principal, nowhere.authenticated = "quiet", True

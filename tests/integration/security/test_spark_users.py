@@ -53,7 +53,7 @@ class CommandLines:
         self._text = text.encode()
         self._ended = Event()
         self.found: set[bytes] = set()
-        #: How many processes of Java were seen.
+        #: The number of processes of Java that were seen.
         self.of_java: set[str] = set()
         self._thread = Thread(target=self._look)
         self._thread.start()

@@ -54,7 +54,7 @@ class Harm:
 
 @define(eq=False)
 class Rot:
-    """What is harmed in a cluster, and the making of harm."""
+    """The damage that is done to a cluster, and the doing."""
 
     cluster: ReplicatedCluster
     random: Random

@@ -169,7 +169,7 @@ class CheckedBytesTests(DamagedReplicaTestCase):
             self.assertEqual(bytes(self.inode(broker, 1).data), sound)
 
     def test_a_source_that_leaves_the_in_sync_set_does_not_count(self) -> None:
-        """What it has answered meanwhile is not used."""
+        """Its answer of that time is not used."""
         broker = self.followers[0]
         assert broker.broker is not None
         kind = type(broker.broker.replication)

@@ -56,7 +56,7 @@ class LoneSetTests(ProduceAckTestCase):
         self.assertEqual(sum(latency.counts), before + 8)
 
     def test_a_refused_set_breaks_the_order_until_a_restart(self) -> None:
-        """Whether it is unsound, or the disk is full."""
+        """It is unsound, or the disk is full."""
         self.peer.send(ask(1, part(BAD)), ask(1, part()))
         self.answers(refused(INVALID_MESSAGE), refused(PIPELINE_BROKEN))
         self.peer.send(ask(1, part(restart=True)), ask(1, part()))
