@@ -21,6 +21,7 @@ class QueueSemaphore(DeferredSemaphore):
 
     def release(self) -> None:
         """See DeferredSemaphore."""
+        assert self.tokens + self._returned < self.limit, "released more often than acquired"
         self._returned += 1
         if self._handing_over:
             return

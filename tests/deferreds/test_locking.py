@@ -87,3 +87,10 @@ class QueueSemaphoreTests(SynchronousTestCase):
         for _ in range(3):
             semaphore.release()
         self.assertEqual((semaphore.tokens, semaphore.waiting), (2, []))
+
+    def test_a_token_that_nobody_holds_cannot_be_released(self) -> None:
+        """One token too many would let two in where one may be."""
+        semaphore = QueueSemaphore(1)
+        semaphore.acquire()
+        semaphore.release()
+        self.assertRaises(AssertionError, semaphore.release)
