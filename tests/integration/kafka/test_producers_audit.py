@@ -42,7 +42,8 @@ class KafkaAuditTests(SynchronousTestCase):
         def judged() -> bool:
             said = logd("audit", "--broker", broker.address, "--window", str(WINDOW), "--grace", "0", "--json").stdout
             verdicts[:] = [each for each in map(json.loads, said.splitlines()) if each["tier"] == "consumed"]
-            return bool(sum(each["expected"] for each in verdicts) == 302)
+            ended = all(each["state"] != "pending" for each in verdicts)
+            return bool(ended and sum(each["expected"] for each in verdicts) == 302)
 
         until(judged)
         self.assertEqual({each["state"] for each in verdicts}, {"complete"}, verdicts)
