@@ -71,6 +71,11 @@ class LeaderRole:
         self.followers = Followers(lambda text: self._log.error("a bug in an acknowledgement: {text}", text=text))
         self._take_leadership()
 
+    @property
+    def ended(self) -> bool:
+        """True once the log does not lead in this epoch any more."""
+        return self._ended
+
     # ReplicaRole
 
     @property

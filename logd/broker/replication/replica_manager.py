@@ -79,6 +79,8 @@ class ReplicaManager:
     #: Called with a log here that leads, and the first position and number of bytes that a follower may have refused.
     on_repeated: Callable[[PartitionLog, int, int], None] = field(default=lambda log, position, count: None, init=False)
     stopping: bool = field(default=False, init=False)
+    #: Set while an orderly stop hands all leaderships over.
+    _handing_over: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         rate = self._settings.replica_catchup_bytes_per_second
@@ -245,7 +247,7 @@ class ReplicaManager:
         self, log: PartitionLog, known: KnownState, replicas: tuple[int, ...], offline: Callable[[], None]
     ) -> LeaderRole:
         """See ReplicaOwner."""
-        return LeaderRole(
+        role = LeaderRole(
             log,
             self.store.broker_id,
             known.state.leader_epoch,
@@ -257,6 +259,8 @@ class ReplicaManager:
             self._settings.replica_lag_ms / 1000,
             offline,
         )
+        role.handing_over = self._handing_over
+        return role
 
     async def relinquish(self, topic: str, partition: int) -> bool:
         """See ReplicaOwner."""
@@ -273,32 +277,57 @@ class ReplicaManager:
     async def hand_over(self, until: float) -> None:
         """Hand the leaderships of this broker over to other in-sync replicas, until a time of the clock.
 
-        From now on the logs here take no messages: the successor has to have all of them.
+        From now on the logs here take no messages: the successor has to have all of them. A leadership that begins
+        meanwhile is handed over too.
         """
-        leading = [role for replica in self._replicas.values() if isinstance(role := replica.role, LeaderRole)]
-        for role in leading:
-            role.handing_over = True
+        self._handing_over = True
+        seen: set[LeaderRole] = set()
+        while True:
+            leading = [role for role in self._leaders() if role not in seen]
+            seen.update(leading)
+            for role in leading:
+                role.handing_over = True
 
-        async def hand(role: LeaderRole) -> None:
-            await self._hand(role, until)
+            async def hand(role: LeaderRole) -> None:
+                await self._hand(role, until)
 
-        await for_each(leading, hand, HANDED_AT_ONCE)
+            await for_each(leading, hand, HANDED_AT_ONCE)
+            if self.clock.seconds() >= until or not (leading or self._is_about_to_lead()):
+                return
+            if not leading:
+                await sleep(self.clock, POLL_SECONDS)
+
+    def _is_about_to_lead(self) -> bool:
+        """Return whether a log here is to lead, and has not begun."""
+        return any(
+            not isinstance(replica.role, LeaderRole) and replica.log.offline is None and self._is_to_lead(replica.log)
+            for replica in self._replicas.values()
+        )
+
+    def _is_to_lead(self, log: PartitionLog) -> bool:
+        known = self.states.get(log.topic, log.partition)
+        return known is not None and known.state.leads(self.store.broker_id, self.store.instance)
 
     async def _hand(self, role: LeaderRole, until: float) -> bool:
-        """Hand one leadership over until a time of the clock; return whether the tree says so."""
-        while (successor := role.successor(self._live())) is None:
+        """Hand one leadership over until a time of the clock; return whether another broker leads, or is to lead.
+
+        A change that fails is tried again: the in-sync set may have changed at the same time.
+        """
+        log = role.log
+        while not role.ended:
+            successor, known = role.successor(self._live()), role.state
+            if successor is not None:
+                try:
+                    await self.states.change(
+                        log.topic, log.partition, known.version, handed_over(known.state, successor)
+                    )
+                    return True
+                except CoordinationError as error:
+                    self._log.debug("a leadership is not handed over yet: {error}", error=str(error))
             if self.clock.seconds() >= until or not role.has_others(self._live()):
                 return False
             await sleep(self.clock, POLL_SECONDS)
-        known = role.state
-        try:
-            await self.states.change(
-                role.log.topic, role.log.partition, known.version, handed_over(known.state, successor)
-            )
-        except CoordinationError as error:
-            self._log.debug("a leadership is not handed over: {error}", error=str(error))
-            return False
-        return True
+        return not self._is_to_lead(log)
 
     # Damage
 
