@@ -153,7 +153,7 @@ class ReplicaManager:
             self.topic_hidden(topic)
         self._uuids[topic] = entry.uuid
         if entry.replicated:
-            self.states.follow(topic, entry.partitions)
+            self.states.follow(topic, entry.uuid, entry.partitions)
             for log in self.store.logs_of(topic):
                 self.log_opened(log)
             self._look_at_topic(topic)
@@ -267,10 +267,10 @@ class ReplicaManager:
         return bool(await self._ends.relinquish(topic, partition))
 
     def change_state(
-        self, topic: str, partition: int, version: int, state: PartitionState
+        self, topic: str, partition: int, known: KnownState, state: PartitionState
     ) -> Coroutine[Any, Any, KnownState]:
         """See ReplicaOwner."""
-        return self.states.change(topic, partition, version, state)
+        return self.states.change(topic, partition, known, state)
 
     # An orderly stop
 
@@ -318,9 +318,7 @@ class ReplicaManager:
             successor, known = role.successor(self._live()), role.state
             if successor is not None:
                 try:
-                    await self.states.change(
-                        log.topic, log.partition, known.version, handed_over(known.state, successor)
-                    )
+                    await self.states.change(log.topic, log.partition, known, handed_over(known.state, successor))
                     return True
                 except CoordinationError as error:
                     self._log.debug("a leadership is not handed over yet: {error}", error=str(error))

@@ -93,7 +93,7 @@ async def create_topic(
             if states is None:
                 await coordination.create(path, data, makepath=True)
             else:
-                await coordination.multi([Create(path, data), *creation_of_states(name, states)])
+                await coordination.multi([Create(path, data), *creation_of_states(name, entry.uuid, states)])
         except NoNode:
             with suppress(NodeExists):
                 await coordination.create(paths.BROKER_TOPICS, makepath=True)
@@ -117,12 +117,16 @@ async def create_topic(
     raise TopicExists(f"topic {name!r} is created and deleted faster than it can be read")
 
 
-def creation_of_states(topic: str, states: Mapping[int, PartitionState], *, first: bool = True) -> list[Operation]:
+def creation_of_states(
+    topic: str, uuid: str, states: Mapping[int, PartitionState], *, first: bool = True
+) -> list[Operation]:
     """Return the operations that create the states of a topic's partitions, behind that of the topic's node.
 
     ``first``: the topic had none before.
     """
-    operations: list[Operation] = [Create(f"{paths.topic(topic)}/partitions")] if first else []
+    operations: list[Operation] = []
+    if first:
+        operations += [Create(f"{paths.topic(topic)}/partitions"), Create(paths.topic_identity(topic, uuid))]
     for number, state in states.items():
         path = paths.partition_state(topic, number)
         operations += [Create(path.rpartition("/")[0]), Create(path, state.encode())]
@@ -195,7 +199,8 @@ async def change_topic(
         try:
             added = [number for number in changed.partitions if number not in entry.partitions]
             if changed.replicated and added:
-                new = creation_of_states(name, {} if states is None else states(changed, added), first=False)
+                made = {} if states is None else states(changed, added)
+                new = creation_of_states(name, entry.uuid, made, first=False)
                 await coordination.multi([SetData(path, encode_entry(changed), stat.version), *new])
             else:
                 await coordination.set(path, encode_entry(changed), stat.version)
