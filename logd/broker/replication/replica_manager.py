@@ -79,8 +79,6 @@ class ReplicaManager:
     #: Called with a log here that leads, and the first position and number of bytes that a follower may have refused.
     on_repeated: Callable[[PartitionLog, int, int], None] = field(default=lambda log, position, count: None, init=False)
     stopping: bool = field(default=False, init=False)
-    #: Set while an orderly stop hands all leaderships over.
-    _handing_over: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         rate = self._settings.replica_catchup_bytes_per_second
@@ -247,7 +245,7 @@ class ReplicaManager:
         self, log: PartitionLog, known: KnownState, replicas: tuple[int, ...], offline: Callable[[], None]
     ) -> LeaderRole:
         """See ReplicaOwner."""
-        role = LeaderRole(
+        return LeaderRole(
             log,
             self.store.broker_id,
             known.state.leader_epoch,
@@ -259,8 +257,6 @@ class ReplicaManager:
             self._settings.replica_lag_ms / 1000,
             offline,
         )
-        role.handing_over = self._handing_over
-        return role
 
     async def relinquish(self, topic: str, partition: int) -> bool:
         """See ReplicaOwner."""
@@ -280,7 +276,6 @@ class ReplicaManager:
         From now on the logs here take no messages: the successor has to have all of them. A leadership that begins
         meanwhile is handed over too.
         """
-        self._handing_over = True
         seen: set[LeaderRole] = set()
         while True:
             leading = [role for role in self._leaders() if role not in seen]

@@ -15,7 +15,7 @@ from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, Operati
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import EventType, SessionState, SetData, Stat, WatchEvent
-from logd.coord.registries.topic_identity import check_identity, make_identity
+from logd.coord.registries.topics import check_identity, make_identity
 from logd.deferreds.waiting import OneTimeEvent
 from logd.interfaces import Clock
 

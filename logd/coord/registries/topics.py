@@ -26,7 +26,7 @@ from logd.coord.errors import (
 )
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.records import Create, Delete, Operation, SetData
+from logd.coord.records import Check, Create, Delete, Operation, SetData
 from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.stored_ends import removal_of_ends
 from logd.errors import InvalidRequest, InvalidTopic, TopicExists, UnknownTopic
@@ -131,6 +131,30 @@ def creation_of_states(
         path = paths.partition_state(topic, number)
         operations += [Create(path.rpartition("/")[0]), Create(path, state.encode())]
     return operations
+
+
+def check_identity(topic: str, uuid: str) -> Check:
+    """Return the operation that fails with NoNode unless the replicated topic has this uuid.
+
+    A node that is made again begins with version 0. So the version of a partition's state does not tell whether it is
+    that of the topic that a broker knows, or of one that has the name since.
+    """
+    return Check(paths.topic_identity(topic, uuid))
+
+
+async def make_identity(coordination: ICoordination, topic: str, uuid: str) -> bool:
+    """Make what ``check_identity`` asks for, if an earlier version has created the topic; return whether that was done.
+
+    Raises CoordinationError.
+    """
+    try:
+        data, stat = await coordination.get(paths.topic(topic))
+        if decode_entry(topic, data).uuid != uuid:
+            return False
+        await coordination.multi([Check(paths.topic(topic), stat.version), Create(paths.topic_identity(topic, uuid))])
+    except (NoNode, NodeExists, BadVersion, ValueError):
+        return False
+    return True
 
 
 async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:

@@ -8,8 +8,7 @@ from logd.coord import paths
 from logd.coord.errors import NoNode
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState, PartitionStates
-from logd.coord.registries.topic_identity import make_identity
-from logd.coord.registries.topics import create_topic, delete_topic
+from logd.coord.registries.topics import create_topic, delete_topic, make_identity
 from logd.topic import TopicEntry
 from tests.coord.registries.rig import RegistryTestCase
 

@@ -22,7 +22,7 @@ from logd.coord.records import EventType, Operation, SessionState, SetData
 from logd.coord.registries.brokers import read_brokers
 from logd.coord.registries.operator_requests import read_draining
 from logd.coord.registries.partition_states import KnownState, PartitionStates
-from logd.coord.registries.topic_identity import check_identity, make_identity
+from logd.coord.registries.topics import check_identity, make_identity
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, Timer

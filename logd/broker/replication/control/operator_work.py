@@ -16,8 +16,13 @@ from logd.coord.partition_state import PartitionState
 from logd.coord.records import Check, Delete, Operation, SetData, Stat
 from logd.coord.registries.operator_requests import Reassignment, RequestedElection
 from logd.coord.registries.partition_states import PartitionStates
-from logd.coord.registries.topic_identity import check_identity, make_identity
-from logd.coord.registries.topics import creation_of_states, decode_entry, encode_entry
+from logd.coord.registries.topics import (
+    check_identity,
+    creation_of_states,
+    decode_entry,
+    encode_entry,
+    make_identity,
+)
 from logd.errors import WireError
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.replicas.describe_replicas import DescribedReplica
