@@ -293,14 +293,21 @@ class ReplicaManager:
                 await sleep(self.clock, POLL_SECONDS)
 
     def _is_about_to_lead(self) -> bool:
-        """Return whether a log here is to lead, and has not begun."""
-        return any(
-            not isinstance(replica.role, LeaderRole) and replica.log.offline is None and self._is_to_lead(replica.log)
-            for replica in self._replicas.values()
-        )
+        """Return whether a partition is to be led here, or may be as its state was not read yet, and none leads it."""
+        for topic in self._topics.names():
+            entry = self._topics.get(topic)
+            for number, replicas in entry.partitions.items() if entry is not None and entry.replicated else ():
+                if self.store.broker_id not in replicas:
+                    continue
+                if self.states.is_read(topic, number) and not self._is_to_lead(topic, number):
+                    continue
+                replica = self._replicas.get((topic, number))
+                if replica is None or (replica.log.offline is None and not isinstance(replica.role, LeaderRole)):
+                    return True
+        return False
 
-    def _is_to_lead(self, log: PartitionLog) -> bool:
-        known = self.states.get(log.topic, log.partition)
+    def _is_to_lead(self, topic: str, partition: int) -> bool:
+        known = self.states.get(topic, partition)
         return known is not None and known.state.leads(self.store.broker_id, self.store.instance)
 
     async def _hand(self, role: LeaderRole, until: float) -> bool:
@@ -320,7 +327,7 @@ class ReplicaManager:
             if self.clock.seconds() >= until or not role.has_others(self._live()):
                 return False
             await sleep(self.clock, POLL_SECONDS)
-        return not self._is_to_lead(log)
+        return not self._is_to_lead(log.topic, log.partition)
 
     # Damage
 

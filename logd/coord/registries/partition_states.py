@@ -112,6 +112,10 @@ class PartitionStates:
         """Return a partition's state, None if none is known."""
         return self._known.get((topic, partition))
 
+    def is_read(self, topic: str, partition: int) -> bool:
+        """Return whether a partition that is followed was looked for in the tree, readable or not."""
+        return (topic, partition) not in self._first
+
     def is_followed(self, topic: str) -> bool:
         """Return whether the partitions of a topic are followed."""
         return topic in self._topics

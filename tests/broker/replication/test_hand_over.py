@@ -35,13 +35,13 @@ class HandOverTests(ReplicaTestCase):
         broker.start()
         self.cluster.advance(3.0)
 
-    def state(self) -> PartitionState:
+    def state(self, topic: str = "t") -> PartitionState:
         """Return the partition's state in the tree."""
         server = self.cluster.tree.server
         assert server is not None
-        return PartitionState.decode(bytes(server.tree.nodes[paths.partition_state("t", 0)].data))
+        return PartitionState.decode(bytes(server.tree.nodes[paths.partition_state(topic, 0)].data))
 
-    def check_led_by_another(self, stopped: MemoryBroker, stopping: Deferred[Any]) -> None:
+    def check_led_by_another(self, stopped: MemoryBroker, stopping: Deferred[Any], topic: str = "t") -> None:
         """Wait for the end of a stop: another broker leads before the stopped one leaves the tree.
 
         Afterwards the controller would choose a leader, if there is a controller then.
@@ -52,7 +52,7 @@ class HandOverTests(ReplicaTestCase):
         for _ in range(2000):
             if paths.broker(number) not in server.tree.nodes:
                 break
-            leader = self.state().leader
+            leader = self.state(topic).leader
             self.cluster.advance(0.005)
         self.assertNotIn(paths.broker(number), server.tree.nodes)
         self.assertNotIn(leader, (number, -1))
@@ -74,6 +74,24 @@ class HandOverTests(ReplicaTestCase):
         assert tree is not None
         tree.set(paths.partition_state("t", 0), self.state().encode())
         self.check_led_by_another(leader, leader.stop())
+
+    def test_a_state_that_was_not_read_yet(self) -> None:
+        """A topic was created a moment ago, with this broker as the leader, which does not know that yet."""
+        leader, admin = self.followers[0], self.cluster.admin()
+        assert leader.coordination is not None and leader.broker is not None
+        topics = leader.broker.topics
+        leader.coordination.link.delay = lambda: 0.1
+        entry = None
+        for number in range(12):  # until one is created whose first replica is this broker
+            name = f"new-{number}"
+            creating = admin.create(name, 1, replicas=3)
+            while (entry := topics.get(name)) is None:
+                self.cluster.advance(0.005)
+            if entry.partitions[0][0] == leader.settings.id:
+                break
+            self.cluster.wait(creating)
+        self.assertFalse(leader.broker.replication.states.is_read(name, 0))
+        self.check_led_by_another(leader, leader.stop(), name)
 
     def test_a_leadership_that_begins_during_the_stop(self) -> None:
         """A broker that is back at once is to lead again; it stops before it has begun."""
