@@ -63,7 +63,7 @@ class GroupSyncsTests(SynchronousTestCase):
         self.assertFalse(self.groups.holds(100))
 
     def test_a_group_that_was_far_slower_than_the_sum_is_followed_by_a_pause(self) -> None:
-        """100 partitions take 0.5 s on two threads; 1.1 s is over twice as slow, and 22 s pass before the next attempt."""
+        """100 partitions take 0.5 s on two threads; 1.1 s is over twice that, and 22 s pass before the next attempt."""
         self.group_takes(0.9)
         self.assertTrue(self.groups.allows(100, 0))
         self.group_takes(1.1)
@@ -82,7 +82,7 @@ class GroupSyncsTests(SynchronousTestCase):
         self.assertTrue(self.groups.allows(100, 0))
 
     def test_a_sync_beside_a_group_is_no_measure(self) -> None:
-        """The group writes the same journal, so such a sync may find its work done: it says nothing about those alone."""
+        """The group writes the same journal, so such a sync may find its work done."""
         for seconds in (0.001, 0.5):
             before = self.clock.seconds()
             self.groups.begun()
