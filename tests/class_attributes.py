@@ -32,7 +32,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
         17,
         "the state of one producing connection; requests have their own",
     ),
-    "logd.broker.requests.core.BrokerCore": (28, "the parts of a broker that the handlers see"),
+    "logd.broker.requests.core.BrokerCore": (29, "the parts of a broker that the handlers see"),
     "logd.broker.topics.reconciler.TopicReconciler": (19, "three queues of one worker; each part has its own class"),
     "logd.client.consumer.group.group_stream_state.GroupStreamState": (26, "a StreamState of 18; 8 of its own"),
     "logd.client.consumer.group.reader.Group": (19, "the settings of a group, and the streams that they apply to"),

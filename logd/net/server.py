@@ -42,7 +42,8 @@ class Session(Protocol):
     def take(self, requests: Sequence[Received]) -> int:
         """Take requests in order and return the number taken. Each is answered later by ``Connection.answer``.
 
-        If fewer than all are taken, the next one has to wait, and ``Connection.pause`` was called (it may be over now).
+        If fewer than all are taken, the next one has to wait, and ``Connection.pause`` or ``end_turn`` was called (the
+        pause may be over now).
         """
         ...
 
@@ -191,6 +192,12 @@ class Connection(TwistedProtocol):
         self._pauses.add(reason)
         self._set_reading()
 
+    def end_turn(self) -> None:
+        """Stop taking requests until the reactor's next turn, so that other connections have theirs."""
+        if PauseReason.TURN not in self._pauses:
+            self.pause(PauseReason.TURN)
+            self._next_turn = self._clock.callLater(0, self.resume, PauseReason.TURN)
+
     def resume(self, reason: PauseReason) -> None:
         """End the pause for this reason; without another one, take the requests of the backlog."""
         self._pauses.discard(reason)
@@ -309,8 +316,7 @@ class Connection(TwistedProtocol):
                     if self._closing:
                         self._backlog.clear()
                 elif self._backlog.requests and self._clock.seconds() >= late:
-                    self.pause(PauseReason.TURN)
-                    self._next_turn = self._clock.callLater(0, self.resume, PauseReason.TURN)
+                    self.end_turn()
         except Exception:
             self._log.failure("request of {peer} failed; closing its connection", peer=self.caller)
             self.close(drain=False)

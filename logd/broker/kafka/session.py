@@ -24,7 +24,7 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
 from logd.checkedjson import excerpt
-from logd.net.server import Connection
+from logd.net.server import TURN_SECONDS, Connection
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.kafka.apis import API_VERSIONS, APIS, KafkaApi
 from logd.protocol.kafka.conversation import ApiVersions, KafkaToken, NotServed
@@ -92,7 +92,8 @@ class KafkaSession:
         taken = 0
         producing, meter = self._producing, self.connection.meter
         left = iter(received)
-        producing.native.arrived = self._broker.clock.seconds()
+        seconds = self._broker.clock.seconds
+        producing.native.arrived = began = seconds()
         if producing.native.waiting is not None and producing.native.resume():
             next(left)  # the waiting request is still the first
             taken = 1
@@ -112,6 +113,10 @@ class KafkaSession:
                 if token.header.api_key == SASL_AUTHENTICATE.key:
                     taken += 1
                     break  # what follows is taken once it is known who asks
+                if seconds() - began >= TURN_SECONDS:
+                    taken += 1
+                    self.connection.end_turn()
+                    break
             taken += 1
         producing.native.append()
         if taken:

@@ -8,6 +8,7 @@ from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from logd.broker.kafka import session
 from logd.deferreds import fair_turns
 from logd.errors import InvalidTopic
 from logd.protocol.requests.metadata import Metadata
@@ -43,6 +44,18 @@ class FairRequestTests(KafkaTestCase):
         self.settle()
         (answer,) = peer.answers()
         return answer
+
+    def test_many_small_requests(self) -> None:
+        """They come in one piece, and each is answered in a turn of its own."""
+        self.patch(session, "TURN_SECONDS", 0.0)
+        peer, other = self.kafka(), self.kafka("10.0.0.9")
+        peer.send(*(_metadata([]) for _ in range(_COUNT)))
+        other.send(_metadata([]))
+        self.assertEqual(len(other.answers()), 1, "the other client waits")
+        answered = len(peer.answers())
+        self.assertEqual(answered, 1, "more was done in one turn")
+        self.settle()
+        self.assertEqual(len(peer.answers()), _COUNT - answered)
 
     def test_list_offsets(self) -> None:
         """Of the same partition, again and again."""
