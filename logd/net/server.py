@@ -34,6 +34,8 @@ from logd.protocol.requests.fields import size_of
 READ_BYTES = 256 << 10
 #: Seconds for which requests are taken before other connections have their turn.
 TURN_SECONDS = 0.01
+#: Bytes of answers in memory that the peer has not taken. Beyond them no more requests are taken.
+MOST_WAITING_BYTES = 4 << 20
 
 
 class Session(Protocol):
@@ -187,6 +189,11 @@ class Connection(TwistedProtocol):
         """True while there are so many requests that no more should be read."""
         return self._conversation.unanswered + len(self._output) >= self._limits.pending_answers
 
+    @property
+    def has_much_to_send(self) -> bool:
+        """True while so many bytes of answers are in memory that no more requests should be taken."""
+        return self._output.waiting_bytes > MOST_WAITING_BYTES
+
     def pause(self, reason: PauseReason) -> None:
         """Stop taking requests until ``resume`` is called with the same reason."""
         self._pauses.add(reason)
@@ -302,7 +309,7 @@ class Connection(TwistedProtocol):
         self._taking = True
         try:
             late = self._clock.seconds() + TURN_SECONDS
-            while self._backlog.requests and not self._pauses:
+            while self._backlog.requests and not (self._pauses or self.has_much_to_send):
                 # One read may bring thousands of requests, of which only some may be under way at a time.
                 room = self._limits.pending_answers - (under_way := self._under_way) - len(self._output)
                 if self.meter is not None and self.meter.requests and self._backlog.expecting:

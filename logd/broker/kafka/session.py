@@ -113,7 +113,7 @@ class KafkaSession:
                 if token.header.api_key == SASL_AUTHENTICATE.key:
                     taken += 1
                     break  # what follows is taken once it is known who asks
-                if seconds() - began >= TURN_SECONDS:
+                if seconds() - began >= TURN_SECONDS or self.connection.has_much_to_send:
                     taken += 1
                     self.connection.end_turn()
                     break

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest
+from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest, DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from logd.broker.kafka import session
 from logd.deferreds import fair_turns
 from logd.errors import InvalidTopic
+from logd.net import server
 from logd.protocol.requests.metadata import Metadata
 from tests.broker.kafka.rig import KafkaTestCase
 
@@ -56,6 +57,20 @@ class FairRequestTests(KafkaTestCase):
         self.assertEqual(answered, 1, "more was done in one turn")
         self.settle()
         self.assertEqual(len(peer.answers()), _COUNT - answered)
+
+    def test_a_client_that_takes_no_answers(self) -> None:
+        """Its requests wait, also those that came in one piece with the first."""
+        self.patch(server, "MOST_WAITING_BYTES", 1000)
+        peer, before = self.kafka(), self.broker.counters.requests
+        peer.transport.taking = False
+        own = str(self.broker.store.broker_id)
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        resources = [resource(resource_type=4, resource_name=own, configuration_keys=None)] * 20
+        peer.send(*(DescribeConfigsRequest[2](resources=resources, include_synonyms=False) for _ in range(_COUNT)))
+        self.assertLess(self.broker.counters.requests - before, _COUNT // 2)
+        peer.transport.taking = True
+        self.settle()
+        self.assertEqual(len(peer.answers()), _COUNT)
 
     def test_list_offsets(self) -> None:
         """Of the same partition, again and again."""
