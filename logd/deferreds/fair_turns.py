@@ -27,7 +27,7 @@ class RestingWorks:
         return len(self._resting)
 
     def rest(self) -> Deferred[None]:
-        """Return a Deferred that fires in a later turn of the reactor, after the works that rest already. Cancellable."""
+        """Return a Deferred that fires in a later turn of the reactor, after those that rest already. Cancellable."""
         resting: Deferred[None] = Deferred(self._cancelled)
         self._resting[resting] = None
         if self._next_turn is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from attrs import Factory as AttrsFactory
 from attrs import define, evolve, field
@@ -22,12 +22,12 @@ from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
 from logd.net.limits.traffic_quotas import SMALL_BYTES, ConnectionMeter
 from logd.net.output import OutputQueue, close_pieces
-from logd.net.pause_reasons import PauseReason
 from logd.net.peer_names import peer_name
+from logd.net.session import PauseReason, Session, SessionOpener
 from logd.net.tls_failures import tls_failure
 from logd.net.transfer import PeerLeft, SendfileSender
 from logd.protocol.conversation.foreign import ForeignClient
-from logd.protocol.conversation.interfaces import IConversation, Received
+from logd.protocol.conversation.interfaces import IConversation
 from logd.protocol.requests.fields import size_of
 
 #: The size of one read in bytes. Twisted's 64 KiB would mean four times the calls for a busy producer.
@@ -36,28 +36,6 @@ READ_BYTES = 256 << 10
 TURN_SECONDS = 0.01
 #: Bytes of answers in memory that the peer has not taken. Beyond them no more requests are taken.
 MOST_WAITING_BYTES = 4 << 20
-
-
-class Session(Protocol):
-    """The request handling of one connection."""
-
-    def take(self, requests: Sequence[Received]) -> int:
-        """Take requests in order and return the number taken. Each is answered later by ``Connection.answer``.
-
-        If fewer than all are taken, the next one has to wait, and ``Connection.pause`` or ``end_turn`` was called (the
-        pause may be over now).
-        """
-        ...
-
-    def lost(self) -> None:
-        """Stop waiting on behalf of the lost connection."""
-        ...
-
-
-class SessionOpener(Protocol):
-    """Opens the session of a new connection, or refuses the connection with None."""
-
-    def open_session(self, connection: Connection) -> Session | None: ...
 
 
 @implementer(IHandshakeListener)

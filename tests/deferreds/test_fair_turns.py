@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
@@ -66,7 +67,7 @@ class FairTurnsTests(SynchronousTestCase):
         works[4].cancel()
         while len(self.resting):
             (call,) = self.clock.getDelayedCalls()
-            turn: Callable[[], None] = call.func
+            turn: Callable[[], None] = cast(Any, call).func
             call.cancel()
             self.done = []
             turn()

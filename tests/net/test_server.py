@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.net import server
 from logd.net.limits.server_limits import LINGER_SECONDS, ConnectionLimits
-from logd.net.pause_reasons import PauseReason
 from logd.net.server import ConnectionFactory
+from logd.net.session import PauseReason
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.legacy_requests import Fetch, Offsets, Produce

@@ -96,7 +96,7 @@ class BrokerCore:
     operations: ReplicaOperations = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
     #: The long requests of all clients that let others be served now.
-    _resting: RestingWorks = field(init=False)
+    resting: RestingWorks = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         security = self.settings.security
@@ -107,13 +107,13 @@ class BrokerCore:
         self.store.flusher.observe_sync = self.counters.latencies.syncs.observe
         self.store.flusher.observe_visible = self.counters.latencies.visible.observe
         self.large_fetches = LargeFetchQueue(self.clock)
-        self._resting = RestingWorks(self.clock)
+        self.resting = RestingWorks(self.clock)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 
     def turns(self) -> FairTurns:
         """Return the turns of one request that names many things, which it shares with all other requests."""
-        return FairTurns(self.clock, self._resting)
+        return FairTurns(self.clock, self.resting)
 
     def brokers(self) -> dict[int, tuple[str, int]]:
         """Return the address of each live broker, always including this one."""

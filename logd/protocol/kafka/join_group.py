@@ -1,7 +1,8 @@
 """Kafka's response to JoinGroup, which tells the leader of a group what all members have sent, without copying that.
 
-    body    int32 throttle ms (from version 2) | int16 error | int32 generation | str protocol | str leader | str member id
-            | array(str member id | nullable str instance id (version 5) | bytes metadata)
+body    int32 throttle ms (from version 2) | int16 error | int32 generation
+        | str protocol | str leader | str member id
+        | array(str member id | nullable str instance id (version 5) | bytes metadata)
 """
 
 from __future__ import annotations

@@ -72,6 +72,14 @@ class FairRequestTests(KafkaTestCase):
         self.settle()
         self.assertEqual(len(peer.answers()), _COUNT)
 
+    def test_long_requests_of_one_client(self) -> None:
+        """They come in one piece, and one at a time is in memory; each is answered in its order."""
+        peer = self.kafka()
+        peer.send(*(_metadata(_NAMES[:number]) for number in range(2, 12)))
+        self.assertEqual(len(self.broker.resting), 1)
+        self.settle()
+        self.assertEqual([len(each.topics) for each in peer.answers()], list(range(2, 12)))
+
     def test_list_offsets(self) -> None:
         """Of the same partition, again and again."""
         topic = ListOffsetsRequest.ListOffsetsTopic
