@@ -17,8 +17,7 @@ from attrs import frozen
 
 from logd.errors import ProtocolViolation
 from logd.protocol.kafka import fetch, produce
-from logd.protocol.kafka.item_count import check_item_count
-from logd.protocol.kafka.request_check import check_request
+from logd.protocol.kafka.request_check import check_item_count, check_request
 from logd.protocol.requests.fields import INT16, INT32
 
 API_VERSIONS = 18

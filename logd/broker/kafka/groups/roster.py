@@ -9,7 +9,7 @@ from logd.broker.kafka.groups.limits import MemberMemory
 from logd.broker.kafka.groups.members import AnswerJoin, JoinRequest, KafkaMember, request_size
 from logd.interfaces import Clock, Timer
 
-#: The most assignors that one member may know, as all members' are compared at each request to join. Clients name a few.
+#: The most assignors that one member may know: those of all are compared at each request to join. Clients name a few.
 _MOST_PROTOCOLS = 100
 
 

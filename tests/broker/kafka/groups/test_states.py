@@ -79,12 +79,6 @@ class JoiningTests(GroupStateTestCase):
             self.assertEqual(player.answer.error, 23)
         self.assertEqual(self.group.state, GroupState.STABLE)
 
-    def test_hundreds_of_assignors(self) -> None:
-        """No client has so many, and those of all members are compared at each request to join."""
-        player = self.player(protocols=protocols(*(f"a{number}" for number in range(101))))
-        player.join()
-        self.assertEqual(player.answer.error, 23)
-
     def test_the_only_member_may_change_its_mind(self) -> None:
         """There is nobody else to agree with."""
         (player,) = self.players({})

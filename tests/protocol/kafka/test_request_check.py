@@ -1,4 +1,4 @@
-"""Tests of logd.protocol.kafka.item_count: lists are counted before anything is made of their items."""
+"""Tests of logd.protocol.kafka.request_check: lists are counted before anything is made of their items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import ProtocolViolation
 from logd.protocol.kafka import fetch, produce
 from logd.protocol.kafka.apis import API_VERSIONS, APIS, MOST_ITEMS, UNCOUNTED_BYTES
-from logd.protocol.kafka.item_count import check_item_count
+from logd.protocol.kafka.request_check import check_item_count
 from tests.broker.kafka.random_requests import RequestWriter
 
 #: The requests that kafka-python does not read.
