@@ -231,8 +231,11 @@ class Flusher:
     def _start(self) -> None:
         """Begin syncs of waiting partitions on all free threads."""
         while self._running < self._workers and self._waiting:
-            if self.groups is not None and self.groups.allows(len(self._waiting), self.unflushed_bytes):
-                self._sync_group(self.groups)
+            groups = self.groups
+            if groups is not None and groups.holds(len(self._waiting)):
+                return
+            if groups is not None and groups.allows(len(self._waiting), self.unflushed_bytes):
+                self._sync_group(groups)
             else:
                 self._sync(self._next())
 
@@ -264,7 +267,7 @@ class Flusher:
 
         def done(_: None, error: BaseException | None) -> None:
             if self.groups is not None:
-                self.groups.one_took(self._clock.seconds() - began)
+                self.groups.one_took(began)
             self._synced([(log, sync, error)], began)
 
         self._threads.run(sync.run, done)

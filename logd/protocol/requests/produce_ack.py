@@ -81,17 +81,18 @@ class ProduceAckResponse(NamedTuple):
 
 def encode_produce_ack(request: ProduceAck) -> list[bytes]:
     """Return the body of the request; each set that is not small is a piece of its own and not copied."""
-    head = _REQUEST_AND_COUNT.pack(request.acks, request.timeout_ms, len(request.parts))
+    small = [_REQUEST_AND_COUNT.pack(request.acks, request.timeout_ms, len(request.parts))]
     pieces: list[bytes] = []
     for topic, partition, epoch, restart, message_set in request.parts:
         fixed = _PART.pack(partition, epoch, _RESTART if restart else 0, len(message_set))
-        head += _topic_field(topic) + fixed
-        if len(message_set) <= _SMALL_SET_BYTES:
-            head += message_set
-        else:
-            pieces += (head, message_set)
-            head = b""
-    return [*pieces, head] if head else pieces
+        small += (_topic_field(topic), fixed, message_set)
+        if len(message_set) > _SMALL_SET_BYTES:
+            small.pop()
+            pieces += (b"".join(small), message_set)
+            small.clear()
+    if small:  # thousands of small sets are joined once: to add each to the bytes so far would copy those every time
+        pieces.append(b"".join(small))
+    return pieces
 
 
 def read_produce_ack(reader: Reader, correlation_id: int) -> ProduceAck:
@@ -137,8 +138,8 @@ def encode_produce_ack_response(response: ProduceAckResponse) -> list[Piece]:
         topic, partition, error, stored, first, after = response.parts[0]
         return [_ONE_PART + _topic_field(topic) + _PRODUCED.pack(partition, error, stored, first, after)]
     pieces = [INT32.pack(len(response.parts))]
-    for topic, *numbers in response.parts:
-        pieces += (encode_text(topic), _PRODUCED.pack(*numbers))
+    for topic, partition, error, stored, first, after in response.parts:
+        pieces += (_topic_field(topic), _PRODUCED.pack(partition, error, stored, first, after))
     return [b"".join(pieces)]
 
 

@@ -22,7 +22,19 @@ class GroupSyncsTests(SynchronousTestCase):
         groups = open_groups(self.files, "/", self.clock, 2)
         assert groups is not None
         self.groups: GroupSyncs = groups
-        self.groups.one_took(0.01)
+        self.one_takes(0.01)
+
+    def one_takes(self, seconds: float) -> None:
+        """Let a partition's own sync take some time."""
+        began = self.clock.seconds()
+        self.clock.advance(seconds)
+        self.groups.one_took(began)
+
+    def group_takes(self, seconds: float) -> None:
+        """Let a group of 100 partitions take some time."""
+        self.groups.begun()
+        self.clock.advance(seconds)
+        self.groups.ended(100, seconds)
 
     def test_few_partitions_have_a_sync_each(self) -> None:
         """Each is answered sooner that way."""
@@ -30,31 +42,69 @@ class GroupSyncsTests(SynchronousTestCase):
         self.assertEqual([self.groups.allows(count, 0) for count in (least - 1, least)], [False, True])
 
     def test_one_group_is_under_way_at_a_time(self) -> None:
-        """Meanwhile another thread may sync single partitions."""
+        """The journal of a file system is committed by one at a time too."""
         self.groups.begun()
         self.assertFalse(self.groups.allows(100, 0))
         self.groups.ended(100, 0.02)
         self.assertTrue(self.groups.allows(100, 0))
 
-    def test_a_group_that_was_slower_than_the_sum_is_followed_by_a_pause(self) -> None:
-        """100 partitions take 0.5 s on two threads; 0.6 s is slower, and 12 s pass before the next attempt."""
+    def test_many_partitions_wait_for_the_group_under_way(self) -> None:
+        """They share the next one; a few have a sync each meanwhile, and all of them if the group takes long."""
+        least, longest = group_sync_choice.LEAST_GROUP, group_sync_choice.LONGEST_HOLD_SECONDS
+        self.assertFalse(self.groups.holds(100))
         self.groups.begun()
-        self.groups.ended(100, 0.6)
-        self.clock.advance(11.9)
+        self.assertEqual([self.groups.holds(count) for count in (least - 1, least)], [False, True])
+        self.clock.advance(longest)
+        self.assertFalse(self.groups.holds(100))
+        self.groups.ended(100, longest)
+        self.groups.begun()
+        self.assertTrue(self.groups.holds(100))
+        self.groups.ended(100, 0.1)
+        self.assertFalse(self.groups.holds(100))
+
+    def test_a_group_that_was_far_slower_than_the_sum_is_followed_by_a_pause(self) -> None:
+        """100 partitions take 0.5 s on two threads; 1.1 s is over twice that, and 22 s pass before the next attempt."""
+        self.group_takes(0.9)
+        self.assertTrue(self.groups.allows(100, 0))
+        self.group_takes(1.1)
+        self.clock.advance(21.9)
         self.assertFalse(self.groups.allows(100, 0))
         self.clock.advance(0.2)
         self.assertTrue(self.groups.allows(100, 0))
 
+    def test_the_pause_ends_once_syncs_one_by_one_are_the_slower_ones(self) -> None:
+        """A disk that was busy with one thing may be busy with another: 1.1 s for 100 is fast beside 30 ms for one."""
+        self.group_takes(1.1)
+        self.one_takes(0.01)
+        self.assertFalse(self.groups.allows(100, 0))
+        for _ in range(4):
+            self.one_takes(0.03)
+        self.assertTrue(self.groups.allows(100, 0))
+
+    def test_a_sync_beside_a_group_is_no_measure(self) -> None:
+        """The group writes the same journal, so such a sync may find its work done."""
+        for seconds in (0.001, 0.5):
+            before = self.clock.seconds()
+            self.groups.begun()
+            self.one_takes(seconds)
+            self.groups.ended(100, 0.4)
+            self.clock.advance(0.001)
+            self.groups.one_took(before)
+        self.group_takes(0.9)
+        self.assertTrue(self.groups.allows(100, 0))
+        self.group_takes(1.1)
+        self.assertFalse(self.groups.allows(100, 0))
+
     def test_the_pause_is_bounded(self) -> None:
         """A sync of minutes, for a program that copied a disk, does not end the groups of the day."""
-        self.groups.begun()
-        self.groups.ended(100, 500.0)
+        self.group_takes(500.0)
+        self.assertFalse(self.groups.allows(100, 0))
         self.clock.advance(group_sync_choice.LONGEST_PAUSE_SECONDS)
         self.assertTrue(self.groups.allows(100, 0))
 
     def test_what_others_have_to_write_is_not_waited_for(self) -> None:
-        """The broker's own bytes do not count as others'."""
-        self.files.dirty_bytes = group_sync_choice.OTHERS_BYTES + 1001
+        """The broker's own bytes do not count as others', nor the pages that its partitions have dirtied with them."""
+        self.files.dirty_bytes = group_sync_choice.OTHERS_BYTES + 100 * group_sync_choice.PAGES_BYTES + 1001
         self.assertFalse(self.groups.allows(100, 1000))
         self.clock.advance(group_sync_choice.BUSY_PAUSE_SECONDS)
         self.assertTrue(self.groups.allows(100, 1001))
@@ -93,6 +143,22 @@ class FlusherTests(SynchronousTestCase):
             rig.threads.deliver()
         self.assertEqual([log.visible_end for log in rig.store.logs()], [20] * 20)
         self.assertEqual((listener.calls, rig.threads.works, rig.store.unflushed_bytes), ([20], [], 0))
+
+    def test_many_wait_for_the_next_group_while_one_is_under_way(self) -> None:
+        """A second thread is left alone then, and syncs one by one what is not enough for a group."""
+        rig = Rig(limits={"flush_workers": 2}, syncs_whole=True)
+        for number in range(20):
+            rig.log(partition=number).append([plain(b"eleven more")], 1, -1)
+        rig.threads.work()
+        rig.threads.deliver()  # one partition alone; its thread takes a group
+        for number in range(20, 40):
+            rig.log(partition=number).append([plain(b"eleven more")], 1, -1)
+        under_way = len(rig.threads.works)
+        rig.threads.work()
+        rig.threads.deliver()  # the other one that was alone
+        self.assertEqual((under_way, len(rig.threads.works)), (2, 1))
+        rig.threads.settle()
+        self.assertEqual([log.visible_end for log in rig.store.logs()], [20] * 40)
 
     def test_a_failed_write_takes_its_partition_offline_and_no_other(self) -> None:
         """The promise of a sync by itself is kept in a group."""
