@@ -1,7 +1,8 @@
 """The requests of Kafka that are served, with their versions: what ApiVersions answers, and docs/kafka.md lists.
 
 Produce and Fetch are read and written here, by slices; ApiVersions too, since it is answered whatever its version is.
-All others are those of kafka-python (``kafka.protocol``), of the extra ``kafka``.
+The response to JoinGroup is written here, since it may be large. All others are those of kafka-python
+(``kafka.protocol``), of the extra ``kafka``.
 """
 
 from __future__ import annotations

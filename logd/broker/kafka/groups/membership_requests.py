@@ -21,6 +21,7 @@ from logd.broker.kafka.groups.group_rights import GroupRights
 from logd.broker.kafka.groups.members import Caller, GroupProtocol, JoinAnswer, JoinRequest, SyncAnswer
 from logd.broker.requests.core import BrokerCore
 from logd.protocol.kafka.apis import APIS
+from logd.protocol.kafka.join_group import KafkaJoined
 from logd.security.access_rules import Operation
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = (APIS[number] for number in range(10, 15))
@@ -92,7 +93,7 @@ class MembershipRequests:
             throttle_time_ms=0, error_code=error, error_message=text, node_id=node, host=host, port=port
         )
 
-    async def join(self, request: Any) -> Any:
+    async def join(self, request: Any) -> KafkaJoined:
         """Let a member join its group; returns once the next generation begins."""
         limits, seconds = self._groups.limits, request.session_timeout_ms / 1000
         try:
@@ -114,18 +115,8 @@ class MembershipRequests:
             answer = await self._groups.join(request.group_id, asked, self._waits)
         except GroupRefused as refused:
             answer = JoinAnswer(refused.code, request.member_id)
-        kind = JOIN_GROUP.response_class.JoinGroupResponseMember
-        return JOIN_GROUP.response(
-            throttle_time_ms=0,
-            error_code=answer.error,
-            generation_id=answer.generation,
-            protocol_name=answer.protocol,
-            leader=answer.leader,
-            member_id=answer.member_id,
-            members=[
-                kind(member_id=each.member_id, group_instance_id=each.instance_id, metadata=each.metadata)
-                for each in answer.members
-            ],
+        return KafkaJoined(
+            answer.error, answer.generation, answer.protocol, answer.leader, answer.member_id, answer.members
         )
 
     async def sync(self, request: Any) -> Any:
