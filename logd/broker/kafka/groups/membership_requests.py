@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
 
+from twisted.logger import Logger
+
 from logd.broker.kafka.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,
     INVALID_SESSION_TIMEOUT,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
 )
 from logd.broker.kafka.groups.coordinator import GroupRefused
@@ -23,7 +26,8 @@ from logd.security.access_rules import Operation
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = (APIS[number] for number in range(10, 15))
 
-_GROUP_KEY = 0
+#: The kinds of keys that have a coordinator in Kafka.
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
 #: From these versions on: a rebalance timeout of its own, an id before a member joins, a list of those that leave.
 _REBALANCE_TIMEOUT_FROM, _TWO_STEPS_FROM, _LEAVING_LIST_FROM = 1, 4, 3
 #: Seconds; Kafka's clients ask for at most 2^31 milliseconds, and a year is as good.
@@ -37,6 +41,8 @@ def likely_coordinator(group: str, brokers: list[int]) -> int:
 
 class MembershipRequests:
     """These requests of one connection."""
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -53,11 +59,23 @@ class MembershipRequests:
         self._waiting: dict[Callable[[], None], None] = {}
 
     async def find_coordinator(self, request: Any) -> Any:
-        """Return the broker that coordinates a group, or should."""
+        """Return the broker that coordinates a group, or should.
+
+        A transactional id is refused by the code that ends a producer of every client at once. librdkafka asks again
+        after most other codes until its time is over, and would not say why.
+        """
         error, text, node = 0, None, -1
         host, port = "", -1
-        if getattr(request, "key_type", _GROUP_KEY) != _GROUP_KEY:
-            error, text = INVALID_REQUEST, "transactions are not served: only groups have coordinators here"
+        kind = getattr(request, "key_type", _GROUP_KEY)
+        if kind == _TRANSACTION_KEY:
+            error = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            text = "there are no transactions: leave transactional.id out"
+            self._log.warn(
+                "{client!r} at {host} asked for the coordinator of the transactional id {name!r}: {text}",
+                client=self._caller.client_id, host=self._caller.host, name=request.key, text=text,
+            )  # fmt: skip
+        elif kind != _GROUP_KEY:
+            error, text = INVALID_REQUEST, "only groups have coordinators here"
         else:
             addresses = self._addresses()
             try:
