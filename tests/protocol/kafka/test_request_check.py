@@ -41,9 +41,12 @@ class ItemCountTests(SynchronousTestCase):
         made: list[object] = []
         kind: Any = APIS[3]._class("Request").MetadataRequestTopic
         make = kind.__init__
-        self.patch(
-            kind, "__init__", lambda topic, *args, **fields: (made.append(topic), make(topic, *args, **fields))[1]
-        )
+
+        def noted(topic: Any, *args: Any, **fields: Any) -> None:
+            made.append(topic)
+            make(topic, *args, **fields)
+
+        self.patch(kind, "__init__", noted)
         zeros = bytes(UNCOUNTED_BYTES)
         for count in (MOST_ITEMS + 1, (1 << 31) - 1):
             with self.assertRaises(ProtocolViolation) as refused:
@@ -54,5 +57,5 @@ class ItemCountTests(SynchronousTestCase):
     def test_bytes_that_are_no_request(self) -> None:
         """kafka-python says what is wrong with them."""
         with self.assertRaises(Exception) as refused:
-            APIS[3].decode((MOST_ITEMS).to_bytes(4, "big") + bytes(UNCOUNTED_BYTES), 8)
+            APIS[3].decode(MOST_ITEMS.to_bytes(4, "big") + bytes(UNCOUNTED_BYTES), 8)
         self.assertNotIsInstance(refused.exception, ProtocolViolation)
