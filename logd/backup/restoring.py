@@ -181,7 +181,9 @@ async def _make_topic(tree: ICoordination, topic: RestoredTopic) -> bool:
         operations.append(Create(paths.stored_ends(topic.entry.uuid, broker), evolve(ends, ends=furthest).encode()))
     operations.append(Create(paths.topic(topic.name), topic.data))
     if topic.entry.replicated:
-        operations += creation_of_states(topic.name, dict.fromkeys(topic.entry.partitions, lost_with_the_tree()))
+        operations += creation_of_states(
+            topic.name, topic.entry.uuid, dict.fromkeys(topic.entry.partitions, lost_with_the_tree())
+        )
     try:
         await tree.multi(operations)
     except NodeExists:

@@ -18,8 +18,8 @@ from logd.broker.security.administration_log import TREE
 from logd.broker.security.authentication import CERTIFICATE
 from logd.broker.security.certificates import principal_of
 from logd.errors import WireError
-from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
+from logd.net.session import PauseReason
 from logd.security.quotas import Quota
 from logd.security.users import User
 
@@ -65,7 +65,7 @@ class Broker(BrokerCore):
             session.rights_changed()
 
     def open_session(self, connection: Connection) -> BrokerSession | None:
-        """See ``logd.net.server.SessionOpener``. Return None when the broker is stopping."""
+        """See ``logd.net.session.SessionOpener``. Return None when the broker is stopping."""
         if self.stopping:
             self.counters.connections_refused += 1
             return None
@@ -191,7 +191,7 @@ class KafkaSessions:
     )
 
     def open_session(self, connection: Connection) -> KafkaSession | None:
-        """See ``logd.net.server.SessionOpener``."""
+        """See ``logd.net.session.SessionOpener``."""
         return self._broker.open_kafka_session(connection, self._listener, self._fetches)
 
 
@@ -202,5 +202,5 @@ class LegacySessions:
     _broker: Broker
 
     def open_session(self, connection: Connection) -> LegacySession | None:
-        """See ``logd.net.server.SessionOpener``."""
+        """See ``logd.net.session.SessionOpener``."""
         return self._broker.open_legacy_session(connection)

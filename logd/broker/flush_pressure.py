@@ -7,7 +7,7 @@ from typing import Protocol
 from attrs import define, field
 from twisted.logger import Logger
 
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 
 _log = Logger()
 

@@ -1,9 +1,10 @@
-"""Stops a broker in order, each step with its share of one deadline: leave, answer, flush, close.
+"""Stops a broker in order, each step with its share of one deadline: hand over, leave, answer, flush, close.
 
-1. LEAVE: accept no connections and requests any more, and leave the other brokers.
-2. ANSWER: give each client the answers that it waits for, then close its connection.
-3. FLUSH: flush all that was appended, and cut off the connections that are left.
-4. CLOSE: write the stored ends and the checkpoints; close the tree, the files and the threads.
+1. HAND_OVER: let other in-sync replicas lead what this broker leads.
+2. LEAVE: accept no connections and requests any more, and leave the other brokers.
+3. ANSWER: give each client the answers that it waits for, then close its connection.
+4. FLUSH: flush all that was appended, and cut off the connections that are left.
+5. CLOSE: write the stored ends and the checkpoints; close the tree, the files and the threads.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from logd.log.store.log_store import LogStore
 from logd.plurals import counted
 
 #: The latest end of each step, as a share of ``stop.ms``. A step that ends early leaves its time to the next.
-LEAVE, ANSWER, FLUSH, CLOSE = 0.25, 0.5, 0.8, 1.0
+HAND_OVER, LEAVE, ANSWER, FLUSH, CLOSE = 0.25, 0.4, 0.55, 0.8, 1.0
 #: Seconds between two checks of the connections.
 STOP_POLL_SECONDS = 0.02
 #: The number of unflushed partitions that the log names after a stop.
@@ -62,7 +63,7 @@ class Shutdown:
         """Stop the broker and return the outcome, within ``stop_ms``, whatever clients, the tree and the disk do."""
         self._began = self._resources.clock.seconds()
         self._broker.controller.stop()
-        await self._broker.replication.hand_over(self._until(LEAVE / 2))
+        await self._broker.replication.hand_over(self._until(HAND_OVER))
         await self._leave(self._until(LEAVE))
         await self._answer(self._until(ANSWER))
         is_flushed = await self._flush(self._until(FLUSH))

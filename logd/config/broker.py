@@ -55,7 +55,7 @@ class BrokerSettings:
         "http",
         Endpoint("tcp:8080:interface=127.0.0.1"),
         None,
-        "The endpoint that serves /health, /metrics and the schema registry; by default none.",
+        "The endpoint that serves /health, /metrics, the console and the schema registry; by default none.",
         option=True,
     )
     schema_registry_enabled: bool = setting(

@@ -32,8 +32,9 @@ class ReplicationSettings:
     replica_fetch_bytes: int = setting(
         "replica.fetch.bytes",
         Whole(1024, 64 << 20, "bytes"),
-        4 << 20,
-        "The most bytes that a follower asks for at a time.",
+        1 << 20,
+        "The most bytes that a follower asks for at a time. It asks for more where entries are so large that much of "
+        "an answer would be part of one.",
     )
     replica_catchup_bytes_per_second: int = setting(
         "replica.catchup.bytes.per.second",

@@ -5,6 +5,7 @@
     /brokers/ids/<id>                                ephemeral: host, port, instance uuid, what is stored there
     /brokers/topics/<topic>                          uuid, the brokers of each partition, the topic's settings
     /brokers/topics/<topic>/partitions/<p>/state     leader, leader epoch, in-sync replicas
+    /brokers/topics/<topic>/partitions/topic-<uuid>  empty; exists while the replicated topic with that uuid does
     /brokers/deleted/<uuid>                          a deleted topic: the brokers that still store parts of it
     /brokers/stored/<topic uuid>/<broker id>         how far each partition is known to be stored on that broker
     /controller                                      ephemeral: the broker that assigns leaders
@@ -97,6 +98,11 @@ def quota(name: str) -> str:
 def partition_state(name: str, partition: int) -> str:
     """The node with a partition's leader."""
     return f"{topic(name)}/partitions/{partition:d}/state"
+
+
+def topic_identity(name: str, uuid: str) -> str:
+    """The node that exists while the replicated topic with this uuid does."""
+    return f"{topic(name)}/partitions/topic-{_segment(uuid)}"
 
 
 def election(name: str) -> str:

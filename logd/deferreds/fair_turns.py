@@ -4,11 +4,53 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from logd.deferreds.sleeping import sleep
-from logd.interfaces import Clock
+from logd.interfaces import Clock, Timer
 
 #: Seconds of one reactor turn that work may take before others are served.
 TURN_SECONDS = 0.01
+
+
+class RestingWorks:
+    """The works that rest. They go on in order, in each turn of the reactor as many as its time allows.
+
+    A client may ask for a thousand long works at once: if all of them went on in each turn, others would wait for as
+    many shares of it.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._resting: dict[Deferred[None], None] = {}
+        self._next_turn: Timer | None = None
+
+    def __len__(self) -> int:
+        """Return the number of works that rest."""
+        return len(self._resting)
+
+    def rest(self) -> Deferred[None]:
+        """Return a Deferred that fires in a later turn of the reactor, after those that rest already. Cancellable."""
+        resting: Deferred[None] = Deferred(self._cancelled)
+        self._resting[resting] = None
+        if self._next_turn is None:
+            self._next_turn = self._clock.callLater(0, self._go_on)
+        return resting
+
+    def _go_on(self) -> None:
+        """Let works go on for the time of one turn."""
+        late = self._clock.seconds() + TURN_SECONDS
+        # Those that rest again while the others go on have their time in a later turn.
+        for resting in tuple(self._resting):
+            if resting in self._resting:  # an earlier one may have cancelled it
+                del self._resting[resting]
+                resting.callback(None)
+                if self._clock.seconds() >= late:
+                    break
+        self._next_turn = self._clock.callLater(0, self._go_on) if self._resting else None
+
+    def _cancelled(self, resting: Deferred[None]) -> None:
+        self._resting.pop(resting, None)
+        if not self._resting and self._next_turn is not None and self._next_turn.active():
+            self._next_turn.cancel()
+            self._next_turn = None
 
 
 class FairTurns:
@@ -18,8 +60,10 @@ class FairTurns:
         await turns.rest()
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, resting: RestingWorks) -> None:
+        """``resting``: the works with which this one shares the turns."""
         self._clock = clock
+        self._resting = resting
         self._late = clock.seconds() + TURN_SECONDS
 
     @property
@@ -28,8 +72,8 @@ class FairTurns:
         return self._clock.seconds() >= self._late
 
     def rest(self) -> Deferred[None]:
-        """Return a Deferred that fires in the next turn of the reactor. Cancellable."""
-        return sleep(self._clock, 0).addCallback(self._begin)
+        """Return a Deferred that fires in a later turn of the reactor. Cancellable."""
+        return self._resting.rest().addCallback(self._begin)
 
     def _begin(self, _: None) -> None:
         # Several coroutines may share the turns: the first that goes on begins a new one for all.

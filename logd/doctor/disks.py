@@ -137,6 +137,20 @@ def examine_mount(data: str, mount: Mount | None) -> Iterator[Observation]:
     yield from _examine_options(data, mount)
 
 
+def examine_writing(data: str, folder: str, may_write: bool) -> Iterator[Observation]:
+    """Tell if a broker could not write: ``folder`` is the data directory, or the first one above it that exists."""
+    if not os.path.isdir(folder):
+        yield Observation(AREA, Level.PROBLEM, data, f"{folder} is no directory", "correct --data")
+    elif not may_write:
+        yield Observation(
+            AREA,
+            Level.PROBLEM,
+            data,
+            f"user {os.geteuid()} may not write to {folder}: a broker of that user cannot start",
+            f"run doctor as the broker's user; else `chown` {folder} to that user, or make {data} for it",
+        )
+
+
 def _examine_options(data: str, mount: Mount) -> Iterator[Observation]:
     options = set(mount.options)
     if "ro" in options:

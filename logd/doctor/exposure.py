@@ -7,6 +7,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
+from attrs import frozen
+
 from logd.config import BrokerSettings
 from logd.doctor.losses import ClusterContents
 from logd.doctor.observation import Level, Observation
@@ -26,40 +28,62 @@ def is_local(host: str) -> bool:
 
 
 def examine_listeners(settings: BrokerSettings, endpoints: Iterable[TcpPort]) -> Iterator[Observation]:
-    """Judge the listeners that other machines reach."""
-    required = settings.security.security_required
+    """Judge the listeners that other machines reach, and those with which a broker refuses to start."""
+    security, tree = settings.security, settings.zookeeper_security
+    has_credentials = tree.zookeeper_digest_credentials is not None or tree.zookeeper_digest_file is not None
     for endpoint in endpoints:
         where = f"{endpoint.setting} {endpoint.host or '*'}:{endpoint.port}"
         if is_local(endpoint.host):
             yield Observation(AREA, Level.OK, where, "is for this machine alone")
         elif endpoint.setting == "zookeeper.listen":
-            if not endpoint.tls:
-                yield Observation(
-                    AREA,
-                    Level.WARNING,
-                    where,
-                    "serves the coordination tree to other machines without TLS",
-                    "zookeeper.listen = ssl:...; or interface=127.0.0.1",
-                )
-        elif not required:
-            yield Observation(
-                AREA,
-                Level.PROBLEM,
-                where,
-                "is open to other machines, and neither users nor rules are demanded: whoever reaches the port may "
-                "read, write and delete",
-                "security.required = true with users and rules; or interface=127.0.0.1; or a network that you trust",
-            )
-        elif not endpoint.tls:
-            yield Observation(
-                AREA,
-                Level.WARNING,
-                where,
-                "is open to other machines without TLS: messages can be read on their way",
-                "an ssl: endpoint with a certificate",
-            )
+            demands = has_credentials and not security.open_to_network
+            yield _examine_reachable(where, endpoint, demands, security.open_to_network, _TREE)
         else:
-            yield Observation(AREA, Level.OK, where, "demands users, over TLS")
+            yield _examine_reachable(where, endpoint, security.security_required, security.open_to_network, _PORT)
+
+
+@frozen
+class _Exposed:
+    """The words for a kind of listener: what strangers may do, what may be read on its way, and what to demand."""
+
+    harm: str
+    read: str
+    remedy: str
+
+
+_PORT = _Exposed("read, write and delete", "messages", "security.required = true with users and rules")
+_TREE = _Exposed("make brokers delete messages", "the tree's nodes", "zookeeper.digest.file with credentials")
+
+
+def _examine_reachable(where: str, endpoint: TcpPort, demands: bool, is_wanted: bool, exposed: _Exposed) -> Observation:
+    """Judge a listener that other machines reach; ``is_wanted``: open.to.network is set."""
+    if demands and endpoint.tls:
+        return Observation(AREA, Level.OK, where, "demands users, over TLS")
+    if demands:
+        return Observation(
+            AREA,
+            Level.WARNING,
+            where,
+            f"is open to other machines without TLS: {exposed.read} can be read on their way",
+            "an ssl: endpoint with a certificate",
+        )
+    if is_wanted:
+        return Observation(
+            AREA,
+            Level.WARNING,
+            where,
+            f"is open to other machines, as open.to.network is set: whoever reaches the port may {exposed.harm}, "
+            "unless there are users or rules that forbid it",
+            f"{exposed.remedy}, in place of open.to.network",
+        )
+    return Observation(
+        AREA,
+        Level.PROBLEM,
+        where,
+        f"is for other machines, and nothing is demanded of them: the broker refuses to start, as whoever reaches the "
+        f"port could {exposed.harm}",
+        f"{exposed.remedy}; or interface=127.0.0.1; or, on a network that you trust, open.to.network = true",
+    )
 
 
 def examine_open_tree(cluster: ClusterContents, hosts: str) -> Iterator[Observation]:

@@ -12,6 +12,7 @@ from logd.doctor.disks import (
     StoredLogs,
     examine_mount,
     examine_room,
+    examine_writing,
     measure_logs,
     measure_room,
     mount_of,
@@ -29,6 +30,7 @@ def examine_machine(settings: BrokerSettings | None, config: str | None) -> Iter
     """Yield what there is to say without a connection to anything. ``config``: the settings file, None without one."""
     logs, last = StoredLogs(0, 0, 0.0), None
     running = None
+    is_readable = True
     if settings is not None:
         data = os.path.realpath(settings.data)
         running = lock_holder(data)
@@ -37,6 +39,7 @@ def examine_machine(settings: BrokerSettings | None, config: str | None) -> Iter
         except FileNotFoundError:
             yield Observation("disks", Level.NOTE, data, "does not exist yet; the first start makes it")
         except OSError as error:
+            is_readable = False
             yield Observation(
                 "disks", Level.PROBLEM, data, f"cannot be read: {error}", "run doctor as the broker's user, or as root"
             )
@@ -47,6 +50,8 @@ def examine_machine(settings: BrokerSettings | None, config: str | None) -> Iter
         if running is None:
             yield from examine_memory(settings, read_meminfo())
         folder = _existing(os.path.realpath(settings.data))
+        if is_readable and running is None:
+            yield from examine_writing(settings.data, folder, os.access(folder, os.W_OK | os.X_OK))
         yield from examine_mount(settings.data, mount_of(folder, read_mounts()))
         try:
             yield from examine_room(settings.data, measure_room(folder), logs, settings)

@@ -39,6 +39,8 @@ class OutputQueue:
     _queue: deque[Piece] = field(factory=deque, init=False)
     _sending: IFileRange | None = field(default=None, init=False)
     _unsent: int = field(default=0, init=False)
+    #: The bytes in memory that wait in the queue: ranges of files take none.
+    waiting_bytes: int = field(default=0, init=False)
     #: Bytes that are written together by ``let_go``; None while each is written at once.
     _held: list[bytes] | None = field(default=None, init=False)
     _writes_now: bool = field(default=False, init=False)
@@ -86,6 +88,7 @@ class OutputQueue:
                     self._watch()
                 return
         self._queue.extend(pieces)
+        self.waiting_bytes += sum([len(piece) for piece in pieces if isinstance(piece, bytes)])
         if self.congested:
             return
         while not self.congested and self._write_small():  # under TLS the transport may pause the queue
@@ -106,6 +109,7 @@ class OutputQueue:
         self._closed = True
         self._held = None
         queue, self._queue = self._queue, deque()
+        self.waiting_bytes = 0
         close_pieces(queue)
 
     def _work(self) -> None:
@@ -149,7 +153,9 @@ class OutputQueue:
             if data is None:
                 break
             queue.popleft()
-            if not isinstance(piece, bytes):
+            if isinstance(piece, bytes):
+                self.waiting_bytes -= len(piece)
+            else:
                 piece.close()
             together.append(data)
             room -= len(data)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from attrs import Factory as AttrsFactory
 from attrs import define, evolve, field
@@ -22,39 +22,20 @@ from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
 from logd.net.limits.traffic_quotas import SMALL_BYTES, ConnectionMeter
 from logd.net.output import OutputQueue, close_pieces
-from logd.net.pause_reasons import PauseReason
 from logd.net.peer_names import peer_name
+from logd.net.session import PauseReason, Session, SessionOpener
 from logd.net.tls_failures import tls_failure
 from logd.net.transfer import PeerLeft, SendfileSender
 from logd.protocol.conversation.foreign import ForeignClient
-from logd.protocol.conversation.interfaces import IConversation, Received
+from logd.protocol.conversation.interfaces import IConversation
 from logd.protocol.requests.fields import size_of
 
 #: The size of one read in bytes. Twisted's 64 KiB would mean four times the calls for a busy producer.
 READ_BYTES = 256 << 10
 #: Seconds for which requests are taken before other connections have their turn.
 TURN_SECONDS = 0.01
-
-
-class Session(Protocol):
-    """The request handling of one connection."""
-
-    def take(self, requests: Sequence[Received]) -> int:
-        """Take requests in order and return the number taken. Each is answered later by ``Connection.answer``.
-
-        If fewer than all are taken, the next one has to wait, and ``Connection.pause`` was called (it may be over now).
-        """
-        ...
-
-    def lost(self) -> None:
-        """Stop waiting on behalf of the lost connection."""
-        ...
-
-
-class SessionOpener(Protocol):
-    """Opens the session of a new connection, or refuses the connection with None."""
-
-    def open_session(self, connection: Connection) -> Session | None: ...
+#: Bytes of answers in memory that the peer has not taken. Beyond them no more requests are taken.
+MOST_WAITING_BYTES = 4 << 20
 
 
 @implementer(IHandshakeListener)
@@ -186,10 +167,21 @@ class Connection(TwistedProtocol):
         """True while there are so many requests that no more should be read."""
         return self._conversation.unanswered + len(self._output) >= self._limits.pending_answers
 
+    @property
+    def has_much_to_send(self) -> bool:
+        """True while so many bytes of answers are in memory that no more requests should be taken."""
+        return self._output.waiting_bytes > MOST_WAITING_BYTES
+
     def pause(self, reason: PauseReason) -> None:
         """Stop taking requests until ``resume`` is called with the same reason."""
         self._pauses.add(reason)
         self._set_reading()
+
+    def end_turn(self) -> None:
+        """Stop taking requests until the reactor's next turn, so that other connections have theirs."""
+        if PauseReason.TURN not in self._pauses:
+            self.pause(PauseReason.TURN)
+            self._next_turn = self._clock.callLater(0, self.resume, PauseReason.TURN)
 
     def resume(self, reason: PauseReason) -> None:
         """End the pause for this reason; without another one, take the requests of the backlog."""
@@ -295,7 +287,7 @@ class Connection(TwistedProtocol):
         self._taking = True
         try:
             late = self._clock.seconds() + TURN_SECONDS
-            while self._backlog.requests and not self._pauses:
+            while self._backlog.requests and not (self._pauses or self.has_much_to_send):
                 # One read may bring thousands of requests, of which only some may be under way at a time.
                 room = self._limits.pending_answers - (under_way := self._under_way) - len(self._output)
                 if self.meter is not None and self.meter.requests and self._backlog.expecting:
@@ -309,8 +301,7 @@ class Connection(TwistedProtocol):
                     if self._closing:
                         self._backlog.clear()
                 elif self._backlog.requests and self._clock.seconds() >= late:
-                    self.pause(PauseReason.TURN)
-                    self._next_turn = self._clock.callLater(0, self.resume, PauseReason.TURN)
+                    self.end_turn()
         except Exception:
             self._log.failure("request of {peer} failed; closing its connection", peer=self.caller)
             self.close(drain=False)

@@ -45,6 +45,21 @@ def _scramp() -> Any:
     return core
 
 
+def prepared(text: str) -> str:
+    """Return a name or a password in the form in which clients prove it (SASLprep, RFC 4013): a letter has one form.
+
+    Raises ValueError for characters that have none, such as emoji.
+    """
+    if text.isascii():
+        return text
+    from scramp.utils import saslprep
+
+    try:
+        return str(saslprep(text))
+    except _scramp().ScramException as error:
+        raise ValueError(str(error)) from None
+
+
 @frozen
 class Verifier:
     """The values by which a password is verified, for one mechanism."""

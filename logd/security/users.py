@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from logd.errors import ConfigurationError
 from logd.security.principals import ANONYMOUS, BROKER, check_principal
-from logd.security.scram import MECHANISMS, SALT_BYTES, Verifier
+from logd.security.scram import MECHANISMS, SALT_BYTES, Verifier, prepared
 
 #: A password is hashed by the broker where it comes as it is, so its length is bounded.
 MOST_PASSWORD_CHARACTERS = 256
@@ -29,7 +29,7 @@ class User:
     @classmethod
     def of(cls, name: str, password: str, random: Callable[[int], bytes]) -> Self:
         """Make a user; ``random(n)`` returns n random bytes. Raises ConfigurationError. Hashes for milliseconds."""
-        check_user_name(name)
+        check_new_name(name)
         check_password(password)
         verifiers = {each: Verifier.of(each, password, random(SALT_BYTES)) for each in MECHANISMS}
         return cls(verifiers, zookeeper_digest(name, password))
@@ -53,6 +53,22 @@ def check_user_name(name: str) -> str:
     return check_principal(name)
 
 
+def check_new_name(name: str) -> str:
+    """Return ``name`` if a user may be added under it: clients prove it in this form. Raises ConfigurationError.
+
+    Of two names that look alike, and are the same to a client, one would be a user whom nobody can prove to be.
+    """
+    check_user_name(name)
+    try:
+        form = prepared(name)
+    except ValueError:
+        form = ""
+    if form != name:
+        hint = f"; clients send it as {form!r}: add that" if form else ": it has characters that SCRAM does not know"
+        raise ConfigurationError(f"{name!a} is not allowed as the name of a user{hint}")
+    return name
+
+
 def check_password(password: str) -> str:
     """Return ``password`` if a user may have it. Raises ConfigurationError, which does not show it."""
     if not 0 < len(password) <= MOST_PASSWORD_CHARACTERS or not password.isprintable():
@@ -60,6 +76,12 @@ def check_password(password: str) -> str:
             f"the password is not allowed: it has {len(password)} characters; allowed are 1 to "
             f"{MOST_PASSWORD_CHARACTERS}, all of them printable"
         )
+    try:
+        prepared(password)
+    except ValueError:
+        raise ConfigurationError(
+            "the password is not allowed: it has characters that SCRAM does not know (RFC 4013), such as emoji"
+        ) from None
     return password
 
 

@@ -6,7 +6,7 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.flush_pressure import FlushPressure
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.broker.rig import BrokerTestCase, Peer

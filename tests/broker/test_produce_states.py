@@ -5,7 +5,7 @@ from __future__ import annotations
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, ProduceState
 from logd.broker.requests.session import BrokerSession
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.legacy_requests import MultiProduce, Offsets, Produce

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, cast
+
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.deferreds.fair_turns import TURN_SECONDS, FairTurns
+from logd.deferreds.fair_turns import TURN_SECONDS, FairTurns, RestingWorks
 from logd.deferreds.gathering import for_each
 
 
@@ -16,7 +19,8 @@ class FairTurnsTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Make a clock, and the turns of one work."""
         self.clock = Clock()
-        self.turns = FairTurns(self.clock)
+        self.resting = RestingWorks(self.clock)
+        self.turns = FairTurns(self.clock, self.resting)
         self.done: list[int] = []
 
     async def work(self, number: int) -> None:
@@ -45,7 +49,29 @@ class FairTurnsTests(SynchronousTestCase):
     def test_works_that_wait_for_nothing_take_turns(self) -> None:
         """Several coroutines share the time of one turn, and all of them rest when it is over."""
         working = Deferred.fromCoroutine(for_each(range(6), self.work, 2, self.turns))
-        self.assertEqual((self.done, len(self.clock.getDelayedCalls())), ([0, 1], 2))
+        self.assertEqual((self.done, len(self.resting)), ([0, 1], 2))
         self.clock.advance(0)
         self.successResultOf(working)
         self.assertEqual(sorted(self.done), [0, 1, 2, 3, 4, 5])
+
+    def test_works_together_take_the_time_of_one_turn(self) -> None:
+        """Of ten long works that rest, each turn of the reactor goes on with two; a cancelled one takes no time."""
+        turns: list[list[int]] = []
+
+        async def long_work(number: int) -> None:
+            await FairTurns(self.clock, self.resting).rest()
+            await self.work(number)
+
+        works = [Deferred.fromCoroutine(long_work(number)) for number in range(10)]
+        works[4].addErrback(lambda failure: failure.trap(CancelledError))
+        works[4].cancel()
+        while len(self.resting):
+            (call,) = self.clock.getDelayedCalls()
+            turn: Callable[[], None] = cast(Any, call).func
+            call.cancel()
+            self.done = []
+            turn()
+            turns.append(self.done)
+        self.assertEqual(turns, [[0, 1], [2, 3], [5, 6], [7, 8], [9]])
+        for each in works:
+            self.successResultOf(each)

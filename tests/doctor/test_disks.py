@@ -9,7 +9,17 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import BrokerSettings, broker_settings
 from logd.config.sources import parse_assignments
-from logd.doctor.disks import Mount, Room, StoredLogs, examine_mount, examine_room, measure_logs, measure_room, mount_of
+from logd.doctor.disks import (
+    Mount,
+    Room,
+    StoredLogs,
+    examine_mount,
+    examine_room,
+    examine_writing,
+    measure_logs,
+    measure_room,
+    mount_of,
+)
 from logd.doctor.observation import Level, Observation, worst
 
 MOUNTS = """\
@@ -64,6 +74,23 @@ class MountTests(SynchronousTestCase):
         self.assertEqual(self.level("ext4", "rw", "nobarrier"), Level.PROBLEM)
         self.assertEqual(self.level("ext4", "rw", "barrier=0"), Level.PROBLEM)
         self.assertEqual(self.level("ext4", "rw", "sync"), Level.WARNING)
+
+
+class WritingTests(SynchronousTestCase):
+    """Whether a broker of this user can write to its directory."""
+
+    def test_a_folder_of_somebody_else_and_a_file(self) -> None:
+        """Both are problems, with the place that has to change."""
+        folder = self.mktemp()
+        os.mkdir(folder)
+        self.assertEqual(list(examine_writing("/d", folder, True)), [])
+        (closed,) = examine_writing(f"{folder}/new", folder, False)
+        self.assertEqual(closed.level, Level.PROBLEM)
+        self.assertIn(f"may not write to {folder}", closed.text)
+        path = Path(folder, "file")
+        path.touch()
+        (wrong,) = examine_writing(str(path), str(path), True)
+        self.assertEqual((wrong.level, wrong.remedy), (Level.PROBLEM, "correct --data"))
 
 
 class RoomTests(SynchronousTestCase):

@@ -195,6 +195,26 @@ class ExposureTests(SynchronousTestCase):
         self.assertEqual(self.listeners("listen=tcp:6667", "security.required=true"), [Level.WARNING])
         self.assertEqual(self.listeners("listen=ssl:6667:privateKey=k:certKey=c", "security.required=true"), [Level.OK])
 
+    def test_a_listener_with_which_a_broker_refuses_to_start(self) -> None:
+        """Is a problem; one that is open on purpose is a warning, which says who may do what."""
+        for wanted, level, told in (("false", Level.PROBLEM, "refuses to start"), ("true", Level.WARNING, "whoever")):
+            found = settings("listen=tcp:6667", "zookeeper.listen=tcp:2181", f"open.to.network={wanted}")
+            for each in examine_listeners(found, endpoints_of(found)):
+                self.assertEqual(each.level, level, each)
+                self.assertIn(told, each.text)
+                self.assertTrue(each.remedy)
+
+    def test_a_tree_on_the_network(self) -> None:
+        """With credentials to demand it is open without TLS alone."""
+        secret = "zookeeper.digest.credentials=a:b"
+        for endpoint, tls, level in (
+            ("tcp:2181", "false", Level.WARNING),
+            ("ssl:2181:privateKey=k:certKey=c", "true", Level.OK),
+        ):
+            found = settings(f"zookeeper.listen={endpoint}", f"zookeeper.tls.enabled={tls}", secret)
+            of_tree = [port for port in endpoints_of(found) if port.setting == "zookeeper.listen"]
+            self.assertEqual([each.level for each in examine_listeners(found, of_tree)], [level])
+
     def test_local_addresses(self) -> None:
         """Loopback of both kinds; an empty one is every address."""
         self.assertEqual([is_local(each) for each in ("127.0.0.9", "::1", "localhost")], [True] * 3)

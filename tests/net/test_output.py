@@ -126,6 +126,17 @@ class OutputQueueTests(SynchronousTestCase):
         self.assertTrue(self.transport.value().endswith(b"next"))
         self.assertEqual(self.empty, 1)
 
+    def test_bytes_that_wait_are_counted(self) -> None:
+        """Those in memory, while they are in the queue."""
+        self.queue.send([bytes(UNSENT_BYTES + 1)])
+        self.queue.send([b"one", Range(BytesFile(LARGE), 0, len(LARGE)), b"three"])
+        self.assertEqual(self.queue.waiting_bytes, len(b"one" + b"three"))
+        self.drain()
+        self.assertEqual(self.queue.waiting_bytes, 0)
+        self.queue.send([bytes(UNSENT_BYTES + 1), b"more"])
+        self.queue.close()
+        self.assertEqual(self.queue.waiting_bytes, 0)
+
     def test_a_short_file_fails_the_queue(self) -> None:
         """The length was announced, so the pieces behind the range cannot be sent; all ranges are closed."""
         short, behind = Range(BytesFile(LARGE), 0, len(LARGE) + 5), Range(BytesFile(LARGE), 0, 10)

@@ -8,9 +8,10 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.net import server
 from logd.net.limits.server_limits import LINGER_SECONDS, ConnectionLimits
-from logd.net.pause_reasons import PauseReason
 from logd.net.server import ConnectionFactory
+from logd.net.session import PauseReason
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.legacy_requests import Fetch, Offsets, Produce
@@ -205,6 +206,19 @@ class AnswerTests(ConnectionTestCase):
         self.assertFalse(self.reading)
         self.transport.take_all()
         self.assertEqual([each.closed for each in ranges], [1] * 50)
+        self.assertTrue(self.reading)
+
+    def test_a_peer_that_takes_nothing_costs_bounded_memory(self) -> None:
+        """Its requests are taken again once it has taken the answers."""
+        self.patch(server, "MOST_WAITING_BYTES", 100_000)
+        self.transport.taking = False
+        self.session.then = lambda request: self.answer(request, bytes(60_000))
+        for number in range(20):
+            self.receive(fetch(number))
+        self.assertEqual(len(self.session.taken), 4)  # two in the transport, and two in the queue: less than five
+        self.assertFalse(self.reading)
+        self.transport.take_all()
+        self.assertEqual(len(self.session.taken), 20)
         self.assertTrue(self.reading)
 
     def test_a_lost_connection_closes_all_ranges(self) -> None:

@@ -11,8 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.net.limits.idle_and_stuck import IdleConnections, StuckReceivers
 from logd.net.limits.request_memory import RequestMemory
 from logd.net.limits.server_limits import ConnectionLimits, Watch
-from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection, ConnectionFactory
+from logd.net.session import PauseReason
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.legacy_requests import Fetch, Produce

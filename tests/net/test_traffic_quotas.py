@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.net.limits.token_bucket import TokenBucket
 from logd.net.limits.traffic_quotas import SMALL_BYTES, ByteQuota, ConnectionMeter, RequestQuota
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 
 
 @define(eq=False)

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.registries.users import decode_user
 from logd.errors import ConfigurationError
-from logd.security.scram import MECHANISMS
+from logd.security.scram import MECHANISMS, prepared
 from logd.security.users import User, check_password, check_user_name, zookeeper_digest
 
 
@@ -43,6 +43,26 @@ class UserTests(SynchronousTestCase):
             self.assertNotIn(good["digest"], str(caught.exception))
         with self.assertRaises(ValueError):
             decode_user("logd-broker", User.of("ann", "x", random).to_json())
+
+    def test_names_and_passwords_of_which_no_client_can_send_another_form(self) -> None:
+        """A letter and its accent, or a wide letter, are not sent so; a user of that name could not be proved."""
+        self.assertEqual(prepared("jos\u00e9"), "jos\u00e9")
+        User.of("jos\u00e9", "p\u00e4ss", random)
+        for name, told in (("jose\u0301", "'jos\u00e9'"), ("\uff41lice", "'alice'"), ("\U0001f600", "SCRAM")):
+            with self.assertRaises(ConfigurationError) as caught:
+                User.of(name, "x", random)
+            self.assertIn(told, str(caught.exception))
+        with self.assertRaises(ConfigurationError) as caught:
+            User.of("ann", "\U0001f600\U0001f600", random)
+        self.assertNotIn("\U0001f600", str(caught.exception))
+        self.assertTrue(
+            User.of("ann", "pa\u0308ss", random).verifiers[MECHANISMS[0]].matches(MECHANISMS[0], "p\u00e4ss")
+        )
+
+    def test_a_node_of_such_a_name_is_still_a_user(self) -> None:
+        """It was added by an earlier release, and may log in to pages."""
+        content = User.of("ann", "x", random).to_json()
+        self.assertEqual(decode_user("jose\u0301", content), decode_user("ann", content))
 
     def test_names_and_passwords_that_are_not_allowed(self) -> None:
         """Nothing shows a password."""

@@ -14,7 +14,7 @@ from logd.web.group_metrics import MOST_GROUPS, READ_SECONDS, SCRAPED_SECONDS, G
 def row(name: str, lag: int | None) -> GroupRow:
     """Return a group with a lag."""
     seconds = None if lag is None else lag / 10
-    return GroupRow(name, "native", 1, ("t",), 1, lag, None, seconds, None, None, "")
+    return GroupRow(name, "native", 1, ("t",), 1, lag, None, seconds, None, None, ())
 
 
 class GroupLagMetricsTests(SynchronousTestCase):

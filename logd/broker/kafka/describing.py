@@ -19,7 +19,6 @@ from logd.broker.listening.addresses import Address
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.describe import DescribeRequests
 from logd.broker.security.rights import Rights
-from logd.deferreds.fair_turns import FairTurns
 from logd.errors import InvalidTopic, WireError
 from logd.log.epochs.history import NO_EPOCH
 from logd.protocol.kafka.apis import APIS
@@ -88,7 +87,7 @@ class KafkaDescribing:
         addresses = self._addresses()
         with_operations = bool(request.include_topic_authorized_operations)
         kind = METADATA.response_class
-        topics, turns = [], FairTurns(self._broker.clock)
+        topics, turns = [], self._broker.turns()
         for name in by_name if names is None else names:
             if turns.over:
                 await turns.rest()

@@ -13,7 +13,6 @@ from logd.broker.kafka.leader_epochs import current_epoch, epoch_at, epoch_code
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.rights import Rights
-from logd.deferreds.fair_turns import FairTurns
 from logd.errors import BrokerStopping, WireError
 from logd.interfaces import IFileRange
 from logd.log.epochs.history import NO_EPOCH
@@ -43,7 +42,7 @@ class KafkaListingOffsets:
         """Return the offset of the first message, of the end, or of the first message at or after a time."""
         kind = LIST_OFFSETS.response_class.ListOffsetsTopicResponse
         topics = []
-        turns = FairTurns(self._broker.clock)
+        turns = self._broker.turns()
         for topic in request.topics:
             parts = []
             for part in topic.partitions:

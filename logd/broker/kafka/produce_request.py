@@ -26,7 +26,7 @@ from logd.log.producers.states import (
     SequenceProblem,
     SequenceTooOld,
 )
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 from logd.protocol import loops
 from logd.protocol.batch_layout import BatchHead, set_with_leader_epoch
 from logd.protocol.kafka.legacy_entries import NoLegacyForm, legacy_entries

@@ -17,8 +17,8 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.security.authentication import ConnectionAuthentication
 from logd.broker.security.requester import Requester
 from logd.errors import AuthenticationFailed, QuotaExceeded, WireError
-from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
+from logd.net.session import PauseReason
 from logd.protocol.kafka.apis import APIS
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = APIS[17], APIS[36]

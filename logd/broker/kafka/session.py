@@ -24,7 +24,8 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
 from logd.checkedjson import excerpt
-from logd.net.server import Connection
+from logd.net.server import TURN_SECONDS, Connection
+from logd.net.session import PauseReason
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.kafka.apis import API_VERSIONS, APIS, KafkaApi
 from logd.protocol.kafka.conversation import ApiVersions, KafkaToken, NotServed
@@ -42,7 +43,7 @@ _BEFORE_ALL = frozenset((API_VERSIONS, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key
 
 
 class KafkaSession:
-    """See ``logd.net.server.Session``."""
+    """See ``logd.net.session.Session``."""
 
     _log = Logger()
 
@@ -88,11 +89,12 @@ class KafkaSession:
         self._kinds = _by_kind(handlers)
 
     def take(self, received: Sequence[Received]) -> int:
-        """See ``logd.net.server.Session``."""
+        """See ``logd.net.session.Session``."""
         taken = 0
         producing, meter = self._producing, self.connection.meter
         left = iter(received)
-        producing.native.arrived = self._broker.clock.seconds()
+        seconds = self._broker.clock.seconds
+        producing.native.arrived = began = seconds()
         if producing.native.waiting is not None and producing.native.resume():
             next(left)  # the waiting request is still the first
             taken = 1
@@ -108,10 +110,17 @@ class KafkaSession:
                 break
             else:
                 producing.native.append()
-                self._take(request, token)
+                is_long = self._take(request, token)
                 if token.header.api_key == SASL_AUTHENTICATE.key:
                     taken += 1
                     break  # what follows is taken once it is known who asks
+                if is_long:
+                    taken += 1
+                    break
+                if seconds() - began >= TURN_SECONDS or self.connection.has_much_to_send:
+                    taken += 1
+                    self.connection.end_turn()
+                    break
             taken += 1
         producing.native.append()
         if taken:
@@ -120,7 +129,7 @@ class KafkaSession:
         return taken
 
     def lost(self) -> None:
-        """See ``logd.net.server.Session``."""
+        """See ``logd.net.session.Session``."""
         self._sasl.lost()
         self._producing.native.lost()
         self._fetching.lost()
@@ -139,7 +148,8 @@ class KafkaSession:
         """Look again at what waits, as access rules have changed."""
         self._fetching.native.finish()
 
-    def _take(self, request: Any, token: KafkaToken) -> None:
+    def _take(self, request: Any, token: KafkaToken) -> bool:
+        """Begin to answer a request; return whether the next one has to wait for that."""
         if not self._is_named:
             self._name(token.header.client_id, request.software if isinstance(request, ApiVersions) else "")
         key = token.header.api_key
@@ -149,14 +159,22 @@ class KafkaSession:
         self._counters.asked("unknown" if api is None else api.name)
         if isinstance(request, NotServed | ApiVersions):
             self.connection.answer(token, request)
-            return
+            return False
+        answer: Deferred[Any]
+        resting = len(self._broker.resting)
         if isinstance(request, KafkaFetch):
             answer = Deferred.fromCoroutine(self._fetching.fetch(request))
         else:
             self._groups.called_by(token.header.client_id)
             answer = Deferred.fromCoroutine(self._handler(type(request).__name__)(request))
+        # An answer that takes many turns may name all topics, and is in memory until it is whole: one at a time.
+        is_long = len(self._broker.resting) > resting
         answer.addCallback(self._answer, token, "unknown" if api is None else api.name, self._producing.native.arrived)
         answer.addErrback(self._failed)
+        if is_long:
+            self.connection.pause(PauseReason.LONG_REQUEST)
+            answer.addCallback(self._long_request_ended)
+        return is_long
 
     def _handler(self, kind: str) -> Handler:
         """Return what answers requests of a kind; the first one of administration brings all of its handlers along."""
@@ -178,6 +196,9 @@ class KafkaSession:
         broker = self._broker
         broker.counters.latencies.of("kafka", api).observe(broker.clock.seconds() - arrived)
         self.connection.answer(token, response)
+
+    def _long_request_ended(self, _: None) -> None:
+        self.connection.resume(PauseReason.LONG_REQUEST)
 
     def _name(self, client_id: str, software: str) -> None:
         """Take the names that the client's first request tells, for log lines about its connection."""

@@ -15,7 +15,7 @@ from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiF
 
 
 class LegacySession(BrokerSession):
-    """See ``logd.net.server.Session``. Takes the five requests of 0.7 alone."""
+    """See ``logd.net.session.Session``. Takes the five requests of 0.7 alone."""
 
     protocol = "legacy"
 
@@ -27,7 +27,7 @@ class LegacySession(BrokerSession):
             broker.authentication.prove(self.requester, principal, LISTENER)
 
     def take(self, received: Sequence[Received]) -> int:
-        """See ``logd.net.server.Session``."""
+        """See ``logd.net.session.Session``."""
         try:
             return super().take([(self._translated(request), token) for request, token in received])
         except _NativeRequest as error:

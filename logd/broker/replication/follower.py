@@ -16,6 +16,9 @@ from logd.log.partition import PartitionLog
 from logd.protocol import loops
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetchedPart, ReplicaPart
 
+#: The most bytes that are asked for so that less of an entry is sent twice; an entry that does not fit needs more.
+MOST_WANTED_BYTES = 4 << 20
+
 
 @define(eq=False)
 class FollowerRole:
@@ -41,7 +44,7 @@ class FollowerRole:
     _delete_before: Callable[[int], None]
     #: The reason why the partition does not follow at the moment, as logged.
     trouble: str = field(default="", init=False)
-    #: What ``appended`` bytes the next fetch may bring: grows where an entry does not fit.
+    #: The bytes that the next fetch is to bring at least: more where entries do not fit well.
     wanted_bytes: int = field(default=0, init=False)
     #: Bytes that are checked, and about to be written.
     ahead: int = field(default=0, init=False)
@@ -146,7 +149,11 @@ class FollowerRole:
         if not found.consumed:
             self.wanted_bytes = max(2 * len(data), self.wanted_bytes)  # an entry that does not fit
             return True
-        self.wanted_bytes = 0
+        rest = len(data) - found.consumed  # the beginning of an entry, which is sent again
+        if rest > len(data) // 4:
+            self.wanted_bytes = max(self.wanted_bytes, min(2 * len(data), MOST_WANTED_BYTES))
+        elif rest < len(data) // 16:
+            self.wanted_bytes //= 2
         if log.end + found.consumed <= visible_end:
             # What is not visible yet a producer may wait for (acks=2): the leader counts it as appended by the fetch.
             self.ahead = found.consumed

@@ -28,8 +28,8 @@ GONE_SECONDS = 0.25
 #: Seconds before a change of the in-sync set that may have failed is tried again.
 RETRY_SECONDS = 0.5
 
-#: Changes the partition's state in the tree: ``(version, state)``. See PartitionStates.change.
-ChangeState = Callable[[int, PartitionState], Coroutine[Any, Any, KnownState]]
+#: Changes the partition's state in the tree: ``(known, state)``. See PartitionStates.change.
+ChangeState = Callable[[KnownState, PartitionState], Coroutine[Any, Any, KnownState]]
 
 
 @define(eq=False)
@@ -70,6 +70,11 @@ class LeaderRole:
         self._began = self._clock.seconds()
         self.followers = Followers(lambda text: self._log.error("a bug in an acknowledgement: {text}", text=text))
         self._take_leadership()
+
+    @property
+    def ended(self) -> bool:
+        """True once the log does not lead in this epoch any more."""
+        return self._ended
 
     # ReplicaRole
 
@@ -308,13 +313,13 @@ class LeaderRole:
         changed = with_in_sync(state, wanted, instances, self.log.settings.min_insync_replicas)
         self._proposed = wanted
         self._move_visible_end()  # from now on the new members count, also for what is flushed here in the next moment
-        self._changes.start(self._write(self._known.version, changed))
+        self._changes.start(self._write(self._known, changed))
 
-    async def _write(self, version: int, changed: PartitionState) -> None:
+    async def _write(self, former: KnownState, changed: PartitionState) -> None:
         """Write a changed in-sync set. It counts as proposed until it is known whether it was written."""
-        while not self._ended and self._known.version == version:
+        while not self._ended and self._known.version == former.version:
             try:
-                known = await self._change(version, changed)
+                known = await self._change(former, changed)
             except BadVersion:
                 return  # the watch brings the state that is there, which may be this one
             except CoordinationError as error:

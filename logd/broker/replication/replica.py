@@ -243,7 +243,7 @@ class Replica:
     async def _change(self, known: KnownState, changed: PartitionState) -> bool:
         """Change the partition's state in the tree, and look at the role again; return whether it was changed."""
         try:
-            await self._owner.change_state(self.log.topic, self.log.partition, known.version, changed)
+            await self._owner.change_state(self.log.topic, self.log.partition, known, changed)
         except (BadVersion, NoNode):
             return False  # the controller has changed it, or the topic is deleted: its watch brings that
         except CoordinationError as error:

@@ -151,7 +151,7 @@ class ReplicaManager:
             self.topic_hidden(topic)
         self._uuids[topic] = entry.uuid
         if entry.replicated:
-            self.states.follow(topic, entry.partitions)
+            self.states.follow(topic, entry.uuid, entry.partitions)
             for log in self.store.logs_of(topic):
                 self.log_opened(log)
             self._look_at_topic(topic)
@@ -263,42 +263,71 @@ class ReplicaManager:
         return bool(await self._ends.relinquish(topic, partition))
 
     def change_state(
-        self, topic: str, partition: int, version: int, state: PartitionState
+        self, topic: str, partition: int, known: KnownState, state: PartitionState
     ) -> Coroutine[Any, Any, KnownState]:
         """See ReplicaOwner."""
-        return self.states.change(topic, partition, version, state)
+        return self.states.change(topic, partition, known, state)
 
     # An orderly stop
 
     async def hand_over(self, until: float) -> None:
         """Hand the leaderships of this broker over to other in-sync replicas, until a time of the clock.
 
-        From now on the logs here take no messages: the successor has to have all of them.
+        From now on the logs here take no messages: the successor has to have all of them. A leadership that begins
+        meanwhile is handed over too.
         """
-        leading = [role for replica in self._replicas.values() if isinstance(role := replica.role, LeaderRole)]
-        for role in leading:
-            role.handing_over = True
+        seen: set[LeaderRole] = set()
+        while True:
+            leading = [role for role in self._leaders() if role not in seen]
+            seen.update(leading)
+            for role in leading:
+                role.handing_over = True
 
-        async def hand(role: LeaderRole) -> None:
-            await self._hand(role, until)
+            async def hand(role: LeaderRole) -> None:
+                await self._hand(role, until)
 
-        await for_each(leading, hand, HANDED_AT_ONCE)
+            await for_each(leading, hand, HANDED_AT_ONCE)
+            if self.clock.seconds() >= until or not (leading or self._is_about_to_lead()):
+                return
+            if not leading:
+                await sleep(self.clock, POLL_SECONDS)
+
+    def _is_about_to_lead(self) -> bool:
+        """Return whether a partition is to be led here, or may be as its state was not read yet, and none leads it."""
+        for topic in self._topics.names():
+            entry = self._topics.get(topic)
+            for number, replicas in entry.partitions.items() if entry is not None and entry.replicated else ():
+                if self.store.broker_id not in replicas:
+                    continue
+                if self.states.is_read(topic, number) and not self._is_to_lead(topic, number):
+                    continue
+                replica = self._replicas.get((topic, number))
+                if replica is None or (replica.log.offline is None and not isinstance(replica.role, LeaderRole)):
+                    return True
+        return False
+
+    def _is_to_lead(self, topic: str, partition: int) -> bool:
+        known = self.states.get(topic, partition)
+        return known is not None and known.state.leads(self.store.broker_id, self.store.instance)
 
     async def _hand(self, role: LeaderRole, until: float) -> bool:
-        """Hand one leadership over until a time of the clock; return whether the tree says so."""
-        while (successor := role.successor(self._live())) is None:
+        """Hand one leadership over until a time of the clock; return whether another broker leads, or is to lead.
+
+        A change that fails is tried again: the in-sync set may have changed at the same time.
+        """
+        log = role.log
+        while not role.ended:
+            successor, known = role.successor(self._live()), role.state
+            if successor is not None:
+                try:
+                    await self.states.change(log.topic, log.partition, known, handed_over(known.state, successor))
+                    return True
+                except CoordinationError as error:
+                    self._log.debug("a leadership is not handed over yet: {error}", error=str(error))
             if self.clock.seconds() >= until or not role.has_others(self._live()):
                 return False
             await sleep(self.clock, POLL_SECONDS)
-        known = role.state
-        try:
-            await self.states.change(
-                role.log.topic, role.log.partition, known.version, handed_over(known.state, successor)
-            )
-        except CoordinationError as error:
-            self._log.debug("a leadership is not handed over: {error}", error=str(error))
-            return False
-        return True
+        return not self._is_to_lead(log.topic, log.partition)
 
     # Damage
 

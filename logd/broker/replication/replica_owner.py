@@ -51,7 +51,7 @@ class ReplicaOwner(Protocol):
         ...
 
     def change_state(
-        self, topic: str, partition: int, version: int, state: PartitionState
+        self, topic: str, partition: int, known: KnownState, state: PartitionState
     ) -> Coroutine[Any, Any, KnownState]:
         """See PartitionStates.change."""
         ...

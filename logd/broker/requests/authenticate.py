@@ -14,8 +14,8 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.security.authentication import ConnectionAuthentication
 from logd.broker.security.requester import Requester
 from logd.errors import InvalidRequest, WireError
-from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
+from logd.net.session import PauseReason
 from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse
 
 _log = Logger()

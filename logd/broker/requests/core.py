@@ -27,6 +27,7 @@ from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.broker.topics.topic_changes import TopicAdministration
 from logd.config import BrokerSettings
 from logd.config.log import LEGACY_FORMAT
+from logd.deferreds.fair_turns import FairTurns, RestingWorks
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import TopicExists, WireError
 from logd.interfaces import Clock, IThreads
@@ -94,6 +95,8 @@ class BrokerCore:
     controller: Controller = field(init=False)
     operations: ReplicaOperations = field(init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
+    #: The long requests of all clients that let others be served now.
+    resting: RestingWorks = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         security = self.settings.security
@@ -104,8 +107,13 @@ class BrokerCore:
         self.store.flusher.observe_sync = self.counters.latencies.syncs.observe
         self.store.flusher.observe_visible = self.counters.latencies.visible.observe
         self.large_fetches = LargeFetchQueue(self.clock)
+        self.resting = RestingWorks(self.clock)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
+
+    def turns(self) -> FairTurns:
+        """Return the turns of one request that names many things, which it shares with all other requests."""
+        return FairTurns(self.clock, self.resting)
 
     def brokers(self) -> dict[int, tuple[str, int]]:
         """Return the address of each live broker, always including this one."""

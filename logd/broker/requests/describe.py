@@ -12,7 +12,6 @@ from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import find_log
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.rights import Rights
-from logd.deferreds.fair_turns import FairTurns
 from logd.errors import (
     BrokerStopping,
     LogdError,
@@ -110,7 +109,7 @@ class DescribeRequests:
                 return MetadataResponseV1(brokers, topics, self._broker.topics.cluster())
             return MetadataResponse(brokers, topics)
 
-        turns = FairTurns(self._broker.clock)
+        turns = self._broker.turns()
 
         async def create() -> None:
             nonlocal left

@@ -27,8 +27,8 @@ from logd.deadlines import Deadlines
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.log.store.batch_format import BatchFormat
-from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
+from logd.net.session import PauseReason
 from logd.protocol import loops
 from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
 from logd.protocol.requests.legacy_requests import JoinedProduces, MultiProduce, Produce

@@ -22,7 +22,7 @@ from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestT
 from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
 from logd.log.visibility.waiters import Wait
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 from logd.protocol import loops
 from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
 from logd.protocol.requests.legacy_requests import Produce

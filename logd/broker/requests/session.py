@@ -49,7 +49,7 @@ Handler = Callable[[Any], Any]
 
 
 class BrokerSession:
-    """The session of one connection. See ``logd.net.server.Session``."""
+    """The session of one connection. See ``logd.net.session.Session``."""
 
     #: The name of the protocol in metrics.
     protocol = "native"
@@ -97,7 +97,7 @@ class BrokerSession:
         }
 
     def take(self, received: Sequence[Received]) -> int:
-        """See ``logd.net.server.Session``."""
+        """See ``logd.net.session.Session``."""
         taken = joined = 0
         meter = self.connection.meter
         producing = self._producing
@@ -155,7 +155,7 @@ class BrokerSession:
         return taken
 
     def lost(self) -> None:
-        """See ``logd.net.server.Session``."""
+        """See ``logd.net.session.Session``."""
         self._authenticating.lost()
         self._producing.lost()
         self._fetching.lost()

@@ -12,7 +12,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from logd.net.limits.traffic_quotas import ByteQuota, HeldConnections, RequestQuota
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 
 
 @define(eq=False)

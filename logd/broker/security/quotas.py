@@ -18,8 +18,8 @@ from logd.broker.topics.directory import TopicDirectory
 from logd.errors import QuotaExceeded
 from logd.interfaces import Clock
 from logd.net.limits.traffic_quotas import ByteQuota, ConnectionMeter, RequestQuota
-from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection
+from logd.net.session import PauseReason
 from logd.security.principals import BROKER, EVERYONE
 from logd.security.quotas import NO_QUOTA, Quota, quota_of
 

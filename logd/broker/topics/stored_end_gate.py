@@ -14,7 +14,7 @@ from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.log.visibility.waiters import Wait
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 
 _log = Logger()
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from logd.config import BrokerSettings
-from logd.config.kafka import KafkaSettings
-from logd.config.kinds import Address, AddressOrNone, Endpoint, Folder, Hosts, OneOrMore, Switch, Whole
-from logd.config.setting import settings_of
+from logd.config.kinds import Address, AddressOrNone, Chroot, Endpoint, Folder, Hosts, OneOrMore, Switch, Whole
+from logd.config.sources import ROWS
 
 _EPILOG = """\b
 Examples:
@@ -30,13 +28,14 @@ _METAVARS: dict[type, str] = {
     Whole: "N",
     Hosts: "HOSTS",
     AddressOrNone: "HOST:PORT",
+    Chroot: "PATH",
 }
 
 
 def _with_settings(command: click.Command) -> click.Command:
     """Add the options of ``twistd logd``, from the same table of settings."""
     options: list[click.Parameter] = []
-    for row in (*settings_of(BrokerSettings), *settings_of(KafkaSettings)):
+    for row in ROWS.values():
         if row.option:
             is_flag, repeated = isinstance(row.kind, Switch), isinstance(row.kind, OneOrMore)
             shown = row.meaning if is_flag or row.default is None else f"{row.meaning}  [default: {row.default}]"

@@ -12,9 +12,11 @@ import click
 from logd.cli.options import json_option, zookeeper_option
 from logd.cli.terminal.tables import show
 from logd.cli.tree_session import with_tree
+from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.access_rules import add_rule, read_rules, remove_rule
-from logd.errors import ConfigurationError, LogdError
+from logd.coord.registries.users import list_users
+from logd.errors import ConfigurationError, InvalidTopic, LogdError
 from logd.plurals import counted
 from logd.security.access_rules import (
     CLUSTER_NAME,
@@ -26,6 +28,7 @@ from logd.security.access_rules import (
     ResourceType,
 )
 from logd.security.principals import ANONYMOUS, EVERYONE, check_principal
+from logd.topic import check_topic_name
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -101,9 +104,14 @@ def acl() -> None:
 def add(ctx: click.Context, /, zookeeper: str, **options: Any) -> None:
     """Add rules for PRINCIPAL. A rule that exists already stays as it is."""
     rules = _rules(ctx, **options)
+    try:
+        check_names(rules)
+    except ConfigurationError as error:
+        raise click.UsageError(str(error), ctx) from error
 
     async def work(tree: ICoordination) -> None:
         first = not await read_rules(tree)
+        await _tell_unknown_user(tree, rules[0].principal)
         for rule in rules:
             added = await add_rule(tree, rule)
             click.echo(f"{'added' if added else 'exists already'}: {rule}")
@@ -237,6 +245,39 @@ def _rules(
         ]
     except ConfigurationError as error:
         raise click.UsageError(str(error), ctx) from error
+
+
+async def _tell_unknown_user(tree: ICoordination, name: str) -> None:
+    """Print a note if no user is called ``name``: after a slip of the pen a denial would deny nothing."""
+    if name in (ANONYMOUS, EVERYONE):
+        return
+    try:
+        users = await list_users(tree)
+    except CoordinationError:  # only brokers and administrators may read them
+        return
+    if name not in users:
+        click.echo(
+            f"There is no user {name} with a password: the rules are for a client's certificate with that name, or for "
+            "a user that is added later.",
+            err=True,
+        )
+
+
+def check_names(rules: Iterable[AccessRule]) -> None:
+    """Raise ConfigurationError for a rule about names that no topic can have.
+
+    A denial of that kind would leave open what it seems to close.
+    """
+    for rule in rules:
+        if rule.resource_type is not ResourceType.TOPIC or (rule.name, rule.match) == (EVERYONE, Match.LITERAL):
+            continue
+        try:
+            # Of a prefix the characters count; "." is one, though no topic may be called so.
+            check_topic_name(rule.name if rule.match is Match.LITERAL else f"{rule.name[:199]}x")
+        except InvalidTopic as error:
+            begins = rule.name.removesuffix("*")
+            hint = f"; --topic-prefix {begins} is for all that begin so" if begins not in ("", rule.name) else ""
+            raise ConfigurationError(f"the rule would be for no topic: {error}{hint}") from error
 
 
 def _resources(

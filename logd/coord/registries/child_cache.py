@@ -12,6 +12,7 @@ from logd.coord.errors import CoordinationError, NoAuth, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import EventType, SessionState
 from logd.deferreds.background import Background
+from logd.deferreds.fair_turns import FairTurns, RestingWorks
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.waiting import OneTimeEvent
 from logd.interfaces import Clock
@@ -85,9 +86,12 @@ class ChildCache(Generic[T]):
         self._end()
 
     def _session_changed(self, state: SessionState) -> None:
-        self._end()
         if state is SessionState.CONNECTED:
             self._begin()
+        else:
+            # The watches fire and the reads fail, so that the tasks end by themselves: to cancel ten thousand of them
+            # would take more of this turn.
+            self._forget_tasks()
 
     def _begin(self) -> None:
         self._end()
@@ -95,9 +99,17 @@ class ChildCache(Generic[T]):
         self._background.start(self._list())
 
     def _end(self) -> None:
+        self._forget_tasks()
+        self._background.stop()
+
+    def _forget_tasks(self) -> None:
         self._following.clear()
         self._first.clear()
-        self._background.stop()
+
+    @property
+    def _connected(self) -> bool:
+        """False from the loss of the connection on: the next one begins all tasks anew."""
+        return self._coordination.state is SessionState.CONNECTED
 
     @staticmethod
     def _cancel(work: Deferred[None] | None) -> None:
@@ -115,6 +127,8 @@ class ChildCache(Generic[T]):
                 await self._make()
                 continue
             except CoordinationError as error:
+                if not self._connected:
+                    return
                 await self._pause(error)
                 continue
             for name in [name for name in self._following if name not in names]:
@@ -126,7 +140,12 @@ class ChildCache(Generic[T]):
             fresh = names.difference(self._following)
             self._first |= fresh
             self._listed = True
+            turns = FairTurns(self._clock, RestingWorks(self._clock))
             for name in sorted(fresh):
+                if turns.over:
+                    await turns.rest()
+                    if not self._connected:
+                        return
                 self._begin_to_follow(name)
             self._check_complete()
             if (await watch).type is EventType.SESSION:
@@ -156,6 +175,8 @@ class ChildCache(Generic[T]):
                 await self._pause(error)
                 continue
             except CoordinationError as error:
+                if not self._connected:
+                    return
                 await self._pause(error)
                 continue
             self._take(name, data)

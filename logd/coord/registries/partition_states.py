@@ -14,7 +14,8 @@ from logd.coord import paths
 from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, OperationTimeout
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.records import EventType, SessionState, Stat, WatchEvent
+from logd.coord.records import EventType, SessionState, SetData, Stat, WatchEvent
+from logd.coord.registries.topics import check_identity, make_identity
 from logd.deferreds.waiting import OneTimeEvent
 from logd.interfaces import Clock
 
@@ -31,6 +32,8 @@ class KnownState(NamedTuple):
 
     state: PartitionState
     version: int
+    #: The uuid of the topic that it is a state of.
+    uuid: str = ""
 
 
 class PartitionStates:
@@ -54,6 +57,7 @@ class PartitionStates:
         self._known: dict[Place, KnownState] = {}
         #: The partitions that are followed, by topic.
         self._topics: dict[str, set[int]] = {}
+        self._uuids: dict[str, str] = {}
         #: Each partition that is followed, with the watch on its node; None while it is to be read.
         self._watches: dict[Place, Deferred[WatchEvent] | None] = {}
         self._queue: deque[Place] = deque()
@@ -80,8 +84,11 @@ class PartitionStates:
             if watch is not None:
                 watch.cancel()
 
-    def follow(self, topic: str, partitions: Collection[int]) -> None:
-        """Follow these partitions of a topic, and no others of it."""
+    def follow(self, topic: str, uuid: str, partitions: Collection[int]) -> None:
+        """Follow these partitions of the topic with this uuid, and no others of that name."""
+        if self._uuids.get(topic, uuid) != uuid:
+            self.forget(topic)
+        self._uuids[topic] = uuid
         before, wanted = self._topics.get(topic, set()), set(partitions)
         for number in before - wanted:
             self._drop((topic, number))
@@ -96,6 +103,7 @@ class PartitionStates:
 
     def forget(self, topic: str) -> None:
         """Follow no partition of a topic, which was deleted."""
+        self._uuids.pop(topic, None)
         for number in self._topics.pop(topic, set()):
             self._drop((topic, number))
         self._check_complete(topic)
@@ -103,6 +111,10 @@ class PartitionStates:
     def get(self, topic: str, partition: int) -> KnownState | None:
         """Return a partition's state, None if none is known."""
         return self._known.get((topic, partition))
+
+    def is_read(self, topic: str, partition: int) -> bool:
+        """Return whether a partition that is followed was looked for in the tree, readable or not."""
+        return (topic, partition) not in self._first
 
     def is_followed(self, topic: str) -> bool:
         """Return whether the partitions of a topic are followed."""
@@ -116,28 +128,38 @@ class PartitionStates:
         self._check_complete(topic)
         return event.wait()
 
-    async def change(self, topic: str, partition: int, version: int, state: PartitionState) -> KnownState:
-        """Replace a state at ``version``; return the new one, which ``get`` returns from now on.
+    async def change(self, topic: str, partition: int, known: KnownState, state: PartitionState) -> KnownState:
+        """Replace the state ``known``; return the new one, which ``get`` returns from now on.
 
         A lost answer is looked for in the tree. Raises CoordinationError: BadVersion if the state was changed
-        meanwhile, ConnectionLoss or OperationTimeout if it may or may not be changed.
+        meanwhile, NoNode if the topic was deleted, also if it was made again, ConnectionLoss or OperationTimeout if the
+        state may or may not be changed.
         """
+        try:
+            await self._change(topic, partition, known, state)
+        except NoNode:
+            if not await make_identity(self._coordination, topic, known.uuid):
+                raise
+            await self._change(topic, partition, known, state)
+        changed = KnownState(state, known.version + 1, known.uuid)
+        self.took(topic, partition, changed)
+        return changed
+
+    async def _change(self, topic: str, partition: int, known: KnownState, state: PartitionState) -> None:
         path, data = paths.partition_state(topic, partition), state.encode()
         try:
-            stat = await self._coordination.set(path, data, version)
+            await self._coordination.multi([check_identity(topic, known.uuid), SetData(path, data, known.version)])
         except (ConnectionLoss, OperationTimeout):
             found, stat = await self._coordination.get(path)
-            if found != data or stat.version != version + 1:
+            if found != data or stat.version != known.version + 1:
                 raise
-        known = KnownState(state, stat.version)
-        self.took(topic, partition, known)
-        return known
 
     def took(self, topic: str, partition: int, known: KnownState) -> None:
         """Take a state that this process has written, before its watch fires. ``changed`` is not called."""
         place = (topic, partition)
         before = self._known.get(place)
-        if place in self._watches and (before is None or before.version < known.version):
+        is_later = before is None or before.version < known.version
+        if is_later and place in self._watches and self._uuids.get(topic) == known.uuid:
             self._known[place] = known
 
     # Internals
@@ -163,15 +185,19 @@ class PartitionStates:
 
     def _read(self, place: Place) -> None:
         self._reading.add(place)
+        uuid = self._uuids.get(place[0], "")
         answer, watch = self._coordination.get_and_watch(paths.partition_state(*place))
 
         def found(result: tuple[bytes, Stat]) -> None:
             self._reading.discard(place)
-            if place in self._watches and self._unsubscribe is not None:
+            is_followed = place in self._watches and self._unsubscribe is not None
+            if is_followed and self._uuids.get(place[0]) == uuid:
                 self._watches[place] = watch
                 watch.addCallbacks(lambda event: self._fired(place, watch, event), lambda failure: None)
-                self._take(place, *result)
+                self._take(place, uuid, *result)
             else:
+                if is_followed:  # this was perhaps a state of the topic that had the name before
+                    self._queue.append(place)
                 watch.addErrback(lambda failure: None)
                 watch.cancel()
             self._work()
@@ -206,9 +232,9 @@ class PartitionStates:
             self._queue.append(place)
             self._work()
 
-    def _take(self, place: Place, data: bytes, stat: Stat) -> None:
+    def _take(self, place: Place, uuid: str, data: bytes, stat: Stat) -> None:
         try:
-            known = KnownState(PartitionState.decode(data), stat.version)
+            known = KnownState(PartitionState.decode(data), stat.version, uuid)
         except ValueError as error:
             if self._unreadable.get(place) != str(error):
                 self._unreadable[place] = str(error)

@@ -26,7 +26,7 @@ from logd.coord.errors import (
 )
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.records import Create, Delete, Operation, SetData
+from logd.coord.records import Check, Create, Delete, Operation, SetData
 from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.stored_ends import removal_of_ends
 from logd.errors import InvalidRequest, InvalidTopic, TopicExists, UnknownTopic
@@ -93,7 +93,7 @@ async def create_topic(
             if states is None:
                 await coordination.create(path, data, makepath=True)
             else:
-                await coordination.multi([Create(path, data), *creation_of_states(name, states)])
+                await coordination.multi([Create(path, data), *creation_of_states(name, entry.uuid, states)])
         except NoNode:
             with suppress(NodeExists):
                 await coordination.create(paths.BROKER_TOPICS, makepath=True)
@@ -117,16 +117,44 @@ async def create_topic(
     raise TopicExists(f"topic {name!r} is created and deleted faster than it can be read")
 
 
-def creation_of_states(topic: str, states: Mapping[int, PartitionState], *, first: bool = True) -> list[Operation]:
+def creation_of_states(
+    topic: str, uuid: str, states: Mapping[int, PartitionState], *, first: bool = True
+) -> list[Operation]:
     """Return the operations that create the states of a topic's partitions, behind that of the topic's node.
 
     ``first``: the topic had none before.
     """
-    operations: list[Operation] = [Create(f"{paths.topic(topic)}/partitions")] if first else []
+    operations: list[Operation] = []
+    if first:
+        operations += [Create(f"{paths.topic(topic)}/partitions"), Create(paths.topic_identity(topic, uuid))]
     for number, state in states.items():
         path = paths.partition_state(topic, number)
         operations += [Create(path.rpartition("/")[0]), Create(path, state.encode())]
     return operations
+
+
+def check_identity(topic: str, uuid: str) -> Check:
+    """Return the operation that fails with NoNode unless the replicated topic has this uuid.
+
+    A node that is made again begins with version 0. So the version of a partition's state does not tell whether it is
+    that of the topic that a broker knows, or of one that has the name since.
+    """
+    return Check(paths.topic_identity(topic, uuid))
+
+
+async def make_identity(coordination: ICoordination, topic: str, uuid: str) -> bool:
+    """Make what ``check_identity`` asks for, if an earlier version has created the topic; return whether that was done.
+
+    Raises CoordinationError.
+    """
+    try:
+        data, stat = await coordination.get(paths.topic(topic))
+        if decode_entry(topic, data).uuid != uuid:
+            return False
+        await coordination.multi([Check(paths.topic(topic), stat.version), Create(paths.topic_identity(topic, uuid))])
+    except (NoNode, NodeExists, BadVersion, ValueError):
+        return False
+    return True
 
 
 async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:
@@ -195,7 +223,8 @@ async def change_topic(
         try:
             added = [number for number in changed.partitions if number not in entry.partitions]
             if changed.replicated and added:
-                new = creation_of_states(name, {} if states is None else states(changed, added), first=False)
+                made = {} if states is None else states(changed, added)
+                new = creation_of_states(name, entry.uuid, made, first=False)
                 await coordination.multi([SetData(path, encode_entry(changed), stat.version), *new])
             else:
                 await coordination.set(path, encode_entry(changed), stat.version)

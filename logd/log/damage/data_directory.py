@@ -9,12 +9,11 @@ from logd.interfaces import IFileOperations
 from logd.log.damage.inspection import MissingSegments, Remark, SegmentPlace, read_places
 from logd.log.disk.names import (
     CHECKPOINT,
-    COORDINATION,
     DELETED_SUFFIX,
     EPOCHS,
     EPOCHS_COPY,
     META,
-    META_COPY,
+    NO_PARTITIONS,
     TEMPORARY_SUFFIX,
     TOPICS,
     folder_name,
@@ -103,7 +102,7 @@ def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
     folders = set()
     for name in names:
         where = join(path, name)
-        if name in (META, META_COPY, TOPICS, COORDINATION):
+        if name in NO_PARTITIONS:
             continue
         is_folder = files.is_directory(where)
         if is_folder and folder_partition(name) is not None:

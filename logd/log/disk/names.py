@@ -36,6 +36,8 @@ TOPICS = "topics.json"
 SECURED = "secured"
 #: The broker's own coordination tree, which logd/log leaves alone.
 COORDINATION = "coordination"
+#: What a data directory has beside the folders of partitions.
+NO_PARTITIONS = frozenset((META, META_COPY, TOPICS, SECURED, COORDINATION))
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log\Z", re.ASCII)
 _DELETED = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + re.escape(DELETED_SUFFIX) + r"\Z")

@@ -8,7 +8,7 @@ from attrs import define, evolve, field
 
 from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.folders import make_folder, may_be_directory, remove_leftovers
-from logd.log.disk.names import COORDINATION, META, META_COPY, TOPICS, folder_partition, is_lost_name, join
+from logd.log.disk.names import NO_PARTITIONS, folder_partition, is_lost_name, join
 from logd.log.store.meta import Meta, lock_directory, raise_format, read_or_make_meta
 
 
@@ -56,7 +56,7 @@ class LockedDirectory:
         """Yield (topic, partition, path) of each partition's folder; report unknown names. Raises OSError."""
         for name in self._files.list(self._path):
             path = join(self._path, name)
-            if name in (META, META_COPY, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
+            if name in NO_PARTITIONS or name in self._other_names or is_lost_name(name):
                 continue
             found = folder_partition(name)
             if found is not None and may_be_directory(self._files, path):

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from logd.interfaces import Clock, Timer
 from logd.net.limits.token_bucket import TokenBucket
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 
 #: A connection that has carried fewer bytes than this since it was last let go is not held: heartbeats and questions go
 #: on beside the bulk that is waited for.

@@ -1,20 +1,23 @@
 """The requests of Kafka that are served, with their versions: what ApiVersions answers, and docs/kafka.md lists.
 
 Produce and Fetch are read and written here, by slices; ApiVersions too, since it is answered whatever its version is.
-All others are those of kafka-python (``kafka.protocol``), of the extra ``kafka``.
+The response to JoinGroup is written here, since it may be large. All others are those of kafka-python
+(``kafka.protocol``), of the extra ``kafka``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from struct import Struct
+from struct import error as struct_error
 from typing import Any
 
 from attrs import frozen
 
 from logd.errors import ProtocolViolation
 from logd.protocol.kafka import fetch, produce
-from logd.protocol.kafka.request_check import check_request
+from logd.protocol.kafka.request_check import check_item_count, check_request
 from logd.protocol.requests.fields import INT16, INT32
 
 API_VERSIONS = 18
@@ -24,6 +27,8 @@ UNSUPPORTED_VERSION = 35
 #: hold up all other clients.
 MOST_BODY_BYTES = 1 << 20
 MOST_ITEMS = 50_000
+#: A body of this size cannot have so many items that reading them takes long.
+UNCOUNTED_BYTES = 16 << 10
 #: ApiVersions has tag buffers and compact arrays from this version on.
 API_VERSIONS_FLEXIBLE = 3
 _RANGE = Struct(">hhh")
@@ -51,7 +56,11 @@ class KafkaApi:
         """
         if len(body) > MOST_BODY_BYTES:
             raise ProtocolViolation(f"{len(body)} bytes; the requests of this kind may have {MOST_BODY_BYTES}")
-        request = self._class("Request").decode(body, version=version)
+        kind = self._class("Request")
+        if len(body) > UNCOUNTED_BYTES:
+            with suppress(IndexError, struct_error):  # of bytes that are no request: see below
+                check_item_count(body, kind, version, MOST_ITEMS)
+        request = kind.decode(body, version=version)
         check_request(request, version, MOST_ITEMS)
         return request
 

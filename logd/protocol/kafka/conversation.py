@@ -12,7 +12,7 @@ from logd.protocol.conversation.foreign import foreign_opening, software_name
 from logd.protocol.conversation.framed import FramedConversation
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES
 from logd.protocol.conversation.interfaces import IConversation, Received
-from logd.protocol.kafka import fetch, produce
+from logd.protocol.kafka import fetch, join_group, produce
 from logd.protocol.kafka.apis import API_VERSIONS, API_VERSIONS_FLEXIBLE, APIS, UNSUPPORTED_VERSION, encode_api_versions
 from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, read_header, skip_tags
 from logd.protocol.kafka.other_clients import other_client
@@ -167,6 +167,8 @@ def _encode(token: KafkaToken, response: Any) -> list[Piece]:
         body = [produce.encode_produced(response, version, throttle_ms)]
     elif header.api_key == fetch.API_KEY:
         body = fetch.encode_fetched(response, version, throttle_ms)
+    elif header.api_key == join_group.API_KEY:
+        body = list(join_group.encode_joined(response, version, throttle_ms))
     else:
         if throttle_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms

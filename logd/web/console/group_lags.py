@@ -18,7 +18,7 @@ from logd.coord.interfaces import ICoordination
 from logd.deferreds.gathering import gather_some
 from logd.errors import CoordinationUnavailable
 from logd.web.console.rates import Rates
-from logd.web.console.rows import GroupRow
+from logd.web.console.rows import GroupProblem, GroupRow
 
 #: Groups whose lag is read; the others are listed without it.
 MOST_GROUPS = 500
@@ -66,10 +66,8 @@ class GroupLags:
         self._positions.sample(now, {key: lag.position for key, lag in places.items() if lag.position is not None})
         self._ends.sample(now, {key: lag.log_end for key, lag in places.items() if lag.log_end is not None})
         rows = [self._group_row(entry, found) for entry, found in zip(entries, lags, strict=True)]
-        rows += [
-            GroupRow(name, "", 0, (), 0, None, None, None, None, None, f"only the lag of {MOST_GROUPS} groups is read")
-            for name in names[MOST_GROUPS:]
-        ]
+        unread = GroupProblem("", f"only the lag of {MOST_GROUPS} groups is read")
+        rows += [GroupRow(name, "", 0, (), 0, None, None, None, None, None, (unread,)) for name in names[MOST_GROUPS:]]
         return sorted(rows, key=lambda row: row.badness, reverse=True)
 
     async def one(self, name: str) -> tuple[GroupRow, list[PartitionLag], GroupEntry]:
@@ -100,12 +98,14 @@ class GroupLags:
         elif lag_bytes is not None and handled is not None and grown is not None and handled > grown:
             clear = lag_bytes / (handled - grown)
         known = [lag.lag_seconds for lag in lags if lag.lag_seconds is not None]
-        problems = [f"{lag.topic}-{lag.partition}: {lag.error}" for lag in lags if lag.error]
+        problems = [GroupProblem(lag.topic, f"{lag.topic}-{lag.partition}: {lag.error}") for lag in lags if lag.error]
         problems += [
-            f"{lag.topic}-{lag.partition}: messages were lost before they were handled" for lag in lags if lag.lost
+            GroupProblem(lag.topic, f"{lag.topic}-{lag.partition}: messages were lost before they were handled")
+            for lag in lags
+            if lag.lost
         ]
         if len(lags) == MOST_PLACES:
-            problems.append(f"only the first {MOST_PLACES} partitions are read")
+            problems.append(GroupProblem("", f"only the first {MOST_PLACES} partitions are read"))
         kafka = entry.coordinator is not None
         messages = _sum(lag.lag_messages for lag in lags)
         return GroupRow(
@@ -119,7 +119,7 @@ class GroupLags:
             max(known, default=None) if lags else 0.0,
             handled,
             clear,
-            "; ".join(problems[:3]) + (f"; and {len(problems) - 3} more" if len(problems) > 3 else ""),
+            tuple(problems),
         )
 
 

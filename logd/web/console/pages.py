@@ -47,11 +47,21 @@ class Asked:
         """Return whether the person may do this."""
         return self.authorizer.allows(self.requester, operation, kind, name)
 
+    def may_create_some(self) -> bool:
+        """Return whether the person may create any topic at all, so that a form for that is of use."""
+        return self.may(Operation.CREATE, ResourceType.CLUSTER) or self.authorizer.allows_some(
+            self.requester, Operation.CREATE, ResourceType.TOPIC
+        )
+
     def check(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> None:
         """Raise the error to show unless the person may do this."""
         refusal = self.authorizer.refusal(self.requester, operation, kind, name)
         if refusal is not None:
             raise refusal
+
+    def may_see_topic(self, name: str) -> bool:
+        """Return whether the person may know that a topic exists."""
+        return self.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
     def check_anything(self, rows: Collection[Any], what: str) -> None:
         """Have a person that has not authenticated asked for a user and a password rather than shown an empty list."""
@@ -118,7 +128,7 @@ class ConsolePages:
         asked.check(Operation.DESCRIBE, ResourceType.CLUSTER)
         overview = await self._sources.overview()
         moving = sorted(overview["requested"].reassignments)
-        overview["moving"] = [name for name in moving if asked.may(Operation.DESCRIBE, ResourceType.TOPIC, name)]
+        overview["moving"] = [name for name in moving if asked.may_see_topic(name)]
         return Page("cluster", "Cluster", overview, 5.0)
 
     async def topics(self, asked: Asked) -> Page:
@@ -126,9 +136,7 @@ class ConsolePages:
         wanted, order = asked.query.get("q", "")[:249], asked.query.get("sort", "name")
         if order not in _SORTS:
             raise InvalidRequest(f"sort = {order[:100]!r} is not allowed; allowed is {', '.join(_SORTS)}")
-        rows = await self._sources.topics.all(
-            wanted, lambda name: asked.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
-        )
+        rows = await self._sources.topics.all(wanted, asked.may_see_topic)
         asked.check_anything(rows, "topics")
         rows.sort(key=_SORTS[order])
         shown, paging = _paged(rows, asked)
@@ -141,7 +149,7 @@ class ConsolePages:
                 "wanted": wanted,
                 "order": order,
                 "paging": paging,
-                "may_create": asked.may(Operation.CREATE, ResourceType.CLUSTER),
+                "may_create": asked.may_create_some(),
             },
             5.0,
         )
@@ -170,7 +178,7 @@ class ConsolePages:
     async def groups(self, asked: Asked) -> Page:
         """The groups, what is worst first."""
         rows = [
-            row
+            row.without_topics(asked.may_see_topic)
             for row in await self._sources.groups.all()
             if asked.may(Operation.DESCRIBE, ResourceType.GROUP, row.name)
         ]
@@ -181,15 +189,17 @@ class ConsolePages:
     async def group(self, asked: Asked, name: str) -> Page:
         """One group, its owners and its lag."""
         asked.check(Operation.DESCRIBE, ResourceType.GROUP, name)
-        row, lags, entry = await self._sources.groups.one(name)
+        row, found, entry = await self._sources.groups.one(name)
+        lags = [lag for lag in found if asked.may_see_topic(lag.topic)]
         lags = sorted(lags, key=lambda lag: (-(lag.lag_bytes or 0), lag.topic, lag.partition))
         shown, paging = _paged(lags, asked)
         return Page(
             "group",
             name,
             {
-                "row": row,
+                "row": row.without_topics(asked.may_see_topic),
                 "rows": shown,
+                "hidden": len(found) - len(lags),
                 "paging": paging,
                 "members": sorted(entry.consumers),
                 "may_reset": asked.may(Operation.READ, ResourceType.GROUP, name) and entry.coordinator is None,
@@ -238,7 +248,8 @@ class ConsolePages:
         asked.check(Operation.DESCRIBE, ResourceType.CLUSTER)
         verdicts, whole = await self._sources.audit()
         failed = asked.query.get("failed") == "1"
-        shown, paging = _paged([each for each in verdicts if not failed or each.failed], asked)
+        wanted = [each for each in verdicts if (each.failed or not failed) and asked.may_see_topic(each.topic)]
+        shown, paging = _paged(wanted, asked)
         return Page("audit", "Audit", {"rows": shown, "paging": paging, "whole": whole, "failed": failed}, 30.0)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from logd.protocol.message import Message
 
@@ -54,6 +55,13 @@ class PartitionRow:
         return None if self.end is None or self.start is None else self.end - self.start
 
 
+class GroupProblem(NamedTuple):
+    """One thing that is wrong with a group; ``topic`` is empty if it is no matter of a single topic."""
+
+    topic: str
+    text: str
+
+
 @frozen
 class GroupRow:
     """One group with its lag, None where it is not known."""
@@ -69,7 +77,21 @@ class GroupRow:
     #: Bytes a second that the group handles, and seconds until it has caught up at the rates of now.
     rate: float | None
     time_to_clear: float | None
-    problem: str
+    problems: tuple[GroupProblem, ...]
+
+    @property
+    def problem(self) -> str:
+        """The first problems, as one text; empty without any."""
+        texts = [each.text for each in self.problems]
+        return "; ".join(texts[:3]) + (f"; and {len(texts) - 3} more" if len(texts) > 3 else "")
+
+    def without_topics(self, may_see: Callable[[str], bool]) -> GroupRow:
+        """Return the row without the names of topics that may not be seen; the numbers are those of all topics."""
+        return evolve(
+            self,
+            topics=tuple(filter(may_see, self.topics)),
+            problems=tuple(each for each in self.problems if not each.topic or may_see(each.topic)),
+        )
 
     @property
     def badness(self) -> tuple[float, float]:

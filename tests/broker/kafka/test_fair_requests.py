@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest
+from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest, DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from logd.broker.kafka import session
 from logd.deferreds import fair_turns
 from logd.errors import InvalidTopic
+from logd.net import server
 from logd.protocol.requests.metadata import Metadata
 from tests.broker.kafka.rig import KafkaTestCase
 
@@ -43,6 +45,40 @@ class FairRequestTests(KafkaTestCase):
         self.settle()
         (answer,) = peer.answers()
         return answer
+
+    def test_many_small_requests(self) -> None:
+        """They come in one piece, and each is answered in a turn of its own."""
+        self.patch(session, "TURN_SECONDS", 0.0)
+        peer, other = self.kafka(), self.kafka("10.0.0.9")
+        peer.send(*(_metadata([]) for _ in range(_COUNT)))
+        other.send(_metadata([]))
+        self.assertEqual(len(other.answers()), 1, "the other client waits")
+        answered = len(peer.answers())
+        self.assertEqual(answered, 1, "more was done in one turn")
+        self.settle()
+        self.assertEqual(len(peer.answers()), _COUNT - answered)
+
+    def test_a_client_that_takes_no_answers(self) -> None:
+        """Its requests wait, also those that came in one piece with the first."""
+        self.patch(server, "MOST_WAITING_BYTES", 1000)
+        peer, before = self.kafka(), self.broker.counters.requests
+        peer.transport.taking = False
+        own = str(self.broker.store.broker_id)
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        resources = [resource(resource_type=4, resource_name=own, configuration_keys=None)] * 20
+        peer.send(*(DescribeConfigsRequest[2](resources=resources, include_synonyms=False) for _ in range(_COUNT)))
+        self.assertLess(self.broker.counters.requests - before, _COUNT // 2)
+        peer.transport.taking = True
+        self.settle()
+        self.assertEqual(len(peer.answers()), _COUNT)
+
+    def test_long_requests_of_one_client(self) -> None:
+        """They come in one piece, and one at a time is in memory; each is answered in its order."""
+        peer = self.kafka()
+        peer.send(*(_metadata(_NAMES[:number]) for number in range(2, 12)))
+        self.assertEqual(len(self.broker.resting), 1)
+        self.settle()
+        self.assertEqual([len(each.topics) for each in peer.answers()], list(range(2, 12)))
 
     def test_list_offsets(self) -> None:
         """Of the same partition, again and again."""

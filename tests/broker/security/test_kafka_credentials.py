@@ -7,7 +7,8 @@ from typing import Any
 from kafka.protocol.admin import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from twisted.internet.defer import Deferred
 
-from logd.coord.registries.access_rules import add_rule
+from logd.broker.kafka.error_codes import CLUSTER_AUTHORIZATION_FAILED
+from logd.coord.registries.access_rules import add_rule, remove_rule
 from logd.coord.registries.users import add_user
 from logd.security.access_rules import AccessRule, Effect, Operation, ResourceType
 from logd.security.principals import ANONYMOUS
@@ -28,6 +29,7 @@ class ScramCredentialTests(KafkaTestCase):
         self.peer = self.kafka()
         rule = AccessRule(ANONYMOUS, Effect.ALLOW, Operation.ALL, ResourceType.CLUSTER, "cluster")
         change_rule(self, add_rule, rule)
+        self.rule = rule
         for name in ("ann", "bob"):
             adding = Deferred.fromCoroutine(add_user(self.access.client, name, User.of(name, "secret", bytes)))
             self.settle()
@@ -65,6 +67,19 @@ class ScramCredentialTests(KafkaTestCase):
         self.assertEqual(self.describe(), {"ann": both, "bob": both})
         self.assertEqual(self.describe("bob", "eve"), {"bob": both, "eve": NOT_FOUND})
         self.assertEqual(self.describe("bob", "bob"), {"bob": DUPLICATE})
+
+    def test_a_refusal_names_each_user_that_was_asked_for(self) -> None:
+        """The whole request has the error, and each result of it, in the form of Kafka."""
+        change_rule(self, remove_rule, self.rule)
+        kind = DescribeUserScramCredentialsRequest
+        named = self.ask(self.peer, kind[0](users=[kind.UserName(name=name) for name in ("ann", "eve")]))
+        self.assertEqual(named.error_code, CLUSTER_AUTHORIZATION_FAILED)
+        self.assertEqual(
+            [(each.user, each.error_code, each.credential_infos) for each in named.results],
+            [("ann", CLUSTER_AUTHORIZATION_FAILED, []), ("eve", CLUSTER_AUTHORIZATION_FAILED, [])],
+        )
+        everybody = self.ask(self.peer, kind[0](users=None))
+        self.assertEqual((everybody.error_code, everybody.results), (CLUSTER_AUTHORIZATION_FAILED, []))
 
     def test_deleting_both_credentials_removes_the_user(self) -> None:
         """The other users stay, and a second deletion finds nobody."""

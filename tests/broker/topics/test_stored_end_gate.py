@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.stored_end_gate import StoredEndGate
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import SERVED_AGAIN
 from tests.broker.lost_logs import HELLO, LostLogTestCase

@@ -18,6 +18,7 @@ from logd.cli.spark.import_command import patient
 from logd.cli.terminal import prompts as asking
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.log.disk.local_files import LocalFiles
+from logd.log.disk.names import SECURED
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.store.topics_file import TopicsFile
 from logd.spark.blocking.cluster import ClusterSettings
@@ -83,6 +84,7 @@ class VerifyTests(ToolsTestCase):
         """Remarks that are no damage are in it as well."""
         self.damage(0, 15)
         (self.path / "notes").write_text("x")
+        (self.path / SECURED).write_text("the broker's own")
         self.logd("verify", self.path, "--json", status=1)
         found = json.loads(self.out)
         expected = {"path": str(self.segments[0]), "position": 0, "id": 0, "bytes": 20, "kind": "payload"}
@@ -91,6 +93,7 @@ class VerifyTests(ToolsTestCase):
         self.assertIn(
             {"path": str(self.path / "notes"), "text": "does not belong to logd", "wrong": False}, found["remarks"]
         )
+        self.assertNotIn(str(self.path / SECURED), [each["path"] for each in found["remarks"]])
 
     def test_a_directory_in_use_can_be_verified(self) -> None:
         """No lock is needed, and an append under way is no damage."""

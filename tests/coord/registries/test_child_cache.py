@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, cast
 
 from twisted.internet.defer import Deferred, fail
@@ -9,8 +10,9 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from zope.interface import implementer
 
 from logd.coord.errors import OperationTimeout
-from logd.coord.records import Acl, Permission
+from logd.coord.records import Acl, Permission, SessionState
 from logd.coord.registries.child_cache import RETRY_SECONDS, ChildCache
+from logd.deferreds import fair_turns
 from tests.coord.registries.rig import SESSION, RegistryTestCase
 
 
@@ -180,3 +182,42 @@ class ChildCacheTests(RegistryTestCase):
         self.cache.stop()
         self.put("b", b"1")
         self.assertEqual((self.cache.values, self.told), ({"a": "1"}, ["a"]))
+
+    def test_many_children_are_read_in_turns(self) -> None:
+        """Others are served before the last of them is asked for."""
+        for number in range(20):
+            self.tree.create(f"/m/n{number}", b"1")
+        self.settle()
+        watcher = self.client()
+        done: list[str] = []
+        read = watcher.get_and_watch
+
+        def reading(path: str, timeout: float | None = None) -> Any:
+            done.append("read")
+            return read(path, timeout)
+
+        def turn() -> None:
+            done.append("turn")
+            if done.count("read") < 20 and len(done) < 1000:
+                self.clock.callLater(0, turn)
+
+        watcher.get_and_watch = reading  # type: ignore[method-assign]  # it notes when each child is asked for
+        self.patch(fair_turns, "TURN_SECONDS", 0.0)
+        cache = ChildCache(watcher, self.clock, "/m", decode)
+        cache.start()
+        turn()
+        self.settle()
+        self.assertEqual(len(cache.values), 20)
+        self.assertNotIn(("read", "read"), pairwise(done))
+
+    def test_a_lost_connection_cancels_nothing(self) -> None:
+        """The tasks end by their watches, or by what they read: to cancel each of many would hold others up."""
+        for number in range(5):
+            self.put(f"n{number}", b"1")
+        cancelled: list[object] = []
+        self.patch(Deferred, "cancel", lambda deferred: cancelled.append(deferred))
+        self.watcher.link.reachable = False
+        self.watcher.link.cut()
+        self.clock.advance(0.2)
+        self.assertIsNot(self.watcher.state, SessionState.CONNECTED)
+        self.assertEqual(cancelled, [])

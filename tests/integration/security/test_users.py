@@ -179,6 +179,15 @@ class NativeUsersTests(SynchronousTestCase):
         text = Path(here.broker.log).read_text()
         self.assertIn("the user eve was removed, or has another password", text)
 
+    def test_a_rule_for_a_name_without_a_user_is_told(self) -> None:
+        """It may be a slip of the pen, and a denial that denies nothing."""
+        here = place()
+        for name, told in (("anm", "There is no user anm"), ("ann", "")):
+            change = (name, "--deny", "alter", "--topic", "none")
+            added = here.logd("acl", "add", *change)
+            self.assertEqual((added.returncode, added.stderr[: len("There is no user anm")]), (0, told))
+            here.logd("acl", "remove", *change)
+
     def test_no_secret_is_in_a_log(self) -> None:
         """Neither the passwords nor what is kept of them."""
         here = place()

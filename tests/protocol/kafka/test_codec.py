@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.consumer import FetchRequest, FetchResponse, JoinGroupResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ProtocolViolation
-from logd.protocol.kafka import fetch, produce
+from logd.protocol.kafka import fetch, join_group, produce
+from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.header import read_header
 from logd.protocol.requests.fields import Reader
 
@@ -115,3 +116,32 @@ class FetchTests(SynchronousTestCase):
                 for part in topic.partitions
             ]
             self.assertEqual(found, [("a", 0, 0, 90, b"firstsecond"), ("a", 5, 1, 90, b""), ("b", 0, 3, -1, b"")])
+
+
+class JoinGroupTests(SynchronousTestCase):
+    """The response to JoinGroup."""
+
+    def test_responses(self) -> None:
+        """kafka-python reads every version, and writes the same."""
+        kind = JoinGroupResponse.JoinGroupResponseMember
+        members = (("a-1", None, b"topics"), ("b-2", "b", b""))
+        joined = join_group.KafkaJoined(0, 7, "range", "a-1", "a-1", members)
+        for version in APIS[join_group.API_KEY].versions:
+            body = b"".join(join_group.encode_joined(joined, version, 12))
+            same = JoinGroupResponse(
+                throttle_time_ms=12,
+                error_code=0,
+                generation_id=7,
+                protocol_name="range",
+                leader="a-1",
+                member_id="a-1",
+                members=[kind(member_id=each[0], group_instance_id=each[1], metadata=each[2]) for each in members],
+            )
+            self.assertEqual(body, bytes(same.encode(version=version)), f"version {version}")
+
+    def test_metadata_is_not_copied(self) -> None:
+        """The leader of a large group is told of many megabytes, which other clients do not wait for."""
+        metadata = [b"m" * 1000 for _ in range(3)]
+        joined = join_group.KafkaJoined(0, 1, "range", "a", "a", [("a", None, each) for each in metadata])
+        pieces = join_group.encode_joined(joined, 5)
+        self.assertEqual([id(each) for each in pieces[2::2]], [id(each) for each in metadata])

@@ -33,6 +33,8 @@ def begin_calmly(life: Life) -> None:
 def stop_the_leader(life: Life) -> None:
     """Stop the leader in order: another in-sync replica leads by then (rule 10)."""
     cluster = life.cluster
+    # Until it leads it may not even know of the topic: then the controller finds another leader once it is gone.
+    life.go_on(10.0, lambda: cluster.leading_log(0) is not None)
     leader = cluster.leader()
     if leader is None or leader.broker is None:
         return

@@ -211,11 +211,17 @@ class ReplicatedCluster:
         return random.choice(ready) if ready else None
 
     def others_have_all(self, broker: MemoryBroker) -> bool:
-        """Return whether other running members have everything that this broker has, in all partitions."""
-        if self.rot.harms():
+        """Return whether other running members have everything that this broker has, in all partitions of all topics.
+
+        Else a partition would rightly have no leader without a person's word.
+        """
+        if self.rot.harms() or not self.checker.replicas():
             return False
-        for partition in self.checker.replicas():
-            state = self.checker.state(partition)
+        return all(self._others_have(broker, checker) for checker in self.checkers.values())
+
+    def _others_have(self, broker: MemoryBroker, checker: Checker) -> bool:
+        for partition in checker.replicas():
+            state = checker.state(partition)
             if state is None:
                 return False
             others = [
@@ -228,4 +234,4 @@ class ReplicatedCluster:
             ]
             if broker.settings.id in (*state.in_sync, *state.last) and not others:
                 return False
-        return bool(self.checker.replicas())
+        return True

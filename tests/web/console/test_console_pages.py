@@ -6,8 +6,12 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from logd.audit.event import Tier
+from logd.audit.verdicts import Verdict
 from logd.broker.security.requester import Requester
+from logd.client.admin.lag import PartitionLag
 from logd.config.security import SecuritySettings
+from logd.coord.groups.inspection import GroupEntry
 from logd.coord.registries.access_rules import add_rule
 from logd.errors import (
     ClusterAuthorizationFailed,
@@ -23,6 +27,7 @@ from logd.web.console.history import MOST_SAMPLES, SERIES, History
 from logd.web.console.pages import Asked, ConsolePages, NoPage, Page, parse_place
 from logd.web.console.rates import Rates
 from logd.web.console.rendering import Templates
+from logd.web.console.rows import GroupProblem, GroupRow
 from logd.web.console.sources import ConsoleSources
 from logd.web.console.texts import as_hex, as_json, as_text, duration, moment, number, retention, size
 from tests.broker.rig import BrokerTestCase
@@ -122,6 +127,33 @@ class PagesTests(PagesTestCase):
         self.assertIn("coordination tree", self.refused(CoordinationUnavailable, "groups"))
 
 
+class KnownGroups:
+    """The lags of one group, which reads a topic of its own and one of others."""
+
+    async def all(self) -> list[GroupRow]:
+        """Return the group alone."""
+        return [(await self.one("shared"))[0]]
+
+    async def one(self, name: str) -> tuple[GroupRow, list[PartitionLag], GroupEntry]:
+        """Return it with a partition of each topic."""
+        topics = ("pay.orders", "web.clicks")
+        lags = [PartitionLag(topic, 0, None, 5, 0, 10, 5, error="gone") for topic in topics]
+        problems = tuple(GroupProblem(topic, f"{topic}-0: gone") for topic in topics)
+        row = GroupRow(name, "native", 0, topics, 2, 10, None, None, None, None, problems)
+        return row, lags, GroupEntry(name)
+
+
+class Audited(ConsoleSources):
+    """A console's sources whose audit has a window of either topic."""
+
+    async def audit(self) -> tuple[list[Verdict], bool]:
+        """Return a verdict on each."""
+        return [
+            Verdict(topic=topic, window=0, width=600_000, cluster="c", tier=Tier.PRODUCED, group="", expected=1, seen=1)
+            for topic in ("pay.orders", "web.clicks")
+        ], True
+
+
 class SecuredPagesTests(PagesTestCase):
     """The console of a broker that demands rights."""
 
@@ -143,6 +175,34 @@ class SecuredPagesTests(PagesTestCase):
         self.refused(ClusterAuthorizationFailed)
         self.refused(TopicAuthorizationFailed, "topics", "web.clicks", "messages")
         self.refused(ClusterAuthorizationFailed, "audit")
+
+    def test_groups_and_the_audit_name_no_topics_of_others(self) -> None:
+        """Neither in their rows, nor in what is wrong, nor in the form; the page says that there are more."""
+        for operation, kind, name, match in (
+            (Operation.DESCRIBE, ResourceType.TOPIC, "web.", Match.PREFIX),
+            (Operation.READ, ResourceType.GROUP, "shared", Match.LITERAL),
+            (Operation.DESCRIBE, ResourceType.CLUSTER, "cluster", Match.LITERAL),
+        ):
+            change_rule(self, add_rule, AccessRule("ann", Effect.ALLOW, operation, kind, name, match))
+        self.settle()
+        sources = Audited(self.clock, lambda: self.broker, lambda: self.access.client)
+        groups: Any = KnownGroups()
+        sources.groups = groups
+        self.pages = ConsolePages(sources)
+        for path in (("groups",), ("groups", "shared"), ("audit",)):
+            shown = self.page(*path, principal="ann")
+            self.assertIn("web.clicks", shown, path)
+            self.assertNotIn("pay.orders", shown, path)
+        self.assertIn("1 more partition,", self.page("groups", "shared", principal="ann"))
+        self.assertIn("Move the positions", self.page("groups", "shared", principal="ann"))
+
+    def test_who_may_create_some_topics_finds_the_form(self) -> None:
+        """A permission for names that begin in one way is enough."""
+        rule = AccessRule("ann", Effect.ALLOW, Operation.CREATE, ResourceType.TOPIC, "web.", Match.PREFIX)
+        change_rule(self, add_rule, rule)
+        self.settle()
+        self.assertIn("Create a topic", self.page("topics", principal="ann"))
+        self.assertNotIn("Create a topic", self.page("topics", principal="bob"))
 
     def test_strangers_are_asked_for_a_password_before_they_are_told_that_there_is_nothing(self) -> None:
         """A user that may see nothing is told so, and what everybody may see is shown to strangers too."""

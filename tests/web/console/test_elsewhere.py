@@ -139,7 +139,7 @@ class ReplicaTests(PagesTestCase):
         self.broker.topics.show("t", TopicEntry("u" * 8, {0: (0, 7), 1: (7, 0)}, replicated=True))
         states = self.broker.replication.states
         for number, in_sync in enumerate(((0, 7), (0,))):
-            states.took("t", number, KnownState(PartitionState(0, 1, in_sync), 5))
+            states.took("t", number, KnownState(PartitionState(0, 1, in_sync), 5, "u" * 8))
         row = self.sources.topics.one("t")
         self.assertEqual((row.replicas, row.under_replicated), (2, 1))
         away = "broker 7 is not registered; it has replicas"
@@ -153,8 +153,8 @@ class ReplicaTests(PagesTestCase):
         self.broker.topics.show("one", TopicEntry("u" * 8, {0: (0,), 1: (7,)}))
         self.broker.topics.show("two", TopicEntry("v" * 8, {0: (7, 8), 1: (7, 0)}, replicated=True))
         states = self.broker.replication.states
-        states.took("two", 0, KnownState(PartitionState(-1, 1, (7,)), 5))
-        states.took("two", 1, KnownState(PartitionState(0, 1, (0,)), 5))
+        states.took("two", 0, KnownState(PartitionState(-1, 1, (7,)), 5, "v" * 8))
+        states.took("two", 1, KnownState(PartitionState(0, 1, (0,)), 5, "v" * 8))
         self.assertEqual([self.sources.topics.one(name).leaderless for name in ("one", "two")], [1, 1])
         self.assertIn("1 without a leader", self.shown("topics"))
         self.assertIn('Without a leader</p><p class="value">2<', self.shown())

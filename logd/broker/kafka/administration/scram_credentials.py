@@ -48,6 +48,7 @@ class KafkaScramCredentials:
     async def describe_user_scram_credentials(self, request: Any) -> Any:
         """Return the mechanisms and iterations of the users that are asked for; of all, if none is named."""
         outcome, results = ChangeOutcome(), []
+        kind = DESCRIBE_USER_SCRAM_CREDENTIALS.response_class.DescribeUserScramCredentialsResult
         try:
             self._rights.check_cluster(Operation.DESCRIBE)
             self._authentication.check_known()
@@ -55,7 +56,12 @@ class KafkaScramCredentials:
             for name in named or sorted(self._authentication.users):
                 results.append(self._described(name, named[name]))
         except LogdError as error:
+            # As Kafka has it: for the whole request, and once more for each user that it names.
             outcome = ChangeOutcome(code_of(error), str(error))
+            results = [
+                kind(user=each.name, error_code=outcome.code, error_message=outcome.text, credential_infos=[])
+                for each in request.users or ()
+            ]
         return DESCRIBE_USER_SCRAM_CREDENTIALS.response(
             throttle_time_ms=0, error_code=outcome.code, error_message=outcome.text, results=results
         )

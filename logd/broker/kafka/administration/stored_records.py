@@ -12,7 +12,6 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
 from logd.deferreds.callbacks import called_back
-from logd.deferreds.fair_turns import FairTurns
 from logd.deferreds.gathering import for_each
 from logd.errors import OffsetOutOfRange, WireError
 from logd.log.partition import PartitionLog
@@ -61,7 +60,7 @@ class KafkaStoredRecords:
             outcome = await outcome_of(deleting, log, requester, "delete messages", f"{place.topic}-{place.partition}")
             answered.error_code = outcome.code
 
-        await for_each(works, delete, min(DELETED_AT_ONCE, len(works)), FairTurns(self._broker.clock))
+        await for_each(works, delete, min(DELETED_AT_ONCE, len(works)), self._broker.turns())
         return DELETE_RECORDS.response(throttle_time_ms=0, topics=answers)
 
     async def _delete(self, place: TopicPartition, offset: int, answered: Any) -> None:

@@ -18,7 +18,6 @@ from logd.broker.kafka.error_codes import (
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
-from logd.deferreds.fair_turns import FairTurns
 from logd.deferreds.gathering import for_each
 from logd.errors import (
     AdministrationDisabled,
@@ -113,7 +112,7 @@ class KafkaTopicAdministration:
             number, item = numbered
             outcomes[number] = await outcome_of(work(item), log, requester, action, name_of(item))
 
-        await for_each(enumerate(items), one, min(CHANGED_AT_ONCE, len(items)), FairTurns(self._broker.clock))
+        await for_each(enumerate(items), one, min(CHANGED_AT_ONCE, len(items)), self._broker.turns())
         return outcomes
 
     async def _create(self, topic: Any, validate_only: bool) -> None:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from logd.interfaces import Timer
 
@@ -53,6 +53,11 @@ class JoinRequest:
     client_host: str = ""
     #: A member without an id is given one first, and joins by a second request: so no member is left without a client.
     in_two_steps: bool = False
+    #: The assignors that the member knows.
+    names: frozenset[str] = field(
+        default=Factory(lambda self: frozenset(each.name for each in self.protocols), takes_self=True),
+        init=False, eq=False, repr=False,
+    )  # fmt: skip
 
 
 class ListedMember(NamedTuple):
@@ -152,7 +157,7 @@ def choose_protocol(members: list[KafkaMember]) -> str:
 
     "" where there is none that all know.
     """
-    known = set.intersection(*({each.name for each in member.asked.protocols} for member in members))
+    known = frozenset.intersection(*[member.asked.names for member in members])
     preferred = [each.name for each in members[0].asked.protocols if each.name in known]
     votes = dict.fromkeys(preferred, 0)
     for member in members:

@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
 
+from twisted.logger import Logger
+
 from logd.broker.kafka.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,
     INVALID_SESSION_TIMEOUT,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
 )
 from logd.broker.kafka.groups.coordinator import GroupRefused
@@ -18,11 +21,13 @@ from logd.broker.kafka.groups.group_rights import GroupRights
 from logd.broker.kafka.groups.members import Caller, GroupProtocol, JoinAnswer, JoinRequest, SyncAnswer
 from logd.broker.requests.core import BrokerCore
 from logd.protocol.kafka.apis import APIS
+from logd.protocol.kafka.join_group import KafkaJoined
 from logd.security.access_rules import Operation
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = (APIS[number] for number in range(10, 15))
 
-_GROUP_KEY = 0
+#: The kinds of keys that have a coordinator in Kafka.
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
 #: From these versions on: a rebalance timeout of its own, an id before a member joins, a list of those that leave.
 _REBALANCE_TIMEOUT_FROM, _TWO_STEPS_FROM, _LEAVING_LIST_FROM = 1, 4, 3
 #: Seconds; Kafka's clients ask for at most 2^31 milliseconds, and a year is as good.
@@ -36,6 +41,8 @@ def likely_coordinator(group: str, brokers: list[int]) -> int:
 
 class MembershipRequests:
     """These requests of one connection."""
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -52,11 +59,23 @@ class MembershipRequests:
         self._waiting: dict[Callable[[], None], None] = {}
 
     async def find_coordinator(self, request: Any) -> Any:
-        """Return the broker that coordinates a group, or should."""
+        """Return the broker that coordinates a group, or should.
+
+        A transactional id is refused by the code that ends a producer of every client at once. librdkafka asks again
+        after most other codes until its time is over, and would not say why.
+        """
         error, text, node = 0, None, -1
         host, port = "", -1
-        if getattr(request, "key_type", _GROUP_KEY) != _GROUP_KEY:
-            error, text = INVALID_REQUEST, "transactions are not served: only groups have coordinators here"
+        kind = getattr(request, "key_type", _GROUP_KEY)
+        if kind == _TRANSACTION_KEY:
+            error = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            text = "there are no transactions: leave transactional.id out"
+            self._log.warn(
+                "{client!r} at {host} asked for the coordinator of the transactional id {name!r}: {text}",
+                client=self._caller.client_id, host=self._caller.host, name=request.key, text=text,
+            )  # fmt: skip
+        elif kind != _GROUP_KEY:
+            error, text = INVALID_REQUEST, "only groups have coordinators here"
         else:
             addresses = self._addresses()
             try:
@@ -74,7 +93,7 @@ class MembershipRequests:
             throttle_time_ms=0, error_code=error, error_message=text, node_id=node, host=host, port=port
         )
 
-    async def join(self, request: Any) -> Any:
+    async def join(self, request: Any) -> KafkaJoined:
         """Let a member join its group; returns once the next generation begins."""
         limits, seconds = self._groups.limits, request.session_timeout_ms / 1000
         try:
@@ -96,18 +115,8 @@ class MembershipRequests:
             answer = await self._groups.join(request.group_id, asked, self._waits)
         except GroupRefused as refused:
             answer = JoinAnswer(refused.code, request.member_id)
-        kind = JOIN_GROUP.response_class.JoinGroupResponseMember
-        return JOIN_GROUP.response(
-            throttle_time_ms=0,
-            error_code=answer.error,
-            generation_id=answer.generation,
-            protocol_name=answer.protocol,
-            leader=answer.leader,
-            member_id=answer.member_id,
-            members=[
-                kind(member_id=each.member_id, group_instance_id=each.instance_id, metadata=each.metadata)
-                for each in answer.members
-            ],
+        return KafkaJoined(
+            answer.error, answer.generation, answer.protocol, answer.leader, answer.member_id, answer.members
         )
 
     async def sync(self, request: Any) -> Any:

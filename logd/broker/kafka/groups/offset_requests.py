@@ -18,7 +18,6 @@ from logd.broker.kafka.groups.group_rights import GroupRights
 from logd.broker.kafka.groups.subscriptions import CONSUMER, subscribed_topics
 from logd.broker.requests.core import BrokerCore
 from logd.coord.kafka_groups.commit_operations import Committed
-from logd.deferreds.fair_turns import FairTurns
 from logd.protocol.kafka.apis import APIS
 from logd.security.access_rules import Operation
 from logd.topic import TopicPartition
@@ -38,7 +37,7 @@ class OffsetRequests:
         self._rights = rights
         self._groups = broker.groups
         self._topics = broker.topics
-        self._clock = broker.clock
+        self._turns = broker.turns
         self._log = broker.administration_log
 
     async def commit(self, request: Any) -> Any:
@@ -118,7 +117,7 @@ class OffsetRequests:
             error = refused.code
         kind = OFFSET_FETCH.response_class.OffsetFetchResponseTopic
         topics: dict[str, Any] = {}
-        turns = FairTurns(self._clock)
+        turns = self._turns()
         for where, commit in found.items():
             if turns.over:
                 await turns.rest()

@@ -9,6 +9,9 @@ from logd.broker.kafka.groups.limits import MemberMemory
 from logd.broker.kafka.groups.members import AnswerJoin, JoinRequest, KafkaMember, request_size
 from logd.interfaces import Clock, Timer
 
+#: The most assignors that one member may know: those of all are compared at each request to join. Clients name a few.
+_MOST_PROTOCOLS = 100
+
 
 class Roster:
     """See the module. Iterates over the members in the order in which they joined, whatever is removed meanwhile."""
@@ -64,10 +67,12 @@ class Roster:
 
     def fits(self, asked: JoinRequest) -> bool:
         """Return whether the others know an assignor of a request to join; whether there is one, if there are none."""
-        others = [each for each in self.members.values() if not _is_same(each, asked)]
-        kinds = {each.asked.protocol_type for each in others}
-        known = [{protocol.name for protocol in each.protocols} for each in (asked, *(other.asked for other in others))]
-        return bool(asked.protocol_type and kinds <= {asked.protocol_type} and set.intersection(*known))
+        if not asked.protocol_type or len(asked.protocols) > _MOST_PROTOCOLS:
+            return False
+        others = [each.asked for each in self.members.values() if not _is_same(each, asked)]
+        if any(each.protocol_type != asked.protocol_type for each in others):
+            return False
+        return bool(asked.names.intersection(*[each.names for each in others]))
 
     def expect(self, member_id: str, seconds: float) -> None:
         """Expect a new member to join with the id that it is given now, within that time."""

@@ -22,6 +22,7 @@ from logd.coord.records import EventType, Operation, SessionState, SetData
 from logd.coord.registries.brokers import read_brokers
 from logd.coord.registries.operator_requests import read_draining
 from logd.coord.registries.partition_states import KnownState, PartitionStates
+from logd.coord.registries.topics import check_identity, make_identity
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, Timer
@@ -252,6 +253,8 @@ class Controller:
         entry, known = self._topics.get(place[0]), self._states.get(*place)
         if entry is None or known is None or not entry.replicated or place[1] not in entry.partitions:
             return None
+        if known.uuid != entry.uuid:
+            return None  # the topic was deleted, and made again
         replicas, live = entry.partitions[place[1]], self._live()
         state = elect(known.state, replicas, live, self._least(entry), self._operators.draining)
         return None if state is None else StateChange(place, known, state)
@@ -275,19 +278,27 @@ class Controller:
                 await self._write_together([each])
             except (BadVersion, NoNode):
                 await self._check_epoch()  # its watch brings the state that is there
+                await self._make_identity(each)
             except CoordinationError as error:
                 self._log.debug("the leader of {place} cannot be written: {error}", place=each.place, error=error)
                 self._clock.callLater(RETRY_SECONDS, self.look_at, *each.place)
+
+    async def _make_identity(self, change: StateChange) -> None:
+        """Look at a partition again if it is one of a topic that an earlier version has created."""
+        with suppress(CoordinationError):
+            if await make_identity(self._tree, change.place[0], change.known.uuid):
+                self.look_at(*change.place)
 
     async def _write_together(self, batch: list[StateChange]) -> None:
         epoch = self.epoch or 0
         states = [evolve(each.state, controller_epoch=epoch) for each in batch]
         operations: list[Operation] = [self._fence.check()]
+        operations += [check_identity(*each) for each in sorted({(each.place[0], each.known.uuid) for each in batch})]
         for each, state in zip(batch, states, strict=True):
             operations.append(SetData(paths.partition_state(*each.place), state.encode(), each.known.version))
         await self._tree.multi(operations)
         for each, state in zip(batch, states, strict=True):
-            self._states.took(*each.place, KnownState(state, each.known.version + 1))
+            self._states.took(*each.place, KnownState(state, each.known.version + 1, each.known.uuid))
             self._states.changed(*each.place)
         self._log_leaders(
             {

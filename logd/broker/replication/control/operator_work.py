@@ -16,7 +16,13 @@ from logd.coord.partition_state import PartitionState
 from logd.coord.records import Check, Delete, Operation, SetData, Stat
 from logd.coord.registries.operator_requests import Reassignment, RequestedElection
 from logd.coord.registries.partition_states import PartitionStates
-from logd.coord.registries.topics import creation_of_states, decode_entry, encode_entry
+from logd.coord.registries.topics import (
+    check_identity,
+    creation_of_states,
+    decode_entry,
+    encode_entry,
+    make_identity,
+)
 from logd.errors import WireError
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.replicas.describe_replicas import DescribedReplica
@@ -77,8 +83,10 @@ class OperatorWork:
                 try:
                     await work(epoch, topic, path)
                     self._problems.pop(path, None)
-                except NoNode:
-                    continue  # it was taken back meanwhile
+                except NoNode:  # it was taken back meanwhile, or an earlier version has created the topic
+                    entry = self._topics.get(topic)
+                    if entry is not None and entry.replicated:
+                        await make_identity(self._tree, topic, entry.uuid)
                 except (CoordinationError, WireError, ValueError) as error:
                     self._trouble(path, str(error))
 
@@ -101,7 +109,7 @@ class OperatorWork:
         elected = []
         for number in numbers:
             known = self._states.get(topic, number)
-            if known is None or number not in entry.partitions:
+            if known is None or known.uuid != entry.uuid or number not in entry.partitions:
                 continue
             replicas, live = entry.partitions[number], self._live()
             if asked.unclean:
@@ -112,10 +120,13 @@ class OperatorWork:
                 state = evolve(state, controller_epoch=epoch.number)
                 changes.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
                 elected.append((number, state.leader))
+        checks: list[Operation] = [epoch.check()]
+        if changes:
+            checks.append(check_identity(topic, entry.uuid))
         while len(changes) > MOST_ELECTED:
             some, changes = changes[:MOST_ELECTED], changes[MOST_ELECTED:]
-            await self._tree.multi([epoch.check(), Check(path, stat.version), *some])
-        await self._tree.multi([epoch.check(), Delete(path, stat.version), *changes])
+            await self._tree.multi([*checks, Check(path, stat.version), *some])
+        await self._tree.multi([*checks, Delete(path, stat.version), *changes])
         for number, leader in elected if asked.unclean else ():
             self._log.warn(
                 "{topic}-{partition} is led by broker {leader} after an unclean election, as an operator has asked. "
@@ -174,7 +185,7 @@ class OperatorWork:
             return
         if not entry.replicated:
             new = evolve(entry, replicated=True)
-            states = creation_of_states(topic, self._first_states(topic, entry, epoch))
+            states = creation_of_states(topic, entry.uuid, self._first_states(topic, entry, epoch))
             change = SetData(paths.topic(topic), encode_entry(new), node_stat.version)
             await self._tree.multi([*operations, Check(path, stat.version), change, *states])
             self._log.info("topic {topic} is replicated from now on", topic=topic)
@@ -182,7 +193,8 @@ class OperatorWork:
         changed, steps = self._next_steps(epoch, topic, entry, left)
         if steps:
             change = SetData(paths.topic(topic), encode_entry(changed), node_stat.version)
-            await self._tree.multi([*operations, Check(path, stat.version), change, *steps])
+            checks = [check_identity(topic, entry.uuid), Check(path, stat.version)]
+            await self._tree.multi([*operations, *checks, change, *steps])
 
     def _is_done(self, topic: str, entry: TopicEntry, number: int, wanted: tuple[int, ...]) -> bool:
         """Return whether a partition has the wanted replicas, all of them in sync, or is not there any more."""
@@ -214,7 +226,7 @@ class OperatorWork:
         for number, wanted in sorted(left.items()):
             known, replicas = self._states.get(topic, number), entry.partitions[number]
             adds = not set(wanted) <= set(replicas)
-            if known is None or (adds and self._under_way >= ADDED_AT_ONCE):
+            if known is None or known.uuid != entry.uuid or (adds and self._under_way >= ADDED_AT_ONCE):
                 continue
             step = None if replicas == wanted else reassigned(known.state, replicas, wanted, live)
             if step is None or adds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
+from logd.broker.kafka import error_codes
 from tests.broker.kafka.groups.clients import GroupsTestCase
 
 COORDINATOR = "/consumers/g/coordinator"
@@ -84,13 +85,15 @@ class MembershipTests(GroupsTestCase):
         self.assertEqual(len({client.member_id for client in clients}), len(clients))
 
     def test_find_coordinator(self) -> None:
-        """The broker names itself; transactions have no coordinator."""
+        """The broker names itself; transactions have no coordinator, by the code that clients take for final."""
         peer = self.kafka()
         for version in range(3):
             answer = self.ask(peer, FindCoordinatorRequest[version](key="g", key_type=0))
             self.assertEqual((answer.error_code, answer.node_id), (0, 0))
             self.assertTrue(answer.host)
-        self.assertEqual(self.ask(peer, FindCoordinatorRequest[2](key="g", key_type=1)).error_code, 42)
+        refused = self.ask(peer, FindCoordinatorRequest[2](key="g", key_type=1))
+        self.assertEqual(refused.error_code, error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        self.assertEqual(self.ask(peer, FindCoordinatorRequest[2](key="g", key_type=2)).error_code, 42)
         self.assertEqual(self.ask(peer, FindCoordinatorRequest[2](key="a/b", key_type=0)).error_code, 24)
 
     def test_a_client_that_is_no_member_commits(self) -> None:

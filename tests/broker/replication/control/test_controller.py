@@ -23,7 +23,7 @@ from logd.coord.registries.operator_requests import (
     set_draining,
 )
 from logd.coord.registries.partition_states import PartitionStates
-from logd.coord.registries.topics import create_topic, decode_entry, watch_topics
+from logd.coord.registries.topics import create_topic, decode_entry, delete_topic, watch_topics
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.replicas.describe_replicas import FOLLOWS, DescribedReplica
 from logd.testing.inprocess.client import InProcessCoordination
@@ -90,7 +90,7 @@ class Member:
             self.topics.hide(topic)
         else:
             if entry.replicated:
-                self.states.follow(topic, entry.partitions)
+                self.states.follow(topic, entry.uuid, entry.partitions)
             self.topics.show(topic, entry)
         self.controller.look()
 
@@ -201,6 +201,29 @@ class ElectionTests(ControllerTestCase):
         self.outcome(zombie._write([StateChange((TOPIC, 0), known, evolve(known.state, leader=3))]))
         self.assertEqual(self.stored().leader, 1)
         self.assertIsNone(zombie.epoch)
+
+    def test_a_topic_that_was_made_again_is_not_changed_for_the_former_one(self) -> None:
+        """The controller has a change at hand; the state that is there now has the same version."""
+        controller = self.members[1].controller
+        known = self.members[1].states.get(TOPIC, 0)
+        assert known is not None and controller.epoch is not None
+        self.outcome(delete_topic(self.tree, TOPIC))
+        entry = TopicEntry("another", {0: (1, 2, 3)}, replicated=True)
+        self.outcome(create_topic(self.tree, TOPIC, entry, {0: self.state(1, (1, 2, 3))}))
+        self.outcome(controller._write([StateChange((TOPIC, 0), known, evolve(known.state, leader=3))]))
+        self.assertEqual(self.stored().leader, 1)
+        self.assertIsNotNone(controller.epoch)
+
+    def test_the_topics_of_an_earlier_version_are_led_on(self) -> None:
+        """They have no node of their uuid; the controller makes it."""
+        self.outcome(self.tree.delete(paths.topic_identity(TOPIC, "uuid")))
+        self.kill(2)
+        self.pass_time(SESSION + 1)
+        self.assertEqual(self.stored(1).leader, 3)
+        self.outcome(self.tree.delete(paths.topic_identity(TOPIC, "uuid")))
+        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (1, 3)})))
+        self.pass_time(5)
+        self.assertEqual(self.entry().partitions[0], (1, 3))
 
     def test_lost_answers_and_sessions_leave_one_leader(self) -> None:
         """Each connection is cut again and again while brokers die and return."""

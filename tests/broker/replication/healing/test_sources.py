@@ -37,7 +37,7 @@ class ReplicaReadTests(DamagedReplicaTestCase):
         states = broker.broker.replication.states
         known = states.get("t", 0)
         assert known is not None
-        states.took("t", 0, KnownState(evolve(known.state, **changes), known.version + 1))
+        states.took("t", 0, KnownState(evolve(known.state, **changes), known.version + 1, known.uuid))
 
     def test_whole_entries_are_given(self) -> None:
         """Up to the end of the segment, or as many as fit, but at least one."""

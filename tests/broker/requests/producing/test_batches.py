@@ -7,7 +7,7 @@ import json
 
 from logd.errors import StorageFull
 from logd.log.disk.names import META, join
-from logd.net.pause_reasons import PauseReason
+from logd.net.session import PauseReason
 from logd.protocol.batch_layout import with_leader_epoch
 from logd.protocol.requests.legacy_requests import MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart

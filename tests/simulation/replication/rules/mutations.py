@@ -41,10 +41,12 @@ def write_states_at_any_version() -> AbstractContextManager[Any]:
     """Leaders and controllers write states whatever stands in the tree; nobody checks the controller's epoch."""
     init = SetData.__init__
 
-    async def at_any(states: PartitionStates, topic: str, number: int, version: int, state: PartitionState) -> Any:
+    async def at_any(
+        states: PartitionStates, topic: str, number: int, former: KnownState, state: PartitionState
+    ) -> Any:
         path = paths.partition_state(topic, number)
         stat = await states._coordination.set(path, state.encode(), ANY_VERSION)
-        known = KnownState(state, stat.version)
+        known = KnownState(state, stat.version, former.uuid)
         states.took(topic, number, known)
         return known
 

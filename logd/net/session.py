@@ -1,8 +1,37 @@
-"""The reasons to pause a connection: its requests are not taken for a while."""
+"""The request handling of one connection as the connection calls it, and the reasons for which it pauses that."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from logd.protocol.conversation.interfaces import Received
+
+if TYPE_CHECKING:
+    from logd.net.server import Connection
+
+
+class Session(Protocol):
+    """The request handling of one connection."""
+
+    def take(self, requests: Sequence[Received]) -> int:
+        """Take requests in order and return the number taken. Each is answered later by ``Connection.answer``.
+
+        If fewer than all are taken, the next one has to wait, and ``Connection.pause`` or ``end_turn`` was called (the
+        pause may be over now).
+        """
+        ...
+
+    def lost(self) -> None:
+        """Stop waiting on behalf of the lost connection."""
+        ...
+
+
+class SessionOpener(Protocol):
+    """Opens the session of a new connection, or refuses the connection with None."""
+
+    def open_session(self, connection: Connection) -> Session | None: ...
 
 
 class PauseReason(Enum):
@@ -12,6 +41,8 @@ class PauseReason(Enum):
     START = "start"
     #: Other connections have their turn before the rest of the backlog is taken.
     TURN = "turn"
+    #: A request that takes many turns is not answered yet.
+    LONG_REQUEST = "long request"
     #: A topic of a request is being created.
     TOPIC = "topic"
     #: A large message set is being checked.

@@ -1,0 +1,121 @@
+"""Tests of the leaderships of a broker that stops in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from logd.broker.replication.leader import LeaderRole
+from logd.coord import paths
+from logd.coord.partition_state import PartitionState
+from logd.testing.memory.broker import MemoryBroker
+from tests.broker.replication.test_replicas import ReplicaTestCase
+
+
+class HandOverTests(ReplicaTestCase):
+    """A leader is told to stop, and something happens at the same time."""
+
+    def setUp(self) -> None:
+        """Start the brokers again, with disks that can be made slow."""
+        super().setUp()
+        #: Seconds of each wait for a disk, by host.
+        self.delays: dict[str, float] = {}
+        for broker in self.cluster.brokers:
+            self.slow_from_now_on(broker)
+        self.cluster.advance(6.0)
+        self.send(b"before")
+        self.cluster.advance(2.0)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+
+    def slow_from_now_on(self, broker: MemoryBroker) -> None:
+        """Start a broker again with a disk whose delay is in ``delays``."""
+        self.cluster.wait(broker.stop())
+        broker.disk_delay = lambda: self.delays.get(broker.host, 0.001)
+        broker.start()
+        self.cluster.advance(3.0)
+
+    def state(self, topic: str = "t") -> PartitionState:
+        """Return the partition's state in the tree."""
+        server = self.cluster.tree.server
+        assert server is not None
+        return PartitionState.decode(bytes(server.tree.nodes[paths.partition_state(topic, 0)].data))
+
+    def check_led_by_another(self, stopped: MemoryBroker, stopping: Deferred[Any], topic: str = "t") -> None:
+        """Wait for the end of a stop: another broker leads before the stopped one leaves the tree.
+
+        Afterwards the controller would choose a leader, if there is a controller then.
+        """
+        server, number, leader = self.cluster.tree.server, stopped.settings.id, -1
+        assert server is not None and number is not None and stopped.coordination is not None
+        stopped.coordination.link.delay = lambda: 0.02
+        for _ in range(2000):
+            if paths.broker(number) not in server.tree.nodes:
+                break
+            leader = self.state(topic).leader
+            self.cluster.advance(0.005)
+        self.assertNotIn(paths.broker(number), server.tree.nodes)
+        self.assertNotIn(leader, (number, -1))
+        self.cluster.wait(stopping)
+
+    def test_a_follower_that_needs_more_than_a_second(self) -> None:
+        """It is the only one, and is still flushing what the leader has: the stop has time enough to wait for it."""
+        follower, other = self.followers
+        leader = self.leader
+        self.cluster.wait(other.stop())
+        self.cluster.advance(2.0)
+        self.delays[follower.host] = 1.0
+        self.send(b"meanwhile", acks=1)
+        self.check_led_by_another(leader, leader.stop())
+
+    def test_the_in_sync_set_changes_at_the_same_time(self) -> None:
+        """The state has another version than the leader knows: it reads that one, and tries again."""
+        leader, tree = self.leader, self.followers[0].coordination
+        assert tree is not None
+        tree.set(paths.partition_state("t", 0), self.state().encode())
+        self.check_led_by_another(leader, leader.stop())
+
+    def test_a_state_that_was_not_read_yet(self) -> None:
+        """A topic was created a moment ago, with this broker as the leader, which does not know that yet."""
+        leader, admin = self.followers[0], self.cluster.admin()
+        assert leader.coordination is not None and leader.broker is not None
+        topics = leader.broker.topics
+        leader.coordination.link.delay = lambda: 0.1
+        entry = None
+        for number in range(12):  # until one is created whose first replica is this broker
+            name = f"new-{number}"
+            creating = admin.create(name, 1, replicas=3)
+            while (entry := topics.get(name)) is None:
+                self.cluster.advance(0.005)
+            if entry.partitions[0][0] == leader.settings.id:
+                break
+            self.cluster.wait(creating)
+        self.assertFalse(leader.broker.replication.states.is_read(name, 0))
+        self.check_led_by_another(leader, leader.stop(), name)
+
+    def test_a_leadership_that_begins_during_the_stop(self) -> None:
+        """A broker that is back at once is to lead again; it stops before it has begun."""
+        leader = self.leader
+        number = leader.settings.id
+        assert number is not None
+        epoch = self.state().leader_epoch
+        leader.kill()
+        self.delays[leader.host] = 0.5
+        leader.start()
+
+        def is_about_to_lead() -> bool:
+            assert leader.broker is not None and leader.store is not None
+            manager = leader.broker.replication
+            if not leader.broker.ready:
+                return False
+            known, replica = manager.states.get("t", 0), manager.replica("t", 0)
+            leads = known is not None and known.state.leads(number, leader.store.instance)
+            return leads and replica is not None and not isinstance(replica.role, LeaderRole)
+
+        for _ in range(1000):
+            if is_about_to_lead():
+                break
+            self.cluster.advance(0.005)
+        self.assertTrue(is_about_to_lead())
+        self.assertEqual((self.state().leader, self.state().leader_epoch), (number, epoch))
+        self.check_led_by_another(leader, leader.stop())
