@@ -20,10 +20,6 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.broker.broker.Broker": (32, "the parts of a broker, wired together: no state of its own but five fields"),
     "logd.broker.kafka.session.KafkaSession": (16, "the handlers of one connection, wired together"),
     "logd.broker.counters.Counters": (16, "one field for each count"),
-    "logd.broker.kafka.produce_request.KafkaProduceRequest": (
-        16,
-        "a ProduceRequest of 14, and what Kafka's answer needs",
-    ),
     "logd.broker.replication.control.controller.Controller": (20, "one claim, and the queue of its work"),
     "logd.broker.replication.leader.LeaderRole": (19, "one leadership; each follower has a record of its own"),
     "logd.broker.replication.replica_fetcher.ReplicaFetcher": (17, "one connection, and the queues of what it tells"),

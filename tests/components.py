@@ -38,7 +38,7 @@ COMPONENTS = (
         "words",
         0,
         (
-            *("logd.backoff", "logd.checkedjson", "logd.config", "logd.errors"),
+            *("logd.backoff", "logd.checkedjson", "logd.config", "logd.deadlines", "logd.errors"),
             *("logd.interfaces", "logd.leadership", "logd.plurals", "logd.topic", "logd.unprinted"),
         ),
         forbidden=("twisted",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logd.broker.requests.produce_request import ProduceRequest, ProduceState
+from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, ProduceState
 from logd.broker.requests.session import BrokerSession
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.net.session import PauseReason
@@ -78,11 +78,12 @@ class StateTests(BrokerTestCase):
         """Others are taken meanwhile, and an Offsets request sees the end of the log."""
         self.peer.send(ask(SMALL, SMALL), Offsets("t", 0, -1, 1))
         (request,) = self.producing.unanswered
+        assert isinstance(request, AcknowledgedProduceRequest)
         self.assertIs(request.state, ProduceState.APPENDED)
         self.assertEqual((self.producing.waiting, self.content("t")), (None, SMALL * 2))
         self.settle()
         self.assertIs(request.state, ProduceState.ANSWERED)
-        self.assertEqual((self.producing.unanswered, len(self.peer.answers())), ({}, 2))
+        self.assertEqual((list(self.producing.unanswered), len(self.peer.answers())), ([], 2))
 
     def test_a_lost_connection_ends_its_check(self) -> None:
         """A set that is not checked to the end is not appended."""

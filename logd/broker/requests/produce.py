@@ -14,6 +14,7 @@ from logd.broker.requests.appender import Appender
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce_request import (
     AcknowledgedProduceRequest,
+    LoneFlush,
     ProduceRequest,
     SilentProduceRequest,
     code_of,
@@ -22,6 +23,7 @@ from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
 from logd.broker.security.rights import Rights
 from logd.broker.topics.stored_end_gate import StoredEndGate
+from logd.deadlines import Deadlines
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.log.store.batch_format import BatchFormat
@@ -39,6 +41,10 @@ MOST_BROKEN = 10_000
 
 class ProducerCutOff(Exception):
     """Raised when a refused produce of 0.7 closes its connection: no further request of it may be taken."""
+
+
+def _time_out(request: AcknowledgedProduceRequest | LoneFlush) -> None:
+    request.time_out()
 
 
 @define(eq=False)
@@ -62,7 +68,7 @@ class ProduceRequests:
     #: The started request that waits before its sets are gathered; nearly always None.
     waiting: ProduceRequest | None = field(default=None, init=False)
     #: Requests whose sets are gathered or appended, but that are not answered yet.
-    unanswered: dict[AcknowledgedProduceRequest, None] = field(factory=dict, init=False)
+    unanswered: Deadlines[AcknowledgedProduceRequest | LoneFlush] = field(init=False)
     #: Each (topic, requested partition) with a refused set: later sets are refused until the producer restarts.
     broken: set[tuple[str, int]] = field(factory=set, init=False)
     _not_created: dict[str, WireError] = field(factory=dict, init=False)
@@ -80,6 +86,7 @@ class ProduceRequests:
         self.routing, self.growth = self._broker.routing, self._broker.growth
         self.latency = self._broker.counters.latencies.of("native", "ProduceAck")
         self.appender = Appender(self.routing.counters)
+        self.unanswered = Deadlines(self.routing.clock, _time_out)
         self._batch_format = self._broker.store.batch_format
 
     def produce(self, request: Produce) -> bool:
@@ -154,13 +161,14 @@ class ProduceRequests:
 
         A producer may send one message in each, so a request with one part that need not wait has no object.
         """
-        if request.acks == 1 and len(request.parts) == 1 and self._gather_alone(request.parts[0], token):
+        if len(request.parts) == 1 and request.acks in (1, -1) and self._gather_alone(request, token):
             return True
         return self.begin(AcknowledgedProduceRequest(self, request.parts, token, request.acks, request.timeout_ms))
 
-    def _gather_alone(self, part: ProducePart, token: Any) -> bool:
-        """Gather the only part of a request with acks 1. Return False if anything about it is unusual."""
-        topic, partition, epoch, _, message_set = part
+    def _gather_alone(self, request: ProduceAck, token: Any) -> bool:
+        """Gather the only part of a request with acks 1 or -1. Return False if anything about it is unusual."""
+        acks = request.acks
+        topic, partition, epoch, _, message_set = request.parts[0]
         log = self.routing.logs.log(topic, partition)
         if (
             log is None
@@ -174,7 +182,7 @@ class ProduceRequests:
         ):
             return False
         try:
-            log.leadership.check_produce(epoch, 1)
+            log.leadership.check_produce(epoch, acks)
             count, newest, has_batches, has_epochs = loops.check_set(message_set, *log.settings.entry_limits)
         except WireError:
             return False
@@ -183,7 +191,11 @@ class ProduceRequests:
         arrived = self.arrived
 
         def appended(first: int, after: int) -> None:
-            answer(ProducedPart(topic, partition, 0, partition, first, after))
+            result = ProducedPart(topic, partition, 0, partition, first, after)
+            if acks == 1 or log.visible_end >= after:
+                answer(result)
+            else:
+                LoneFlush(self, result, answer).begin(log, request.timeout_ms)
 
         def not_appended(error: BaseException) -> None:
             self.mark_broken(topic, partition)
@@ -220,9 +232,9 @@ class ProduceRequests:
         """Cancel the requests of a lost connection. Appended sets stay; no answer is sent."""
         if self.waiting is not None:
             self.waiting.cancel()
-        unanswered, self.unanswered = self.unanswered, {}
-        for request in unanswered:
+        for request in self.unanswered:
             request.cancel()
+        self.unanswered.stop()
 
     # Called by requests
 

@@ -8,7 +8,8 @@ data directory waits too, while the sets are gathered: for the format that older
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +19,7 @@ from zope.interface import implementer
 from logd.broker.requests.core import LEGACY_SETTINGS, NO_SETTINGS
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES, SlicedChecks
 from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, UnknownError, WireError
-from logd.interfaces import IFlushListener, Timer
+from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
 from logd.log.visibility.waiters import Wait
 from logd.net.session import PauseReason
@@ -179,7 +180,6 @@ class AcknowledgedProduceRequest(ProduceRequest):
     _unappended: int = field(init=False)
     #: The parts that wait for a flush, by their index.
     _flushing: dict[int, _FlushListener] = field(factory=dict, init=False)
-    _timer: Timer | None = field(default=None, init=False)
     #: The time when the request came.
     _arrived: float = field(init=False)
 
@@ -211,7 +211,6 @@ class AcknowledgedProduceRequest(ProduceRequest):
     def cancel(self) -> None:
         """See ProduceRequest. Appended sets stay; no answer is sent."""
         ProduceRequest.cancel(self)
-        self._stop_timer()
         flushing, self._flushing = self._flushing, {}
         for each in flushing.values():
             each.cancel()
@@ -227,7 +226,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         if not self._results:
             self._answer()
         elif self._left:
-            self._producing.unanswered[self] = None
+            self._producing.unanswered.watch(self, _seconds(self._timeout_ms))
 
     def _gather_part(self, index: int, part: ProducePart) -> bool:
         producing, acks = self._producing, self._acks
@@ -287,15 +286,12 @@ class AcknowledgedProduceRequest(ProduceRequest):
         self._producing.routing.due_now(log)
 
     def _listener(self, index: int, result: ProducedPart) -> _FlushListener:
-        """Return the listener for a part that waits, for no longer than the request says."""
-        routing = self._producing.routing
-        if self._timer is None and self._timeout_ms > 0:
-            self._timer = routing.clock.callLater(min(self._timeout_ms, LONGEST_WAIT_MS) / 1000, self._time_out)
+        """Return the listener for a part that waits."""
         listener = self._flushing[index] = _FlushListener(self, index, result)
         return listener
 
-    def _time_out(self) -> None:
-        self._timer = None
+    def time_out(self) -> None:
+        """Answer that the parts which still wait were not flushed in time."""
         flushing, self._flushing = self._flushing, {}
         for index, listener in flushing.items():
             listener.cancel()
@@ -304,20 +300,14 @@ class AcknowledgedProduceRequest(ProduceRequest):
 
     def _answer(self) -> None:
         self.state = _ANSWERED
-        self._stop_timer()
-        self._producing.unanswered.pop(self, None)
         producing = self._producing
+        producing.unanswered.forget(self)
         producing.latency.observe(producing.routing.clock.seconds() - self._arrived)
         if self._acks != 0:
             producing.connection.answer(self._token, self._response())
 
     def _response(self) -> Any:
         return ProduceAckResponse(tuple([part for part in self._results if part is not None]))
-
-    def _stop_timer(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
 
 
 @implementer(IFlushListener)
@@ -342,6 +332,57 @@ class _FlushListener:
         """Stop listening."""
         if self.wait is not None:
             self.wait.cancel()
+
+
+@implementer(IFlushListener)
+class LoneFlush:
+    """The wait of one part, from its append to its answer. Its own listener, and the key of its deadline."""
+
+    __slots__ = ("_answer", "_producing", "_result", "_wait")
+
+    def __init__(
+        self, producing: ProduceRequests, result: ProducedPart, answer: Callable[[ProducedPart], None]
+    ) -> None:
+        self._producing = producing
+        #: The result of the part once it is flushed.
+        self._result = result
+        self._answer = answer
+        self._wait: Wait | None = None
+
+    def begin(self, log: PartitionLog, timeout_ms: int) -> None:
+        """Wait until ``log`` is visible up to the part's end, for no longer than the request says."""
+        producing = self._producing
+        producing.unanswered.watch(self, _seconds(timeout_ms))
+        self._wait = log.wait_visible(self._result.next_position, self)
+        producing.routing.due_now(log)
+
+    def visible(self, end: int) -> None:
+        self._settle(self._result)
+
+    def failed(self, error: BaseException) -> None:
+        topic, partition = self._result[:2]
+        self._producing.mark_broken(topic, partition)
+        self._settle(ProducedPart(topic, partition, code_of(error)))
+
+    def time_out(self) -> None:
+        """Answer that the part was not flushed in time."""
+        self.cancel()
+        topic, partition = self._result[:2]
+        self._settle(ProducedPart(topic, partition, RequestTimedOut.code))
+
+    def cancel(self) -> None:
+        """Stop waiting; no answer is sent."""
+        if self._wait is not None:
+            self._wait.cancel()
+
+    def _settle(self, result: ProducedPart) -> None:
+        self._producing.unanswered.forget(self)
+        self._answer(result)
+
+
+def _seconds(timeout_ms: int) -> float:
+    """Return how long a request may wait by its own words: for ever if its number is not positive."""
+    return min(timeout_ms, LONGEST_WAIT_MS) / 1000 if timeout_ms > 0 else math.inf
 
 
 def _stored(message_set: bytes, checked: loops.Checked, log: PartitionLog) -> bytes:

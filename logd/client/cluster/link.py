@@ -12,10 +12,10 @@ from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
 from logd.client.cluster.broker_outages import BrokerOutage
-from logd.client.cluster.deadlines import Deadlines
 from logd.client.settings import LinkSettings
 from logd.clientcore.addresses import Address, name_of
 from logd.clientcore.answers import is_final, misfit
+from logd.deadlines import Deadlines
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer

@@ -1,4 +1,4 @@
-"""Tests of requests with acks 1 and one small set, which have no object of their own."""
+"""Tests of requests with acks 1 or -1 and one small set, which are no objects."""
 
 from __future__ import annotations
 
@@ -47,13 +47,27 @@ class LoneSetTests(ProduceAckTestCase):
         latency = self.broker.counters.latencies.of("native", "ProduceAck")
         before = sum(latency.counts)
         self.peer.send(ask(1, part()), ask(1, part(HELLO * 2)), ask(1, part(partition=2)), ask(1, part()))
-        self.assertEqual(self.objects, [])
         self.answers(stored(0, SIZE), stored(SIZE, 3 * SIZE), stored(3 * SIZE, 4 * SIZE), stored(0, SIZE, 2))
-        self.peer.send(ask(1, part()), ask(-1, part()), ask(1, part(partition=-1)), ask(1, part(epoch=3)))
+        self.peer.send(ask(1, part()), ask(-1, part()), ask(-1, part(partition=1)), ask(1, part()))
+        self.answers(stored(4 * SIZE, 5 * SIZE), stored(6 * SIZE, 7 * SIZE))
+        self.settle()
+        self.answers(stored(0, SIZE, 1), stored(5 * SIZE, 6 * SIZE))
+        self.assertEqual(self.objects, [])
+        self.peer.send(ask(-1, part(), part()), ask(1, part(partition=-1)), ask(-1, part(epoch=3)))
         self.settle()
         self.assertEqual(len(self.objects), 3)
         self.assertEqual({each.parts[0].error for each in self.peer.answers()}, {0, STALE_EPOCH})
-        self.assertEqual(sum(latency.counts), before + 8)
+        self.assertEqual(sum(latency.counts), before + 11)
+
+    def test_all_that_wait_for_a_flush_share_a_timer(self) -> None:
+        """One for each would be a tenth of the work; it ends with the connection."""
+        before = len(self.clock.getDelayedCalls())
+        self.peer.send(*[ask(-1, part())] * 5, ask(-1, part(), part(partition=1)))
+        self.assertEqual(len(self.clock.getDelayedCalls()), before + 1)
+        self.peer.lose()
+        self.assertEqual(len(self.clock.getDelayedCalls()), before)
+        self.settle()
+        self.assertEqual(self.content("t"), HELLO * 6)
 
     def test_a_refused_set_breaks_the_order_until_a_restart(self) -> None:
         """It is unsound, or the disk is full."""

@@ -1,11 +1,13 @@
-"""Tests of logd.client.cluster.deadlines."""
+"""Tests of logd.deadlines."""
 
 from __future__ import annotations
+
+import math
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.cluster.deadlines import Deadlines
+from logd.deadlines import Deadlines
 
 
 class DeadlinesTests(SynchronousTestCase):
@@ -59,6 +61,16 @@ class DeadlinesTests(SynchronousTestCase):
         self.clock.advance(0.2)
         self.assertEqual(self.late, ["b"])
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_key_without_end_is_never_late(self) -> None:
+        """No timer is made for it, and it is found among the keys until it is forgotten."""
+        self.deadlines.watch("endless", math.inf)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.deadlines.watch("a", 1)
+        self.assertEqual((list(self.deadlines), len(self.deadlines)), (["endless", "a"], 2))
+        self.clock.advance(1)
+        self.assertEqual((self.late, self.clock.getDelayedCalls()), (["a"], []))
+        self.assertTrue(self.deadlines.forget("endless"))
 
     def test_a_callback_may_change_the_deadlines(self) -> None:
         """Losing a connection over one late answer forgets the others and may begin new ones."""
