@@ -121,7 +121,10 @@ def _read(file: BinaryIO) -> Backup:
         number += 1
         if len(line) > LONGEST or not line.endswith(b"\n"):
             raise ValueError(f"line {number} is cut off, or longer than {LONGEST:,} bytes")
-        value = load_json(line)
+        try:
+            value = load_json(line)
+        except ValueError:  # its text shows the line, which may be that of a user's verifiers
+            raise ValueError(f"line {number} is not JSON") from None
         if not isinstance(value, dict):
             raise ValueError(f"line {number} is no object: {excerpt(value)}")
         if head is None:

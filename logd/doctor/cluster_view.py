@@ -21,12 +21,13 @@ async def read_cluster(tree: ICoordination) -> ClusterContents:
     """Return what the tree knows; nodes that cannot be read are left out. Raises CoordinationError."""
     brokers = {number: info.version for number, info in (await read_brokers(tree)).items()}
     topics: dict[str, TopicEntry] = {}
-    for name in await _names(tree, paths.BROKER_TOPICS):
+    for name in await _names(tree, paths.BROKER_TOPICS, []):
         with suppress(NoNode, ValueError):
             topics[name] = decode_entry(name, (await tree.get(paths.topic(name)))[0])
-    groups = await _names(tree, paths.CONSUMERS)
-    users, schemas = len(await _names(tree, paths.USERS)), len(await _names(tree, _SCHEMAS))
-    return ClusterContents(brokers, topics, groups, users, schemas)
+    hidden: list[str] = []
+    groups = await _names(tree, paths.CONSUMERS, hidden)
+    users, schemas = len(await _names(tree, paths.USERS, hidden)), len(await _names(tree, _SCHEMAS, hidden))
+    return ClusterContents(brokers, topics, groups, users, schemas, hidden=bool(hidden))
 
 
 async def may_change(stranger: ICoordination) -> bool | None:
@@ -59,8 +60,12 @@ async def may_read(stranger: ICoordination) -> bool | None:
     return False
 
 
-async def _names(tree: ICoordination, path: str) -> list[str]:
+async def _names(tree: ICoordination, path: str, hidden: list[str]) -> list[str]:
+    """Return the children of a node; none if it does not exist, or is not told, which is added to ``hidden``."""
     try:
         return await tree.get_children(path)
-    except (NoNode, NoAuth):
+    except NoNode:
+        return []
+    except NoAuth:
+        hidden.append(path)
         return []

@@ -25,6 +25,8 @@ class ClusterContents:
     groups: Sequence[str] = ()
     users: int = 0
     schemas: int = 0
+    #: Whether the groups or the users were not told to these credentials.
+    hidden: bool = False
     #: Whether a client without credentials may change the brokers' nodes, or read the secret ones; None: not known.
     open_to_change: bool | None = None
     open_to_read: bool | None = None
@@ -58,16 +60,18 @@ def examine_tree(cluster: ClusterContents, hosts: str | None, folder: str) -> It
     if hosts is not None and len(hosts.partition("/")[0].split(",")) > 1:
         yield Observation(AREA, Level.OK, "coordination tree", f"is kept by several servers ({hosts})")
         return
+    groups = [] if cluster.hidden and not cluster.groups else [counted(len(cluster.groups), "group")]
     kept = [
         counted(len(cluster.topics), "topic") + " with settings",
-        f"the positions of {counted(len(cluster.groups), 'group')}",
+        *(f"the positions of {each}" for each in groups),
+        *(["what only brokers may read there (LOGD_ZOOKEEPER_DIGEST_FILE)"] if cluster.hidden else []),
         *([counted(cluster.users, "user")] if cluster.users else []),
         *([counted(cluster.schemas, "schema")] if cluster.schemas else []),
     ]
     where = f"in {folder} alone" if hosts is None else f"with the one server {hosts}"
     yield Observation(
         AREA,
-        Level.WARNING if cluster.topics or cluster.groups or cluster.users else Level.NOTE,
+        Level.WARNING if cluster.topics or cluster.groups or cluster.users or cluster.hidden else Level.NOTE,
         "coordination tree",
         f"is {where}: {', '.join(kept)}",
         "run `logd backup FILE` regularly and copy the file to another machine; or use a ZooKeeper ensemble",

@@ -78,6 +78,15 @@ class BackupFileTests(SynchronousTestCase):
             changed[place] ^= 1
             self.refused(bytes(changed))
 
+    def test_a_damaged_line_is_named_and_not_shown(self) -> None:
+        """It may be that of a user's verifiers, and errors of a daily backup go to logs and mail."""
+        lines = Path(self.path).read_bytes().splitlines(keepends=True)
+        place = next(number for number, line in enumerate(lines) if b"/security/users/alice" in line)
+        lines[place] = lines[place].replace(b"{", b"", 1)
+        told = self.refused(b"".join(lines))
+        self.assertIn(f"line {place + 1} is not JSON", told)
+        self.assertNotIn("scram", told)
+
     @given(st.binary(max_size=200))
     def test_any_bytes_are_refused(self, content: bytes) -> None:
         """With one kind of error."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import BrokerSettings, Source, ZooKeeperSecurity, broker_settings
@@ -70,6 +72,11 @@ class SecretTests(SynchronousTestCase):
         with self.assertRaises(ConfigurationError) as caught:
             CoordinationSettings.secured("h", ZooKeeperSecurity(zookeeper_digest_file=f"{path}-not"))
         self.assertIn(f"{path}-not", str(caught.exception))
+        Path(path).write_text("only-a-password\n", encoding="utf-8")
+        with self.assertRaises(ConfigurationError) as caught:
+            CoordinationSettings.secured("h", ZooKeeperSecurity(zookeeper_digest_file=path))
+        self.assertIn(f"zookeeper.digest.file = {path!r}", str(caught.exception))
+        self.assertNotIn("only-a-password", str(caught.exception))
 
 
 class FittingTests(SynchronousTestCase):

@@ -33,6 +33,10 @@ class LossesTests(SynchronousTestCase):
         self.assertIn("/d/coordination alone: 2 topics with settings, the positions of 1 group, 2 users", own.text)
         self.assertEqual(worst(examine_tree(cluster, "h:2181", "")), Level.WARNING)
         self.assertEqual(worst(examine_tree(ClusterContents(), "h:2181", "")), Level.NOTE)
+        (hidden,) = examine_tree(ClusterContents(hidden=True), "h:2181", "")
+        self.assertEqual(hidden.level, Level.WARNING)
+        self.assertIn("0 topics with settings, what only brokers may read there", hidden.text)
+        self.assertNotIn("group", hidden.text)
         self.assertEqual(worst(examine_tree(cluster, "a:1,b:1,c:1/logd", "")), Level.OK)
 
 

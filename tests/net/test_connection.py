@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import pickle
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.abstract import FileDescriptor
@@ -334,3 +335,14 @@ class ConnectTests(SynchronousTestCase):
             with self.assertRaises(ConfigurationError) as caught:
                 endpoint_for(reactor, address)
             self.assertIn(repr(address), str(caught.exception))
+
+    def test_files_that_an_endpoint_names_and_that_are_of_no_use_are_told(self) -> None:
+        """A file that is missing, one that has no certificate, and no folder of authorities."""
+        junk = self.mktemp()
+        Path(junk).write_text("no certificate")
+        reactor = MemoryReactorClock()
+        for more in (f"certificate={junk}-not:privateKey={junk}-not", f"certificate={junk}", f"trustRoots={junk}-not"):
+            address = f"tls:localhost:6667:{more}"
+            with self.assertRaises(ConfigurationError) as caught:
+                endpoint_for(reactor, address)
+            self.assertIn(f"{address!r} names a file that cannot be used: ", str(caught.exception))

@@ -161,12 +161,14 @@ async def _serve(reactor: Any, data: str, listen: str, open_to_network: bool, op
     try:
         server.start()
         try:
-            port = await serverFromString(reactor, listen).listen(server.factory)
-        except ValueError as error:
+            endpoint = serverFromString(reactor, listen)
+        except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
             raise ConfigurationError(
                 f"--listen {listen!r} is not allowed: {error}; allowed is a Twisted server endpoint, such as "
                 f"{DEFAULT_LISTEN}"
             ) from error
+        try:
+            port = await endpoint.listen(server.factory)
         except CannotListenError as error:
             raise ConfigurationError(
                 f"cannot listen on {listen!r}: {str(error).rstrip('.')}; is another ZooKeeper or a broker "

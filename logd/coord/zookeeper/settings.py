@@ -143,6 +143,12 @@ class CoordinationSettings:
 def _first_line(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
-            return file.readline().strip()
+            line = file.readline().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"zookeeper.digest.file = {path!r} cannot be read: {error}") from error
+    if not line.partition(":")[0] or not line.partition(":")[1]:
+        # The line itself stays out of the text: it may be a password.
+        raise ConfigurationError(
+            f"zookeeper.digest.file = {path!r} is not allowed: its first line is not USER:PASSWORD"
+        )
+    return line

@@ -47,6 +47,14 @@ class RefusedStartTests(SynchronousTestCase):
                 self.assertIn(words, f"{done.stdout}{done.stderr}")
             self.assertNotIn("Traceback", f"{done.stdout}{done.stderr}")
 
+    def test_a_certificate_that_is_missing_is_named(self) -> None:
+        """As any endpoint that is not allowed."""
+        endpoint = f"ssl:{free_port()}:privateKey=/none.key:certKey=/none.pem"
+        done = run(*LOGD, "zookeeper", "--data", self.data(), "--listen", endpoint)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(f"--listen {endpoint!r} is not allowed: ", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+
     def test_the_override_says_what_it_does(self) -> None:
         """Then everybody may do everything, as on loopback."""
         port = free_port()
