@@ -30,6 +30,7 @@ from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.errors import ConfigurationError
 from logd.net.threads import DiskThreads
+from logd.net.tls import endpoint_problem
 from logd.service_options import ServiceOptions
 
 #: The environment variable with the servers of the coordination tree, used if no option names them.
@@ -108,7 +109,7 @@ every user may read schemas, and change those of a topic's subjects who may writ
             serverFromString(reactor, self["listen"])
         except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
             raise UsageError(
-                f"--listen {self['listen']!r} is not allowed ({error}); "
+                f"--listen {self['listen']!r} is not allowed ({endpoint_problem(error)}); "
                 f"allowed is a Twisted server endpoint description, such as {DEFAULT_LISTEN!r}"
             ) from error
 

@@ -162,8 +162,10 @@ def _check_endpoints(settings: BrokerSettings) -> None:
         try:
             serverFromString(reactor, description)
         except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
+            from logd.net.tls import endpoint_problem
+
             raise ConfigurationError(
-                f"{name} = {description!r} is not allowed ({error}); "
+                f"{name} = {description!r} is not allowed ({endpoint_problem(error)}); "
                 "allowed is a Twisted server endpoint description, such as 'tcp:6667:interface=127.0.0.1'"
             ) from error
 

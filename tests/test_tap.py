@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 from twisted.application.service import IService, MultiService
+from twisted.internet import endpoints
 from twisted.python.usage import UsageError
 from twisted.trial.unittest import TestCase
 from zope.interface.verify import verifyObject
@@ -143,6 +144,16 @@ class OptionsTests(TestCase):
         self.assertIn("'nowhere.toml' cannot be read", self.refused("--config", "nowhere.toml"))
         self.assertIn("'extra' is not an option", self.refused("--data", "d", "extra"))
         self.assertIn("message.bytes = 99999999", self.refused("--data", "d", "--set", "message.bytes=99999999"))
+
+    def test_tls_without_its_packages_is_refused(self) -> None:
+        """The message says what to install."""
+
+        def parse(reactor: object, description: str) -> None:
+            raise ModuleNotFoundError("No module named 'OpenSSL'", name="OpenSSL")
+
+        self.patch(endpoints, "serverFromString", parse)
+        text = self.refused("--data", "d", "--listen", "ssl:1:privateKey=k:certKey=c")
+        self.assertIn("pip install 'logd[tls]'", text)
 
     def test_an_endpoint_that_twisted_cannot_read_is_refused(self) -> None:
         """The error comes before the start and names the setting."""

@@ -31,3 +31,10 @@ def tls_context(
         named = ", ".join(each for each in (trust_file, trust_folder, certificate, key) if each is not None)
         raise ConfigurationError(f"the certificates for TLS ({named}) cannot be used: {error}") from None
     return context
+
+
+def endpoint_problem(error: Exception) -> str:
+    """Return why an endpoint's description cannot be used, from the error of Twisted's parser."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "OpenSSL":
+        return "an ssl: endpoint needs the extra tls: pip install 'logd[tls]'"
+    return str(error)

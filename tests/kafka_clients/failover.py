@@ -31,7 +31,7 @@ from tests.kafka_clients.having import CLIENTS, CannotBeHad, Had
 PATIENCE = 300.0
 _BROKERS = (1, 2, 3)
 #: Those with an idempotent producer that by default sends again for longer than a dead broker counts as live.
-_PATIENT = ("kcat", "confluent-kafka", "kafka-python", "aiokafka")
+_PATIENT = ("kcat", "confluent-kafka", "kafka-python", "aiokafka", "franz-go", "kafkajs")
 
 
 def until(reached: Callable[[], bool]) -> None:

@@ -90,12 +90,16 @@ def _go(source: str, module: str, package: str) -> Callable[[Path], Had]:
     return have
 
 
+#: kafkajs has gzip alone; this package is written in JavaScript.
+_CODECS_OF_KAFKAJS = ("kafkajs-snappy",)
+
+
 def _kafkajs(folder: Path) -> Had:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "drivers" / "kafkajs.js", folder / "main.js")
-    if not (folder / "node_modules").exists():
+    if not all((folder / "node_modules" / name).exists() for name in ("kafkajs", *_CODECS_OF_KAFKAJS)):
         _run("npm", "init", "-y", folder=folder)
-        _run("npm", "install", "kafkajs", folder=folder)
+        _run("npm", "install", "kafkajs", *_CODECS_OF_KAFKAJS, folder=folder)
     package = json.loads((folder / "node_modules" / "kafkajs" / "package.json").read_text())
     return Had(package["version"], ["node", str(folder / "main.js")])
 
@@ -113,8 +117,7 @@ CLIENTS = (
     RealClient(
         "franz-go",
         _go("franz.go", "github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kgo"),
-        more=("idempotent",),
     ),
     RealClient("sarama", _go("sarama.go", "github.com/IBM/sarama", "github.com/IBM/sarama")),
-    RealClient("kafkajs", _kafkajs, "none,gzip", ("idempotent",)),
+    RealClient("kafkajs", _kafkajs, "none,gzip,snappy"),
 )

@@ -71,6 +71,23 @@ func consume(bootstrap, topic string, count int) any {
 	return map[string]any{"count": seen, "sha256": fmt.Sprintf("%x", sum.Sum(nil))}
 }
 
+// first returns the offset of the first record that is read from a place on.
+func first(bootstrap, topic string, place kgo.Offset) int64 {
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.ConsumePartitions(
+		map[string]map[int32]kgo.Offset{topic: {0: place}}))
+	check(err)
+	defer client.Close()
+	for {
+		fetches := client.PollFetches(context.Background())
+		for _, each := range fetches.Errors() {
+			check(each.Err)
+		}
+		for _, each := range fetches.Records() {
+			return each.Offset
+		}
+	}
+}
+
 func main() {
 	count, err := strconv.Atoi(os.Args[4])
 	check(err)
@@ -80,6 +97,13 @@ func main() {
 		answer = produce(os.Args[2], os.Args[3], count, strings.Split(os.Args[5], ","))
 	case "consume":
 		answer = consume(os.Args[2], os.Args[3], count)
+	case "look":
+		time, err := strconv.ParseInt(os.Args[5], 10, 64)
+		check(err)
+		answer = map[string]any{
+			"sought": first(os.Args[2], os.Args[3], kgo.NewOffset().At(int64(count))),
+			"found":  first(os.Args[2], os.Args[3], kgo.NewOffset().AfterMilli(time)),
+		}
 	}
 	check(json.NewEncoder(os.Stdout).Encode(answer))
 }

@@ -1,11 +1,14 @@
-// kafkajs: see digest.py for the commands. gzip is the one codec that it has without further packages.
+// kafkajs: see digest.py for the commands. gzip is its own codec, snappy that of a package.
 const crypto = require("crypto");
-const { CompressionTypes, Kafka, logLevel } = require("kafkajs");
+const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require("kafkajs");
+const Snappy = require("kafkajs-snappy");
+
+CompressionCodecs[CompressionTypes.Snappy] = Snappy;
 
 const [command, bootstrap, topic, counted, names] = process.argv.slice(2);
 const count = Number(counted);
 const kafka = new Kafka({ brokers: bootstrap.split(","), logLevel: logLevel.ERROR });
-const codecs = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP };
+const codecs = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP, snappy: CompressionTypes.Snappy };
 
 const record = (n) => ({ key: `k${n % 1000}`, value: `${n}-${"x".repeat((n * 37) % 200)}`, partition: 0 });
 
@@ -48,7 +51,24 @@ async function consume() {
   return { count: seen, sha256: sum.digest("hex") };
 }
 
-const commands = { produce: () => produce({}), idempotent: () => produce({ idempotent: true, maxInFlightRequests: 1 }), consume };
+async function look() {
+  const time = Number(names);
+  const admin = kafka.admin();
+  await admin.connect();
+  const [found] = await admin.fetchTopicOffsetsByTimestamp(topic, time);
+  await admin.disconnect();
+  const consumer = kafka.consumer({ groupId: `look-${process.pid}` });
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  const sought = await new Promise((done) => {
+    consumer.run({ eachMessage: async ({ message }) => Number(message.offset) >= count && done(Number(message.offset)) });
+    consumer.seek({ topic, partition: 0, offset: counted });
+  });
+  await consumer.disconnect();
+  return { sought, found: Number(found.offset) };
+}
+
+const commands = { produce: () => produce({}), idempotent: () => produce({ idempotent: true, maxInFlightRequests: 1 }), consume, look };
 commands[command]().then(
   (answer) => {
     console.log(JSON.stringify(answer));
