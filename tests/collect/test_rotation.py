@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from logd.collect import file_tracker
-from logd.collect.files import OpenFile
+from logd.collect.files import OpenFile, Seen
 from logd.collect.rotation.copies import is_copy
 from tests.collect.doubles import MemoryDisk
 from tests.collect.followers import LONG, FollowerTestCase
@@ -93,6 +94,33 @@ class RotationTests(FollowerTestCase):
         self.patch(file_tracker, "is_copy", empty_and_compare)
         self.now += 1.0
         self.follower.step(read=False)
+        self.disk.append("/l/a.log", b"later\n")
+        self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
+        self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, and is read on its own")
+        self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_a_copy_that_was_listed_before_it_was_finished(self) -> None:
+        """It grows to its full size while the folder is listed, and the original is emptied before it is listed."""
+        self.begin(patterns=["/l/*"])
+        content = LONG * 30
+        self.disk.append("/l/a.log", content)
+        self.follower.step(read=False)
+        self.disk.append("/l/a.log.1", content[:20])  # too short to be known as a copy
+        self.now += 1.0
+        self.follower.step(read=False)
+        self.disk.append("/l/a.log.1", content[20:100])
+        find = MemoryDisk.find
+
+        def finish_and_find(disk: MemoryDisk, patterns: Sequence[str]) -> list[Seen]:
+            self.patch(MemoryDisk, "find", find)
+            listed = [seen for seen in find(disk, patterns) if seen.path == "/l/a.log.1"]
+            disk.append("/l/a.log.1", content[100:])
+            disk.truncate("/l/a.log")
+            return listed + [seen for seen in find(disk, patterns) if seen.path == "/l/a.log"]
+
+        self.patch(MemoryDisk, "find", finish_and_find)
+        self.now += 1.0
+        self.notices += self.follower.step(read=False).notices
         self.disk.append("/l/a.log", b"later\n")
         self.assertEqual(self.lines() + self.lines(), [LONG[:-1]] * 30 + [b"later"])
         self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, and is read on its own")

@@ -42,11 +42,11 @@ def followed_copy(descriptors: Descriptors, source: SourceFile, others: Iterable
     if source.known.head_bytes < MIN_BYTES:
         return None
     for other in others:
-        same_stem = other is not source and not other.broken and related(source.path, other.path)
-        if same_stem and other.sound_size >= source.sound_size:
+        if other is not source and not other.broken and related(source.path, other.path):
             with suppress(OSError):
                 file = descriptors.get(other)
-                if file is not None and fits(file, source.known):
+                # Its size is that of now: the copy may have been finished after it was listed.
+                if file is not None and file.seen().size >= source.sound_size and fits(file, source.known):
                     return other
     return None
 
