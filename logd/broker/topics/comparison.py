@@ -6,6 +6,7 @@
 - This broker has logs of a topic that the tree does not have: the topic moves into the tree, under its uuid (it was in
   topics.json before there was a tree, or in a tree that was lost). If the tree notes that this uuid was deleted, the
   logs are removed instead.
+- This broker has a record of a topic that the tree does not have, and stores none of it: the record is removed.
 - The tree has the topic under another uuid: the logs here are removed if the tree notes that their uuid was deleted, or
   if they never held data. Otherwise it is unclear which topic they belong to: they are refused, with an error that
   names both sides, and nothing is touched.
@@ -96,6 +97,8 @@ class TopicComparison:
                 self._directory.hide(topic)
                 await stored.remove(topic)
                 await removed_by(self._tree, record.uuid, self._me)
+            elif entry is None and not stored.stores(topic):
+                await stored.remove(topic)  # others have deleted the topic: their note does not wait for this broker
             elif entry is None:
                 self._log.info("topic {topic} is moved from topics.json into the coordination tree", topic=topic)
                 try:
@@ -132,6 +135,8 @@ class TopicComparison:
         if not stored.is_whole(topic, entry):
             await stored.keep(topic, entry)
             self._changed()
+        elif not mine and topic in stored.entries and not stored.partitions_here(topic):
+            await stored.remove(topic)  # others store the topic, and may delete it while this broker is away
         await self._ends.record(topic, mine)
         for each in self._ends.given_up(topic):
             await self._begin_again(each)
@@ -139,7 +144,9 @@ class TopicComparison:
     async def _left_to_others(self, topic: str, entry: TopicEntry, strangers: Collection[int]) -> list[int]:
         """Remove logs of partitions whose replicas are on other brokers now; return those partitions.
 
-        The state of such a partition names a leader among its replicas, and does not count on this broker.
+        The state of such a partition names a leader among its replicas, and does not count on this broker. Raises
+        CoordinationUnavailable while it does: the leader has added this broker before it knew of the new replicas, and
+        the controller takes it out again.
         """
         left = []
         for number in strangers:
@@ -147,8 +154,11 @@ class TopicComparison:
                 state = PartitionState.decode((await self._tree.get(paths.partition_state(topic, number)))[0])
             except (NoNode, ValueError):
                 continue
-            if state.leader in entry.partitions.get(number, ()) and self._me not in (*state.in_sync, *state.last):
-                left.append(number)
+            if state.leader not in entry.partitions.get(number, ()):
+                continue
+            if self._me in (*state.in_sync, *state.last):
+                raise CoordinationUnavailable(f"{topic}-{number} still counts on the replica on this broker")
+            left.append(number)
         if left:
             self._directory.show(topic, entry)  # so that they are not written any more
             await self._ends.leave(topic, left)

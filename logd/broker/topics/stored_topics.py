@@ -128,6 +128,11 @@ class StoredTopics:
         broker = self._store.broker_id
         return sorted(number for number, brokers in entry.partitions.items() if broker in brokers)
 
+    def stores(self, topic: str) -> bool:
+        """Return whether a partition of a recorded topic is stored here, by its record, or as there is a log."""
+        entry = self.entries.get(topic)
+        return bool(self.partitions_here(topic)) or (entry is not None and bool(self.mine(entry)))
+
     def has_data(self, topic: str) -> bool:
         """Return whether a log of the topic here has ever held data; True if that is unknown."""
         return any(log.end > 0 or log.offline is not None for log in self._store.logs_of(topic))

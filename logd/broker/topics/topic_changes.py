@@ -269,7 +269,8 @@ class TopicAdministration:
         self._ends.begin_new(topic, entry)
         mine = self._stored.mine(entry)
         try:
-            await self._stored.keep(topic, entry)
+            if mine:
+                await self._stored.keep(topic, entry)
             await self._ends.record(topic, mine)
         except CoordinationError as error:
             self._reconciler.try_again(topic, error)
