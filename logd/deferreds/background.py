@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from inspect import CORO_RUNNING, getcoroutinestate
+from types import coroutine
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -13,8 +15,8 @@ from twisted.python.failure import Failure
 class Background:
     """The coroutines of one object. ``stop`` cancels them all, with what they wait for.
 
-    A coroutine must handle the errors that it expects: one that ends with an exception has a bug, which is logged, and
-    the others go on.
+    One that stops the others, perhaps by what it has called, ends where it next waits. A coroutine must handle the
+    errors that it expects: one that ends with an exception has a bug, which is logged, and the others go on.
     """
 
     _log = Logger()
@@ -22,7 +24,9 @@ class Background:
     def __init__(self, what: str) -> None:
         """``what`` names the work in the log ("a bug in ...")."""
         self._what = what
-        self._running: dict[Deferred[None], None] = {}
+        self._running: dict[Deferred[None], Coroutine[Any, Any, None]] = {}
+        #: The number of stops so far.
+        self._stops = 0
 
     def __len__(self) -> int:
         """Return the number of running coroutines."""
@@ -30,16 +34,44 @@ class Background:
 
     def start(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
         """Run a coroutine. The Deferred fires at its end, never fails, and cancels the coroutine when cancelled."""
-        running = Deferred.fromCoroutine(work)
+        running: Deferred[None] = Deferred.fromCoroutine(self._run(work))
         if not running.called or isinstance(running.result, Failure):
-            self._running[running] = None
+            self._running[running] = work
             running.addBoth(self._ended, running)
         return running
 
     def stop(self) -> None:
         """Cancel all running coroutines."""
-        for running in tuple(self._running):
-            running.cancel()
+        self._stops += 1
+        for running, work in tuple(self._running.items()):
+            if getcoroutinestate(work) != CORO_RUNNING:
+                running.cancel()
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        await self._stoppable(work)
+
+    @coroutine
+    def _stoppable(self, work: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
+        """Run a coroutine; if a stop came while it ran, cancel what it waits for next.
+
+        To cancel its own Deferred has no effect then, since it waits for nothing.
+        """
+        go_on, given = work.send, None
+        while True:
+            stops = self._stops
+            try:
+                awaited = go_on(given)
+            except StopIteration:
+                return
+            if self._stops != stops:
+                awaited.cancel()
+            try:
+                go_on, given = work.send, (yield awaited)
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:
+                go_on, given = work.throw, error
 
     def _ended(self, result: object, running: Deferred[None]) -> None:
         self._running.pop(running, None)

@@ -80,3 +80,27 @@ class BackgroundTests(SynchronousTestCase):
         self.background.start(stops())
         self.clock.advance(0.5)
         self.assertEqual((self.ended, len(self.background)), ([0], 0))
+
+    def test_a_coroutine_that_stops_everything_does_not_go_on(self) -> None:
+        """It ends where it next waits, in its first step or later, and may still tidy up."""
+
+        async def stops(seconds: float | None, number: int) -> None:
+            if seconds is not None:
+                await sleep(self.clock, seconds)
+            self.background.stop()
+            try:
+                await self.work(number)
+                self.ended.append(-1)
+            finally:
+                await sleep(self.clock, 0.25)
+                self.ended.append(10 + number)
+
+        self.background.start(stops(None, 0))
+        self.assertEqual(self.ended, [0])
+        self.clock.advance(0.25)
+        self.assertEqual((self.ended, len(self.background)), ([0, 10], 0))
+        self.background.start(stops(0.5, 1))
+        self.clock.advance(0.5)
+        self.assertEqual(self.ended, [0, 10, 1])
+        self.clock.advance(0.25)
+        self.assertEqual((self.ended, self.clock.getDelayedCalls(), len(self.background)), ([0, 10, 1, 11], [], 0))

@@ -46,6 +46,19 @@ class KafkaMembersTests(GroupTestCase):
         self.assertIs(member.membership.phase, Phase.STEADY)
         self.assertEqual(member.numbers, list(range(8)))
 
+    def test_a_consumer_that_leaves_when_it_is_refused_does_not_come_back(self) -> None:
+        """It leaves within the refusal, as an application does that closes its consumer for that."""
+        claim = self.claim()
+        self.take(claim)
+        member = self.join("c")
+        leaving = member.membership.settled().addErrback(lambda _: member.membership.leave())
+        self.run_for(3.0)
+        self.assertIsNone(self.successResultOf(leaving))
+        self.release(claim)
+        self.run_for(3.0)
+        self.assertEqual(self.get(self.outsider.get_children("/consumers/g/ids")), [])
+        self.assertEqual(member.numbers, [])
+
     def test_a_claim_is_refused_while_there_are_consumers(self) -> None:
         """And is possible as soon as the last one has left."""
         member = self.join("c")
