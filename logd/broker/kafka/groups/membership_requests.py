@@ -57,6 +57,8 @@ class MembershipRequests:
         self._addresses = addresses
         #: Calls that tell groups of the loss of this connection, on which requests wait.
         self._waiting: dict[Callable[[], None], None] = {}
+        #: True once the log says that this client wants transactions: it may ask again as often as it likes.
+        self._wants_transactions = False
 
     async def find_coordinator(self, request: Any) -> Any:
         """Return the broker that coordinates a group, or should.
@@ -70,10 +72,12 @@ class MembershipRequests:
         if kind == _TRANSACTION_KEY:
             error = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             text = "there are no transactions: leave transactional.id out"
-            self._log.warn(
-                "{client!r} at {host} asked for the coordinator of the transactional id {name!r}: {text}",
-                client=self._caller.client_id, host=self._caller.host, name=request.key, text=text,
-            )  # fmt: skip
+            if not self._wants_transactions:
+                self._wants_transactions = True
+                self._log.warn(
+                    "{client!r} at {host} asked for the coordinator of the transactional id {name!r}: {text}",
+                    client=self._caller.client_id, host=self._caller.host, name=request.key, text=text,
+                )  # fmt: skip
         elif kind != _GROUP_KEY:
             error, text = INVALID_REQUEST, "only groups have coordinators here"
         else:

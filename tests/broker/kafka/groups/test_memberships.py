@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafka.protocol.metadata import FindCoordinatorRequest
+from twisted.logger import capturedLogs
 
 from logd.broker.kafka import error_codes
 from tests.broker.kafka.groups.clients import GroupsTestCase
@@ -91,8 +92,11 @@ class MembershipTests(GroupsTestCase):
             answer = self.ask(peer, FindCoordinatorRequest[version](key="g", key_type=0))
             self.assertEqual((answer.error_code, answer.node_id), (0, 0))
             self.assertTrue(answer.host)
-        refused = self.ask(peer, FindCoordinatorRequest[2](key="g", key_type=1))
-        self.assertEqual(refused.error_code, error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        with capturedLogs() as logged:
+            for _ in range(3):
+                refused = self.ask(peer, FindCoordinatorRequest[2](key="g", key_type=1))
+                self.assertEqual(refused.error_code, error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        self.assertEqual(len([each for each in logged if "transactional id" in each["log_format"]]), 1)
         self.assertEqual(self.ask(peer, FindCoordinatorRequest[2](key="g", key_type=2)).error_code, 42)
         self.assertEqual(self.ask(peer, FindCoordinatorRequest[2](key="a/b", key_type=0)).error_code, 24)
 
