@@ -68,7 +68,7 @@ class GroupSyncs:
 
         One by one they would cost the processor more, and the group under way, which commits the same journal, time.
         """
-        return self._under_way and waiting >= self.least and self._clock.seconds() - self._began < LONGEST_HOLD_SECONDS
+        return self._under_way and waiting >= self.least and self._clock.seconds() < self._began + LONGEST_HOLD_SECONDS
 
     def begun(self) -> None:
         """Record that a group's sync was begun."""

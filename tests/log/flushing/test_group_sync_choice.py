@@ -160,6 +160,24 @@ class FlusherTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual([log.visible_end for log in rig.store.logs()], [20] * 40)
 
+    def test_no_append_is_needed_to_end_the_wait_for_a_slow_group(self) -> None:
+        """All producers may be waiting for these very partitions."""
+        rig = Rig(limits={"flush_workers": 2}, syncs_whole=True)
+        for number in range(20):
+            rig.log(partition=number).append([plain(b"eleven more")], 1, -1)
+        rig.threads.work()
+        rig.threads.deliver()  # its thread takes a group
+        for number in range(20, 40):
+            rig.log(partition=number).append([plain(b"eleven more")], 1, -1)
+        rig.threads.work()
+        rig.threads.deliver()
+        self.assertEqual(len(rig.threads.works), 1)
+        rig.clock.advance(group_sync_choice.LONGEST_HOLD_SECONDS)
+        self.assertEqual(len(rig.threads.works), 2)
+        rig.threads.settle()
+        self.assertEqual([log.visible_end for log in rig.store.logs()], [20] * 40)
+        self.assertEqual(rig.clock.getDelayedCalls(), [])
+
     def test_a_failed_write_takes_its_partition_offline_and_no_other(self) -> None:
         """The promise of a sync by itself is kept in a group."""
         rig = self.rig()
