@@ -233,6 +233,7 @@ class Flusher:
         while self._running < self._workers and self._waiting:
             groups = self.groups
             if groups is not None and groups.holds(len(self._waiting)):
+                groups.after_hold(self._start)
                 return
             if groups is not None and groups.allows(len(self._waiting), self.unflushed_bytes):
                 self._sync_group(groups)
