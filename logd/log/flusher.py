@@ -12,7 +12,7 @@ from attrs import define, field
 
 from logd.interfaces import Clock, IThreads, Timer
 from logd.log.flush_task import FlushTask, GroupTask
-from logd.log.group_sync_choice import LONGEST_HOLD_SECONDS, MOST_GROUP, GroupSyncs
+from logd.log.group_sync_choice import MOST_GROUP, GroupSyncs
 
 #: A partition that has waited this many seconds for a thread gets every second free thread, even while others are due.
 OVERDUE_SECONDS = 1.0
@@ -233,6 +233,7 @@ class Flusher:
         while self._running < self._workers and self._waiting:
             groups = self.groups
             if groups is not None and groups.holds(len(self._waiting)):
+                groups.after_hold(self._start)
                 return
             if groups is not None and groups.allows(len(self._waiting), self.unflushed_bytes):
                 self._sync_group(groups)
@@ -281,12 +282,8 @@ class Flusher:
         began = self._clock.seconds()
         self._running += 1
         groups.begun()
-        # Nothing else may happen until then: all producers may wait for the partitions that are held.
-        hold_over = self._clock.callLater(LONGEST_HOLD_SECONDS, self._start)
 
         def done(errors: Sequence[BaseException | None] | None, error: BaseException | None) -> None:
-            if hold_over.active():
-                hold_over.cancel()
             groups.ended(len(syncs), self._clock.seconds() - began)
             outcomes = [error] * len(syncs) if errors is None else errors
             self._synced(list(zip(logs, syncs, outcomes, strict=True)), began)

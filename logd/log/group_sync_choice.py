@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from attrs import define, field
 
-from logd.interfaces import Clock, IFileOperations, IFileSystem
+from logd.interfaces import Clock, IFileOperations, IFileSystem, Timer
 
 #: Fewer waiting partitions are synced one by one: that costs about as much, and each is answered sooner.
 LEAST_GROUP = 8
@@ -51,6 +52,8 @@ class GroupSyncs:
     #: The time when the last group was begun, and when the last one ended.
     _began: float = field(default=-math.inf, init=False)
     _ended: float = field(default=-math.inf, init=False)
+    #: Ends the wait of partitions for a group that takes long.
+    _hold: Timer | None = field(default=None, init=False)
     _closed: bool = field(default=False, init=False)
 
     def allows(self, waiting: int, own_bytes: int) -> bool:
@@ -68,7 +71,24 @@ class GroupSyncs:
 
         One by one they would cost the processor more, and the group under way, which commits the same journal, time.
         """
-        return self._under_way and waiting >= self.least and self._clock.seconds() < self._began + LONGEST_HOLD_SECONDS
+        return self._under_way and waiting >= self.least and self._hold_left() > 0
+
+    def after_hold(self, start: Callable[[], None]) -> None:
+        """Call ``start`` once ``holds`` is over, unless the group ends before: nothing else may happen meanwhile."""
+        if self._hold is None:
+            self._hold = self._clock.callLater(self._hold_left(), self._hold_is_over, start)
+
+    def _hold_left(self) -> float:
+        return LONGEST_HOLD_SECONDS - (self._clock.seconds() - self._began)
+
+    def _hold_is_over(self, start: Callable[[], None]) -> None:
+        self._hold = None
+        start()
+
+    def _end_hold(self) -> None:
+        timer, self._hold = self._hold, None
+        if timer is not None:
+            timer.cancel()
 
     def begun(self) -> None:
         """Record that a group's sync was begun."""
@@ -78,6 +98,7 @@ class GroupSyncs:
     def ended(self, partitions: int, seconds: float) -> None:
         """Record the duration of a group's sync."""
         self._under_way = False
+        self._end_hold()
         self._ended = self._clock.seconds()
         if self._closed:
             self.file_system.close()
@@ -106,6 +127,7 @@ class GroupSyncs:
     def close(self) -> None:
         """Close the file system, once no sync is under way: its descriptor's number could be given to another file."""
         self._closed = True
+        self._end_hold()
         if not self._under_way:
             self.file_system.close()
 

@@ -15,7 +15,7 @@ from logd.interfaces import IFileRange
 from logd.net.immediate_write import can_write_now, write_now
 from logd.net.paced_transport import PacedConsumer
 from logd.net.transfer import SendfileSender, can_sendfile
-from logd.protocol.requests.fields import Piece
+from logd.protocol.requests.fields import Piece, memory_of
 
 #: Ranges below this size are read and written, which costs less than a sendfile (measured: equal at 20 to 32 KB). Those
 #: without a descriptor can only be read.
@@ -88,7 +88,7 @@ class OutputQueue:
                     self._watch()
                 return
         self._queue.extend(pieces)
-        self.waiting_bytes += sum([len(piece) for piece in pieces if isinstance(piece, bytes)])
+        self.waiting_bytes += memory_of(pieces)
         if self.congested:
             return
         while not self.congested and self._write_small():  # under TLS the transport may pause the queue

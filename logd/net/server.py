@@ -34,7 +34,8 @@ from logd.protocol.requests.fields import size_of
 READ_BYTES = 256 << 10
 #: Seconds for which requests are taken before other connections have their turn.
 TURN_SECONDS = 0.01
-#: Bytes of answers in memory that the peer has not taken. Beyond them no more requests are taken.
+#: Bytes of answers in memory that the peer has not taken, or that wait for an earlier one. Beyond them no more requests
+#: are taken.
 MOST_WAITING_BYTES = 4 << 20
 
 
@@ -170,7 +171,7 @@ class Connection(TwistedProtocol):
     @property
     def has_much_to_send(self) -> bool:
         """True while so many bytes of answers are in memory that no more requests should be taken."""
-        return self._output.waiting_bytes > MOST_WAITING_BYTES
+        return self._output.waiting_bytes + self._conversation.held_bytes > MOST_WAITING_BYTES
 
     def pause(self, reason: PauseReason) -> None:
         """Stop taking requests until ``resume`` is called with the same reason."""

@@ -19,7 +19,7 @@ from logd.errors import ProtocolViolation
 from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
-from logd.protocol.requests.fields import Piece, size_of
+from logd.protocol.requests.fields import Piece, memory_of, size_of
 from logd.protocol.requests.legacy_requests import Fetch
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
@@ -43,6 +43,11 @@ class LineConversation:
     def unanswered(self) -> int:
         """See IConversation."""
         return len(self._turns)
+
+    @property
+    def held_bytes(self) -> int:
+        """See IConversation."""
+        return sum([memory_of(turn.pieces or ()) for turn in self._turns])
 
     @property
     def kept_bytes(self) -> int:

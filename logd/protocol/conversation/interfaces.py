@@ -28,6 +28,7 @@ class IConversation(Interface):
         "Why the connection has to be closed: what arrived is not this protocol. None while all is well."
     )
     unanswered: int = Attribute("How many requests wait for an answer, or have one that is held back.")
+    held_bytes: int = Attribute("How many bytes in memory are held back, of answers that wait for others.")
     kept_bytes: int = Attribute("How many bytes are kept of a request that is not complete.")
 
     def receive_data(data: bytes) -> list[Received]:

@@ -10,7 +10,7 @@ from logd.protocol.conversation.framed import FramedConversation
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES
 from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.requests.apis import LEGACY_BY_REQUEST
-from logd.protocol.requests.fields import Piece
+from logd.protocol.requests.fields import Piece, memory_of
 from logd.protocol.requests.legacy_responses import LegacyResponse
 from logd.protocol.requests.requests import decode_legacy_request
 from logd.protocol.requests.responses import encode_legacy_response
@@ -34,7 +34,7 @@ class LegacyConversation(FramedConversation):
         self._waiting: deque[LegacyToken] = deque()
         self._closed = False
         #: See IConversation.
-        self.unanswered = 0
+        self.unanswered = self.held_bytes = 0
 
     def read_frame(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
         """See FramedConversation."""
@@ -54,9 +54,15 @@ class LegacyConversation(FramedConversation):
         waiting = self._waiting
         if self._closed:
             return pieces
-        released: list[Piece] = []
-        while waiting and waiting[0].pieces is not None:
-            released += waiting.popleft().pieces or ()
+        if token is not waiting[0]:
+            self.held_bytes += memory_of(pieces)
+            return []
+        waiting.popleft()
+        released = [*pieces]
+        while waiting and (held := waiting[0].pieces) is not None:
+            self.held_bytes -= memory_of(held)
+            released += held
+            waiting.popleft()
         self.unanswered = len(waiting)
         return released
 
@@ -65,5 +71,5 @@ class LegacyConversation(FramedConversation):
         self._closed = True
         held = [piece for token in self._waiting for piece in token.pieces or ()]
         self._waiting.clear()
-        self.unanswered = 0
+        self.unanswered = self.held_bytes = 0
         return held

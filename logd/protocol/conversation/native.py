@@ -26,6 +26,9 @@ class NativeToken:
 class NativeConversation(FramedConversation):
     """The conversation of our own protocol. Requests may share a correlation id: each has an answer."""
 
+    #: See IConversation; no answer waits for another.
+    held_bytes = 0
+
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         super().__init__(max_frame_bytes)
         #: See IConversation.

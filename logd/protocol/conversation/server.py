@@ -51,6 +51,11 @@ class ServerConversation:
         return self._legacy.unanswered + self._native.unanswered
 
     @property
+    def held_bytes(self) -> int:
+        """See IConversation."""
+        return self._legacy.held_bytes
+
+    @property
     def kept_bytes(self) -> int:
         """See IConversation."""
         return self._frames.kept_bytes

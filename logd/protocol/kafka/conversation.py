@@ -16,7 +16,7 @@ from logd.protocol.kafka import fetch, join_group, produce
 from logd.protocol.kafka.apis import API_VERSIONS, API_VERSIONS_FLEXIBLE, APIS, UNSUPPORTED_VERSION, encode_api_versions
 from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, read_header, skip_tags
 from logd.protocol.kafka.other_clients import other_client
-from logd.protocol.requests.fields import INT16, Piece, Reader, size_of
+from logd.protocol.requests.fields import INT16, Piece, Reader, memory_of, size_of
 
 #: The longest time that an answer can tell.
 INT32_MAX = (1 << 31) - 1
@@ -61,7 +61,7 @@ class KafkaConversation(FramedConversation):
         self._waiting: deque[KafkaToken] = deque()
         self._closed = False
         #: See IConversation.
-        self.unanswered = 0
+        self.unanswered = self.held_bytes = 0
 
     def receive_data(self, data: bytes) -> list[Received]:
         """See IConversation."""
@@ -107,9 +107,15 @@ class KafkaConversation(FramedConversation):
         waiting = self._waiting
         if self._closed:
             return pieces
-        released: list[Piece] = []
-        while waiting and waiting[0].pieces is not None:
-            released += waiting.popleft().pieces or ()
+        if token is not waiting[0]:
+            self.held_bytes += memory_of(pieces)
+            return []
+        waiting.popleft()
+        released = [*pieces]
+        while waiting and (held := waiting[0].pieces) is not None:
+            self.held_bytes -= memory_of(held)
+            released += held
+            waiting.popleft()
         self.unanswered = len(waiting)
         return released
 
@@ -118,7 +124,7 @@ class KafkaConversation(FramedConversation):
         self._closed = True
         held = [piece for token in self._waiting for piece in token.pieces or ()]
         self._waiting.clear()
-        self.unanswered = 0
+        self.unanswered = self.held_bytes = 0
         return held
 
 

@@ -51,6 +51,11 @@ def size_of(piece: MessageSetField) -> int:
     return len(piece) if isinstance(piece, _IN_MEMORY) else piece.count
 
 
+def memory_of(pieces: Iterable[Piece]) -> int:
+    """Return how many bytes of pieces are in memory: ranges of files take none."""
+    return sum([len(piece) for piece in pieces if isinstance(piece, bytes)])
+
+
 def encode_int32s(values: Iterable[int]) -> bytes:
     """Return a list of int32."""
     numbers = list(values)

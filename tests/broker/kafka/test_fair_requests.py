@@ -13,6 +13,7 @@ from logd.deferreds import fair_turns
 from logd.errors import InvalidTopic
 from logd.net import server
 from logd.protocol.requests.metadata import Metadata
+from tests.broker.kafka.fetches import fetch
 from tests.broker.kafka.rig import KafkaTestCase
 
 _COUNT = 30
@@ -71,6 +72,22 @@ class FairRequestTests(KafkaTestCase):
         peer.transport.taking = True
         self.settle()
         self.assertEqual(len(peer.answers()), _COUNT)
+
+    def test_answers_that_wait_for_an_earlier_one(self) -> None:
+        """They are in memory too: a fetch that waits for messages would hold the answers to all that follow."""
+        self.patch(server, "MOST_WAITING_BYTES", 1000)
+        peer, before = self.kafka(), self.broker.counters.requests
+        own = str(self.broker.store.broker_id)
+        kind = DescribeConfigsRequest.DescribeConfigsResource
+        resources = [kind(resource_type=4, resource_name=own, configuration_keys=None)]
+        describing = (DescribeConfigsRequest[2](resources=resources, include_synonyms=False) for _ in range(_COUNT))
+        peer.send(fetch(("t", 0, 0), wait_ms=500), *describing)
+        self.settle()
+        self.assertLess(self.broker.counters.requests - before, _COUNT // 2)
+        self.clock.advance(0.5)
+        self.settle()
+        self.assertEqual(len(peer.answers()), 1 + _COUNT)
+        self.assertTrue(peer.connection.reading)
 
     def test_long_requests_of_one_client(self) -> None:
         """They come in one piece, and one at a time is in memory; each is answered in its order."""

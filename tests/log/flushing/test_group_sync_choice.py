@@ -160,23 +160,38 @@ class FlusherTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual([log.visible_end for log in rig.store.logs()], [20] * 40)
 
-    def test_no_append_is_needed_to_end_the_wait_for_a_slow_group(self) -> None:
-        """All producers may be waiting for these very partitions."""
+    def test_what_waits_for_a_group_that_takes_long_is_synced_without_another_event(self) -> None:
+        """The producers of those partitions wait for just that, and so send nothing that would begin their syncs."""
         rig = Rig(limits={"flush_workers": 2}, syncs_whole=True)
         for number in range(20):
             rig.log(partition=number).append([plain(b"eleven more")], 1, -1)
         rig.threads.work()
-        rig.threads.deliver()  # its thread takes a group
+        rig.threads.deliver()
         for number in range(20, 40):
             rig.log(partition=number).append([plain(b"eleven more")], 1, -1)
         rig.threads.work()
-        rig.threads.deliver()
-        self.assertEqual(len(rig.threads.works), 1)
-        rig.clock.advance(group_sync_choice.LONGEST_HOLD_SECONDS)
-        self.assertEqual(len(rig.threads.works), 2)
+        rig.threads.deliver()  # the group alone is under way, and twenty partitions wait for it
+        rig.clock.advance(group_sync_choice.LONGEST_HOLD_SECONDS / 2)
+        held = len(rig.threads.works)
+        rig.clock.advance(group_sync_choice.LONGEST_HOLD_SECONDS / 2)
+        self.assertEqual((held, len(rig.threads.works)), (1, 2))
         rig.threads.settle()
         self.assertEqual([log.visible_end for log in rig.store.logs()], [20] * 40)
-        self.assertEqual(rig.clock.getDelayedCalls(), [])
+
+    def test_no_timer_is_left_of_a_group_that_others_waited_for(self) -> None:
+        """It ends with the group, as those that waited are synced then."""
+        rig = Rig(limits={"flush_workers": 2}, syncs_whole=True)
+        before = len(rig.clock.calls)
+        for number in range(40):
+            rig.log(partition=number).append([plain(b"eleven more")], 1, -1)
+            if number == 19:
+                rig.threads.work()
+                rig.threads.deliver()
+        rig.threads.work()
+        rig.threads.deliver()
+        held = len(rig.clock.calls)
+        rig.threads.settle()
+        self.assertEqual((held - before, len(rig.clock.calls) - before), (1, 0))
 
     def test_a_failed_write_takes_its_partition_offline_and_no_other(self) -> None:
         """The promise of a sync by itself is kept in a group."""

@@ -217,7 +217,7 @@ class KafkaGroup:
         if len(roster) + len(roster.given) >= self._limits.members:
             answer(JoinAnswer(GROUP_MAX_SIZE_REACHED))
             return
-        member_id = f"{asked.instance_id or asked.client_id[:200] or 'member'}-{self._new_id()}"
+        member_id = asked.id_with(self._new_id())
         if asked.instance_id is None and asked.in_two_steps:
             roster.expect(member_id, asked.session_timeout)
             answer(JoinAnswer(MEMBER_ID_REQUIRED, member_id))
@@ -256,7 +256,7 @@ class KafkaGroup:
     def _replace(self, member: KafkaMember, asked: JoinRequest, answer: AnswerJoin) -> None:
         """Let a static member that has started again have its former place and assignment, under another id."""
         former, leader = member.member_id, self.leader
-        if not self.roster.change(member, evolve(asked, member_id=f"{asked.instance_id}-{self._new_id()}")):
+        if not self.roster.change(member, evolve(asked, member_id=asked.id_with(self._new_id()))):
             answer(JoinAnswer(GROUP_MAX_SIZE_REACHED))
             return
         member.tell_join(JoinAnswer(FENCED_INSTANCE_ID, former))

@@ -59,6 +59,10 @@ class JoinRequest:
         init=False, eq=False, repr=False,
     )  # fmt: skip
 
+    def id_with(self, unique: str) -> str:
+        """Return an id for the member: a response has room for it, however long the names are that its client gave."""
+        return f"{(self.instance_id or self.client_id or 'member')[:200]}-{unique}"
+
 
 class ListedMember(NamedTuple):
     """A member as the leader is told of it."""

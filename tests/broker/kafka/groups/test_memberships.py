@@ -76,6 +76,20 @@ class MembershipTests(GroupsTestCase):
         (answer,) = second.peer.answers()
         self.assertEqual(answer.assignment, b"2")
 
+    def test_a_member_with_the_longest_name(self) -> None:
+        """Its id is shorter than that: the leader is told of it, and would lose its connection by a text too long."""
+        first, second = self.member(), self.client("ä" * 16_383)
+        for _ in range(2):  # its first start, and another one
+            second.send_join(member_id="")
+            self.settle()
+            if first.heartbeat() == 27:
+                first.send_join()
+                self.assertEqual(first.joined().error_code, 0)
+            self.assertEqual(second.joined().error_code, 0)
+            first.sync()
+        self.assertEqual(len(first.members), 2)
+        self.assertEqual(first.heartbeat(), 0)
+
     def test_hundreds_that_come_first_are_all_answered(self) -> None:
         """While the first one claims the group the others wait, and then each of them gets an id."""
         clients = [self.client() for _ in range(300)]
