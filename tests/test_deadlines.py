@@ -88,3 +88,21 @@ class DeadlinesTests(SynchronousTestCase):
         self.assertEqual(self.late, ["a"])
         self.clock.advance(1)
         self.assertEqual(self.late, ["a", "c"])
+
+    def test_a_callback_that_raises_keeps_no_other_key_from_being_late(self) -> None:
+        """A bug in one answer must not leave all later ones of the connection without an end."""
+
+        def late(key: str) -> None:
+            self.late.append(key)
+            if key == "a":
+                raise ValueError("a bug")
+
+        self.deadlines = Deadlines(self.clock, late)
+        for number, key in enumerate("abc"):
+            self.deadlines.watch(key, 1 + number // 2)
+        with self.assertRaises(ValueError):
+            self.clock.advance(1)
+        self.clock.advance(0)
+        self.assertEqual(self.late, ["a", "b"])
+        self.clock.advance(1)
+        self.assertEqual((self.late, self.clock.getDelayedCalls()), (["a", "b", "c"], []))
