@@ -63,12 +63,18 @@ class Shutdown:
         """Stop the broker and return the outcome, within ``stop_ms``, whatever clients, the tree and the disk do."""
         self._began = self._resources.clock.seconds()
         self._broker.controller.stop()
-        await self._broker.replication.hand_over(self._until(HAND_OVER))
+        await self._hand_over(self._until(HAND_OVER))
         await self._leave(self._until(LEAVE))
         await self._answer(self._until(ANSWER))
         is_flushed = await self._flush(self._until(FLUSH))
         self._broker.replication.stop()
         return self._told(await self._close(is_flushed, self._until(CLOSE)))
+
+    async def _hand_over(self, until: float) -> None:
+        """Let other in-sync replicas lead. What is under way at the time ``until`` goes on beside the next steps."""
+        handing_over = Deferred.fromCoroutine(self._broker.replication.hand_over(until))
+        if not await self._fired_by(until, handing_over):
+            self._log.warn("not all leaderships were handed over in time; other brokers lead once this one has left")
 
     async def _leave(self, until: float) -> None:
         """Accept no more connections and requests, and leave the other brokers."""

@@ -63,6 +63,8 @@ class Background:
                 awaited = go_on(given)
             except StopIteration:
                 return
+            finally:
+                given = None  # else the last result would stay in memory during the next wait
             if self._stops != stops:
                 awaited.cancel()
             try:

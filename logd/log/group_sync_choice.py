@@ -83,6 +83,7 @@ class GroupSyncs:
 
     def _hold_is_over(self, start: Callable[[], None]) -> None:
         self._hold = None
+        self._began = -math.inf  # the hold is over, however the times were rounded
         start()
 
     def _end_hold(self) -> None:

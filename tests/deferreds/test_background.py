@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -104,3 +106,19 @@ class BackgroundTests(SynchronousTestCase):
         self.assertEqual(self.ended, [0, 10, 1])
         self.clock.advance(0.25)
         self.assertEqual((self.ended, self.clock.getDelayedCalls(), len(self.background)), ([0, 10, 1, 11], [], 0))
+
+    def test_a_result_does_not_stay_in_memory(self) -> None:
+        """What a coroutine has waited for, and dropped, is gone while it waits for the next thing."""
+        result: Deferred[Background] = Deferred()
+
+        async def drops() -> None:
+            await result
+            await self.work(1)
+
+        self.background.start(drops())
+        value = Background("nothing")
+        seen = weakref.ref(value)
+        result.callback(value)
+        del value
+        self.assertEqual(len(self.background), 1)
+        self.assertIsNone(seen())

@@ -119,3 +119,11 @@ class HandOverTests(ReplicaTestCase):
         self.assertTrue(is_about_to_lead())
         self.assertEqual((self.state().leader, self.state().leader_epoch), (number, epoch))
         self.check_led_by_another(leader, leader.stop())
+
+    def test_a_tree_that_does_not_answer(self) -> None:
+        """The stop goes on without it, and has the rest of its time for the clients and the flush."""
+        leader = self.leader
+        began, limit = self.cluster.clock.seconds(), leader.settings.stop_ms / 1000
+        self.cluster.tree.kill()
+        self.assertTrue(self.cluster.wait(leader.stop()).clean)
+        self.assertLess(self.cluster.clock.seconds() - began, limit * 0.9)

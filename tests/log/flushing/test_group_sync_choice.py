@@ -62,6 +62,21 @@ class GroupSyncsTests(SynchronousTestCase):
         self.groups.ended(100, 0.1)
         self.assertFalse(self.groups.holds(100))
 
+    def test_a_hold_ends_once_however_its_times_are_rounded(self) -> None:
+        """The sum of the beginning and the hold is less than the exact one here, by what no clock can wait."""
+        self.clock.rightNow = 0.783547566493975
+        starts: list[bool] = []
+
+        def start() -> None:
+            starts.append(self.groups.holds(100))
+            if starts[-1] and len(starts) < 5:
+                self.groups.after_hold(start)
+
+        self.groups.begun()
+        self.groups.after_hold(start)
+        self.clock.advance(group_sync_choice.LONGEST_HOLD_SECONDS)
+        self.assertEqual(starts, [False])
+
     def test_a_group_that_was_far_slower_than_the_sum_is_followed_by_a_pause(self) -> None:
         """100 partitions take 0.5 s on two threads; 1.1 s is over twice that, and 22 s pass before the next attempt."""
         self.group_takes(0.9)
