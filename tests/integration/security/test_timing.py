@@ -51,6 +51,16 @@ class Times:
         return sorted(found)[475]
 
 
+def in_random_order(count: int) -> list[str]:
+    """Return the user of each attempt, both equally often.
+
+    Not in turn: each second connection may take the broker some microseconds longer, whoever asks.
+    """
+    users = ["ann", "bob"] * (count // 2)
+    random.shuffle(users)
+    return users
+
+
 class Attempt:
     """One connection, which asks one thing at a time."""
 
@@ -94,8 +104,7 @@ class TimingTests(SynchronousTestCase):
         """It is answered at once."""
         address = place().broker.address
         found: dict[str, list[float]] = {"ann": [], "bob": []}
-        for number in range(2 * ATTEMPTS):
-            user = ("ann", "bob")[number % 2]
+        for number, user in enumerate(in_random_order(2 * ATTEMPTS)):
             attempt = Attempt(address)
             _, seconds = attempt.ask(Authenticate(MECHANISMS[0], f"n,,n={user},r=nonce{number}".encode()))
             found[user].append(seconds)
@@ -106,8 +115,7 @@ class TimingTests(SynchronousTestCase):
         """It comes after the same delay."""
         address = place().broker.address
 
-        def attempt(number: int) -> tuple[str, float]:
-            user = ("ann", "bob")[number % 2]
+        def attempt(number: int, user: str) -> tuple[str, float]:
             connection, exchange = Attempt(address), ClientExchange(MECHANISMS[0], user, "wrong")
             challenge, _ = connection.ask(Authenticate(MECHANISMS[0], exchange.first()))
             answer, seconds = connection.ask(Authenticate(MECHANISMS[0], exchange.answer(challenge.data)))
@@ -121,8 +129,7 @@ class TimingTests(SynchronousTestCase):
         """A password is hashed before it."""
         pages = place().http
 
-        def attempt(number: int) -> tuple[str, float]:
-            user = ("ann", "bob")[number % 2]
+        def attempt(number: int, user: str) -> tuple[str, float]:
             request = Request(f"{pages}/health", headers={"Authorization": basic(user, f"wrong {number}")})
             begun = time.perf_counter()
             try:
@@ -138,6 +145,6 @@ class TimingTests(SynchronousTestCase):
         found: dict[str, list[float]] = {"ann": [], "bob": []}
         count = min(2 * ATTEMPTS, 30 * together)
         with ThreadPoolExecutor(together) as threads:
-            for user, seconds in threads.map(attempt, range(count)):
+            for user, seconds in threads.map(attempt, range(count), in_random_order(count)):
                 found[user].append(seconds)
         return Times(found["ann"], found["bob"])
