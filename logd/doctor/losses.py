@@ -25,7 +25,7 @@ class ClusterContents:
     groups: Sequence[str] = ()
     users: int = 0
     schemas: int = 0
-    #: Whether the groups or the users were not told to these credentials.
+    #: True if the groups or the users were not told to these credentials.
     hidden: bool = False
     #: Whether a client without credentials may change the brokers' nodes, or read the secret ones; None: not known.
     open_to_change: bool | None = None

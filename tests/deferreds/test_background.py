@@ -108,7 +108,7 @@ class BackgroundTests(SynchronousTestCase):
         self.assertEqual((self.ended, self.clock.getDelayedCalls(), len(self.background)), ([0, 10, 1, 11], [], 0))
 
     def test_a_result_does_not_stay_in_memory(self) -> None:
-        """What a coroutine has waited for, and dropped, is gone while it waits for the next thing."""
+        """A result that a coroutine has dropped is gone while it waits for the next one."""
         result: Deferred[Background] = Deferred()
 
         async def drops() -> None:

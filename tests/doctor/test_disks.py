@@ -77,7 +77,7 @@ class MountTests(SynchronousTestCase):
 
 
 class WritingTests(SynchronousTestCase):
-    """Whether a broker of this user can write to its directory."""
+    """Tests of whether a broker of this user can write to its directory."""
 
     def test_a_folder_of_somebody_else_and_a_file(self) -> None:
         """Both are problems, with the place that has to change."""

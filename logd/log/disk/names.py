@@ -36,7 +36,7 @@ TOPICS = "topics.json"
 SECURED = "secured"
 #: The broker's own coordination tree, which logd/log leaves alone.
 COORDINATION = "coordination"
-#: What a data directory has beside the folders of partitions.
+#: The names in a data directory beside the folders of partitions.
 NO_PARTITIONS = frozenset((META, META_COPY, TOPICS, SECURED, COORDINATION))
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log\Z", re.ASCII)
