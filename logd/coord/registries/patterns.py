@@ -283,6 +283,14 @@ class _Parser:
             raise self._wrong("a repetition with reversed bounds")
         return begin, end
 
+    def _begins_counts(self) -> bool:
+        """Return whether the brace that was just taken begins a repetition, as in ``{9}``, but not ``{a}``."""
+        self._at -= 1
+        if self._counts() is not None:
+            return True
+        self._at += 1
+        return False
+
     def _atom(self) -> _Maker:
         character = self._next()
         if character == "(":
@@ -293,7 +301,7 @@ class _Parser:
             takes = _ALL
         elif character == "\\":
             takes = self._escaped()
-        elif character in "*+?":
+        elif character in "*+?" or (character == "{" and self._begins_counts()):
             raise self._wrong("a repetition of nothing")
         elif character in "^$":
             raise self._wrong("an anchor elsewhere than at an end")

@@ -117,6 +117,9 @@ class TopicPatternTests(SynchronousTestCase):
             ("a^b", "anchor"),
             ("(?x)a b", "flags"),
             (r"\bweb", r"\b"),
+            ("*a", "nothing"),
+            ("a|{9}", "nothing"),
+            ("({,3})", "nothing"),
         ):
             self.assertIn(word, str(self.assertRaises(ValueError, TopicPattern, text)), text)
 

@@ -61,7 +61,7 @@ class IdentityTests(RegistryTestCase):
         self.assertEqual(self.stored(), STATE)
 
     def test_a_state_that_is_read_for_the_former_topic(self) -> None:
-        """A state that is read while the topic is exchanged is one of the topic that was followed when the read began."""
+        """A state that is read during the exchange is one of the topic that was followed when the read began."""
         self.outcome(self.states.change("t", 0, self.known(), SHRUNK))
         self.states.follow("t", "second", [0])
         self.assertIsNone(self.states.get("t", 0))
