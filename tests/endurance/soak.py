@@ -47,6 +47,10 @@ def _repeated(name: str, count: int) -> Callable[[int], dict[str, str]]:
     return lambda seed: {name: str(count)}
 
 
+def _new_examples(count: int) -> Callable[[int], dict[str, str]]:
+    return lambda seed: {"LOGD_FUZZ_EXAMPLES": str(count), "LOGD_NEW_EXAMPLES": "1"}
+
+
 def _chaos(seconds: int, ensemble: int, uvloop: int = 0) -> Callable[[int], dict[str, str]]:
     return lambda seed: {
         "LOGD_CHAOS_SECONDS": str(seconds),
@@ -95,21 +99,28 @@ EXERCISES = (
         "tests.protocol.test_fuzzing",
         "examples of each kind",
         3000,
-        _repeated("LOGD_FUZZ_EXAMPLES", 3000),
+        _new_examples(3000),
     ),
     Exercise(
         "hostile bytes at Spark's reader",
         "tests.spark.reading.test_hostile_logs",
         "examples",
         3000,
-        _repeated("LOGD_FUZZ_EXAMPLES", 3000),
+        _new_examples(3000),
     ),
     Exercise(
         "compiled loops beside those in Python",
         "tests.protocol.loops.test_twins",
         "examples of each kind",
         3000,
-        _repeated("LOGD_FUZZ_EXAMPLES", 3000),
+        _new_examples(3000),
+    ),
+    Exercise(
+        "patterns of topics beside those of Python",
+        "tests.coord.registries.test_patterns",
+        "examples",
+        100,
+        _new_examples(100),
     ),
     Exercise(
         "the tree beside ZooKeeper, answer by answer",
