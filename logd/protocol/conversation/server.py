@@ -10,9 +10,10 @@ from zope.interface import implementer
 from logd.errors import ProtocolViolation
 from logd.protocol import loops
 from logd.protocol.conversation.foreign import foreign_opening, foreign_request, is_api_versions
+from logd.protocol.conversation.framed import OrderedToken
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES, FrameBuffer
 from logd.protocol.conversation.interfaces import IConversation, Received
-from logd.protocol.conversation.legacy import LegacyConversation, LegacyToken
+from logd.protocol.conversation.legacy import LegacyConversation
 from logd.protocol.conversation.native import NativeConversation, NativeToken
 from logd.protocol.entry import LENGTH_BYTES
 from logd.protocol.requests.apis import LEGACY_BY_NUMBER, LEGACY_BY_REQUEST
@@ -86,7 +87,7 @@ class ServerConversation:
             self._spoke = True
         return received
 
-    def answer(self, token: LegacyToken | NativeToken, response: Response) -> list[Piece]:
+    def answer(self, token: OrderedToken | NativeToken, response: Response) -> list[Piece]:
         """See IConversation. An answer of 0.7 waits for those before it, one of ours for nothing."""
         if isinstance(token, NativeToken):
             return self._native.answer(token, response)

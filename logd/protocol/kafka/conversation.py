@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, NamedTuple
 
 from zope.interface import implementer
 
 from logd.errors import ProtocolViolation
 from logd.protocol.conversation.foreign import foreign_opening, software_name
-from logd.protocol.conversation.framed import FramedConversation
+from logd.protocol.conversation.framed import OrderedConversation, OrderedToken
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES
 from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.kafka import fetch, join_group, produce
 from logd.protocol.kafka.apis import API_VERSIONS, API_VERSIONS_FLEXIBLE, APIS, UNSUPPORTED_VERSION, encode_api_versions
 from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, read_header, skip_tags
 from logd.protocol.kafka.other_clients import other_client
-from logd.protocol.requests.fields import INT16, Piece, Reader, memory_of, size_of
+from logd.protocol.requests.fields import INT16, Piece, Reader, size_of
 
 #: The longest time that an answer can tell.
 INT32_MAX = (1 << 31) - 1
@@ -36,20 +35,20 @@ class ApiVersions(NamedTuple):
     software: str = ""
 
 
-class KafkaToken:
-    """The place of a request among those that wait, with its answer as long as an earlier one is missing."""
+class KafkaToken(OrderedToken):
+    """The place of a request of Kafka's, and what its answer needs."""
 
-    __slots__ = ("header", "pieces", "throttle_ms")
+    __slots__ = ("header", "throttle_ms")
 
     def __init__(self, header: RequestHeader) -> None:
+        super().__init__()
         self.header = header
-        self.pieces: list[Piece] | None = None
         #: The time for which the client should send nothing, to be told in the answer.
         self.throttle_ms = 0
 
 
 @implementer(IConversation)
-class KafkaConversation(FramedConversation):
+class KafkaConversation(OrderedConversation):
     """The conversation of one connection."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, native: str = "") -> None:
@@ -58,10 +57,6 @@ class KafkaConversation(FramedConversation):
         self._native = native
         #: True once a request has come: a peer that speaks another protocol shows it at once.
         self._spoke = False
-        self._waiting: deque[KafkaToken] = deque()
-        self._closed = False
-        #: See IConversation.
-        self.unanswered = self.held_bytes = 0
 
     def receive_data(self, data: bytes) -> list[Received]:
         """See IConversation."""
@@ -82,8 +77,7 @@ class KafkaConversation(FramedConversation):
         if isinstance(request, produce.KafkaProduce) and request.acks == 0:
             return request, None
         token = KafkaToken(header)
-        self._waiting.append(token)
-        self.unanswered += 1
+        self.expect(token)
         return request, token
 
     def _read_first(self, reader: Reader) -> tuple[RequestHeader, Any]:
@@ -103,29 +97,7 @@ class KafkaConversation(FramedConversation):
         """See IConversation; the answer is held until those before it are there."""
         if token.pieces is not None:
             raise ValueError(f"a second answer to one request: {response!r}")
-        token.pieces = pieces = _encode(token, response)
-        waiting = self._waiting
-        if self._closed:
-            return pieces
-        if token is not waiting[0]:
-            self.held_bytes += memory_of(pieces)
-            return []
-        waiting.popleft()
-        released = [*pieces]
-        while waiting and (held := waiting[0].pieces) is not None:
-            self.held_bytes -= memory_of(held)
-            released += held
-            waiting.popleft()
-        self.unanswered = len(waiting)
-        return released
-
-    def close(self) -> list[Piece]:
-        """See IConversation."""
-        self._closed = True
-        held = [piece for token in self._waiting for piece in token.pieces or ()]
-        self._waiting.clear()
-        self.unanswered = self.held_bytes = 0
-        return held
+        return self.release(token, _encode(token, response))
 
 
 def _read_body(reader: Reader, header: RequestHeader) -> Any:
