@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError
 
-from logd.client.producer import single_messages, unfinished
+from logd.client.producer import unfinished
 from logd.errors import ClientClosed
 from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.producers import ProducerTestCase
@@ -18,9 +18,9 @@ class ManySendsTests(ProducerTestCase):
     def setUp(self) -> None:
         """Set the bound, and have a producer that knows its topic."""
         super().setUp()
-        for module in (single_messages, unfinished):
-            self.patch(module, "MOST_SENDS", 4)
-        self.patch(unfinished, "ENOUGH_SENDS", 3)
+        self.patch(unfinished, "MOST_SENDS", 4)
+        self.patch(unfinished, "SENDS_OF_PARTITION", 3)
+        self.patch(unfinished, "ENOUGH_SHARE", 3 / 4)
 
     def known(self, **settings: Any) -> Any:
         """Return a producer that has sent to the topic."""
@@ -76,6 +76,25 @@ class ManySendsTests(ProducerTestCase):
         for each in (sending[0], *sending[2:], *waiting):
             self.failureResultOf(each, ClientClosed)
         self.assertEqual(producer._unfinished.sends, 0)
+
+    def test_sends_to_many_partitions_have_more_room(self) -> None:
+        """As many as make sets of several messages for each of them."""
+        self.broker.add("many", 3)
+        producer = self.known(linger=600.0)
+        sending = producer.send("many", b"first", partition=0)
+        producer.flush()
+        self.result(sending)
+        for number in range(9):
+            self.assertTrue(producer.has_room)
+            producer.send("many", b"%d" % number, partition=number % 3)
+        self.assertTrue(producer.has_room)  # three partitions, and that of the topic before
+        for number in range(3):
+            producer.send("many", b"%d" % number, partition=number)
+        self.assertFalse(producer.has_room)
+        waiting = producer.ready()
+        self.assertNoResult(waiting)
+        self.run_for(0.3)
+        self.successResultOf(waiting)
 
     def test_messages_that_are_published_are_not_counted(self) -> None:
         """Nothing but their bytes is held."""
