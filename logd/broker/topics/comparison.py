@@ -37,7 +37,8 @@ from logd.coord.elections import lost_with_the_tree
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.registries.topics import brokers_to_remove, create_topic, read_topic, removed_by
+from logd.coord.registries.deleted_topics import brokers_to_remove, removed_by
+from logd.coord.registries.topics import create_topic, read_topic
 from logd.errors import CoordinationUnavailable, LogdError, TopicExists, UnknownError
 from logd.topic import TopicEntry
 
