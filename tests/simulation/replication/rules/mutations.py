@@ -64,8 +64,8 @@ def truncate_to_the_visible_end() -> AbstractContextManager[Any]:
     """A broker that begins to follow truncates its log to the visible end, as far as it knows that."""
     follow = Replica._follow
 
-    def cutting(replica: Replica, state: PartitionState, replicas: tuple[int, ...]) -> None:
-        follow(replica, state, replicas)
+    def cutting(replica: Replica, known: KnownState, replicas: tuple[int, ...]) -> None:
+        follow(replica, known, replicas)
         role = replica.role
         assert isinstance(role, FollowerRole)
         if role.log.visible_end < role.log.end:
