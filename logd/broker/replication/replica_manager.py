@@ -281,7 +281,7 @@ class ReplicaManager:
             leading = [role for role in self._leaders() if role not in seen]
             seen.update(leading)
             for role in leading:
-                role.handing_over = True
+                role.handing_over += 1
 
             async def hand(role: LeaderRole) -> None:
                 await self._hand(role, until)
@@ -293,13 +293,17 @@ class ReplicaManager:
                 await sleep(self.clock, POLL_SECONDS)
 
     def _is_about_to_lead(self) -> bool:
-        """Return whether a partition is to be led here, or may be as its state was not read yet, and none leads it."""
+        """Return whether a partition is to be led here, or may be as its state was not read yet, and none leads it.
+
+        States that are not read yet count while the tree is there: without it nobody begins to lead.
+        """
         for topic in self._topics.names():
             entry = self._topics.get(topic)
             for number, replicas in entry.partitions.items() if entry is not None and entry.replicated else ():
                 if self.store.broker_id not in replicas:
                     continue
-                if self.states.is_read(topic, number) and not self._is_to_lead(topic, number):
+                is_read = self.states.is_read(topic, number)
+                if not (self._is_to_lead(topic, number) if is_read else self.states.is_connected):
                     continue
                 replica = self._replicas.get((topic, number))
                 if replica is None or (replica.log.offline is None and not isinstance(replica.role, LeaderRole)):
@@ -338,10 +342,10 @@ class ReplicaManager:
         """
         if role.handing_over:
             return False
-        role.handing_over = True
+        role.handing_over += 1
         given = await self._hand(role, self.clock.seconds() + seconds)
         if not given and not self.stopping:
-            role.handing_over = False
+            role.handing_over -= 1  # an orderly stop, which may have begun meanwhile, hands it over still
         return given
 
     def healing_sources(self, topic: str, partition: int) -> tuple[int, ...]:

@@ -34,7 +34,12 @@ from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiF
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.repair import Repair
-from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
+from logd.protocol.requests.replica_fetch import (
+    ReplicaFetch,
+    ReplicaFetchResponse,
+    ReplicaFetchV1,
+    ReplicaProgress,
+)
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
 from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
@@ -92,6 +97,7 @@ class BrokerSession:
             DrainBroker: operators.drain,
             DescribeReplicas: operators.describe,
             ReplicaFetch: self._fetch_as_replica,
+            ReplicaFetchV1: self._fetch_as_replica,
             ReplicaRead: self._read_as_replica,
             Unsupported: self._describing.unsupported,
         }
@@ -182,7 +188,7 @@ class BrokerSession:
 
         return RepairRequests(self._broker, self.rights).repair(request)
 
-    def _fetch_as_replica(self, request: ReplicaFetch) -> Any:
+    def _fetch_as_replica(self, request: ReplicaFetch | ReplicaFetchV1) -> Any:
         """Answer another broker that copies logs from here; nobody else may."""
         refusal = self.rights.broker_refusal()
         if refusal is not None:

@@ -17,7 +17,8 @@ from logd.coord import paths
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.child_cache import ChildCache
-from logd.coord.registries.topics import removed_by, watch_topics
+from logd.coord.registries.deleted_topics import removed_by
+from logd.coord.registries.topics import watch_topics
 from logd.deferreds.background import Background
 from logd.deferreds.gathering import for_each
 from logd.errors import WireError

@@ -22,7 +22,8 @@ from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import SessionState
-from logd.coord.registries.topics import ChangeUncertain, change_topic, create_topic, delete_topic, read_topic
+from logd.coord.registries.deleted_topics import delete_topic
+from logd.coord.registries.topics import ChangeUncertain, change_topic, create_topic, read_topic
 from logd.errors import (
     BrokerStopping,
     ConfigurationError,

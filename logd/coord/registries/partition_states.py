@@ -116,6 +116,11 @@ class PartitionStates:
         """Return whether a partition that is followed was looked for in the tree, readable or not."""
         return (topic, partition) not in self._first
 
+    @property
+    def is_connected(self) -> bool:
+        """True while there is a session, so that states are read."""
+        return self._coordination.state is SessionState.CONNECTED
+
     def is_followed(self, topic: str) -> bool:
         """Return whether the partitions of a topic are followed."""
         return topic in self._topics
