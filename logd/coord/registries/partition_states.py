@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -16,9 +16,11 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import EventType, SessionState, SetData, Stat, WatchEvent
 from logd.coord.registries.topics import check_identity, make_identity
-from logd.coord.shared_transactions import SharedTransactions
 from logd.deferreds.waiting import OneTimeEvent
 from logd.interfaces import Clock
+
+if TYPE_CHECKING:
+    from logd.coord.shared_transactions import SharedTransactions
 
 #: The most nodes that are read at a time.
 READ_AT_ONCE = 200
@@ -68,7 +70,8 @@ class PartitionStates:
         self._complete: dict[str, OneTimeEvent] = {}
         self._unreadable: dict[Place, str] = {}
         self._unsubscribe: Callable[[], None] | None = None
-        self._transactions = SharedTransactions(coordination, clock)
+        #: Made with the first change.
+        self._transactions: SharedTransactions | None = None
 
     def start(self) -> None:
         """Start reading; the session may come later."""
@@ -160,6 +163,10 @@ class PartitionStates:
             return found == data and stat.version == known.version + 1
 
         check, change = check_identity(topic, known.uuid), SetData(path, data, known.version)
+        if self._transactions is None:
+            from logd.coord.shared_transactions import SharedTransactions  # most brokers have no replicated topics
+
+            self._transactions = SharedTransactions(self._coordination, self._clock)
         await self._transactions.make(check, change, is_made)
 
     def took(self, topic: str, partition: int, known: KnownState) -> None:
