@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from os.path import dirname
 
 from logd.collect.descriptors import Descriptors
-from logd.collect.files import Files, Identity, OpenFile, Seen
-from logd.collect.read_mark import HEAD_BYTES, beginning, fits, line_start, mark_at
+from logd.collect.files import Files, Identity, Seen
+from logd.collect.read_mark import fits, line_start, mark_at, seen_at_once
 from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_as_long, first_that_fits, followed_copy, is_copy
 from logd.collect.rotation.losses import Losses
 from logd.collect.rotation.names import Stems, is_compressed, may_become, related, stem
@@ -196,17 +196,15 @@ class FileTracker:
         try:
             file = self._descriptors.get(source)
             if file is not None:
-                source.verified = fits(file, source.known)
+                head, size = seen_at_once(file)
+                source.verified = fits(file, source.known)  # last: then the content seen fitted too
                 source.broken = not source.verified
                 if source.verified:
-                    source.sound_size = min(source.size, file.seen().size)  # less if it was emptied since it was listed
-                    self._bear(source, file)
+                    source.sound_size = min(source.size, size)  # less if it was emptied since it was listed
+                    if head.head_bytes > source.known.head_bytes:
+                        source.birth = head
         except OSError as error:
             self.trouble(source, error)
-
-    def _bear(self, source: SourceFile, file: OpenFile) -> None:
-        if not source.mark.position and source.birth.head_bytes < HEAD_BYTES:
-            source.birth = beginning(mark_at(file, min(source.size, HEAD_BYTES)))
 
     def _miss(self, source: SourceFile, now: float) -> None:
         """Update a source that has no name any more; an open file can still be read."""
@@ -358,6 +356,15 @@ class FileTracker:
         except OSError:
             self._descriptors.close(source)  # the next look identifies it, if it still exists
 
+    def _find_again(self, source: SourceFile) -> None:
+        """Find a new file that was renamed since it was listed: nothing but its inode identifies it yet."""
+        inode = source.identity[1]
+        for seen in self._files.in_folder(dirname(source.path), lambda _, each: each == inode):
+            if seen.identity == source.identity and not is_compressed(seen.path):
+                source.path, _, _, source.size, source.modified = seen
+                source.sound_size, source.trouble = seen.size, ""
+                self._verify(source)
+
     def _unknown(self, found: dict[Identity, Seen]) -> list[Seen]:
         """Return the files that are neither sources nor copies of sources."""
         known = {*self.sources, *self._copied()}
@@ -393,6 +400,8 @@ class FileTracker:
                 source.size, source.modified, source.changed_at = seen.size, seen.modified, now
                 source.sound_size = seen.size
                 self._verify(source)
+                if source.file is None:
+                    self._find_again(source)
                 self.add(source)
                 new.append(source)
         for name in {source.name for source in new}:

@@ -37,9 +37,10 @@ def first_as_long(source: SourceFile, candidates: Iterable[Seen]) -> Seen | None
 def followed_copy(descriptors: Descriptors, source: SourceFile, others: Iterable[SourceFile]) -> SourceFile | None:
     """Return the followed file that holds all of a broken source, and so its unread lines too; None if none does.
 
-    A copy is followed on its own if the original was emptied before the two could be compared.
+    A copy is followed on its own if the original was emptied before the two could be compared. Few bytes identify a
+    file only if they are all that was seen of it.
     """
-    if source.known.head_bytes < MIN_BYTES:
+    if source.known.head_bytes < min(MIN_BYTES, source.sound_size):
         return None
     for other in others:
         if other is not source and not other.broken and related(source.path, other.path):
