@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attrs import define, field
 from twisted.logger import Logger
@@ -14,7 +14,6 @@ from logd.broker.replication.catch_up import CatchUpThrottle
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.leader_looks import LeaderLooks
 from logd.broker.replication.replica import Replica
-from logd.broker.replication.replica_fetcher import ReplicaFetcher
 from logd.broker.replication.replica_index import ReplicaIndex
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
@@ -30,6 +29,9 @@ from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.broker.replication.replica_fetcher import ReplicaFetcher
 
 #: Seconds between two looks for successors during an orderly stop.
 POLL_SECONDS = 0.02
@@ -229,6 +231,8 @@ class ReplicaManager:
         """See ReplicaOwner."""
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
+            from logd.broker.replication.replica_fetcher import ReplicaFetcher  # most brokers have no replicated topics
+
             fetcher = self._fetchers[leader] = ReplicaFetcher(
                 leader,
                 lambda: self.store.instance,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.replication.control.operator_requests import OperatorRequests
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.requests.authenticate import AuthenticateRequests
 from logd.broker.requests.core import BrokerCore
@@ -45,6 +44,9 @@ from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders
 from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 from logd.protocol.requests.requests import Unsupported
 
+if TYPE_CHECKING:
+    from logd.broker.replication.control.operator_requests import OperatorRequests
+
 _log = Logger()
 
 #: The requests whose answers carry messages.
@@ -73,7 +75,6 @@ class BrokerSession:
         self._describing = DescribeRequests(broker, self.rights)
         self._replicas = ReplicaRequests(broker.replication, broker.clock)
         administration = AdministrationRequests(broker, self.rights)
-        operators = OperatorRequests(broker, self.rights)
         self.has_produced = False
         #: The handler of each kind of request, except produce requests.
         self.handlers: dict[type, Handler] = {
@@ -92,10 +93,10 @@ class BrokerSession:
             DeleteTopic: administration.delete_topic,
             PrepareGroup: PrepareGroupRequests(broker.group_access, self.rights).prepare,
             Repair: self._repair,
-            Reassign: operators.reassign,
-            ElectLeaders: operators.elect,
-            DrainBroker: operators.drain,
-            DescribeReplicas: operators.describe,
+            Reassign: lambda request: self._operators().reassign(request),
+            ElectLeaders: lambda request: self._operators().elect(request),
+            DrainBroker: lambda request: self._operators().drain(request),
+            DescribeReplicas: lambda request: self._operators().describe(request),
             ReplicaFetch: self._fetch_as_replica,
             ReplicaFetchV1: self._fetch_as_replica,
             ReplicaRead: self._read_as_replica,
@@ -187,6 +188,12 @@ class BrokerSession:
         from logd.broker.requests.repair import RepairRequests
 
         return RepairRequests(self._broker, self.rights).repair(request)
+
+    def _operators(self) -> OperatorRequests:
+        """Return the handler of operators' requests, which is imported for the first such request."""
+        from logd.broker.replication.control.operator_requests import OperatorRequests
+
+        return OperatorRequests(self._broker, self.rights)
 
     def _fetch_as_replica(self, request: ReplicaFetch | ReplicaFetchV1) -> Any:
         """Answer another broker that copies logs from here; nobody else may."""

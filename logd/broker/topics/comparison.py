@@ -40,7 +40,6 @@ from logd.coord.elections import lost_with_the_tree
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.registries.deleted_topics import brokers_to_remove, removed_by
 from logd.coord.registries.topics import create_topic, read_topic
 from logd.errors import CoordinationUnavailable, LogdError, TopicExists, UnknownError
 from logd.topic import TopicEntry
@@ -111,6 +110,8 @@ class TopicComparison:
                 return entry, False
             if entry is not None and topic in stored.orphans:
                 return entry, False  # the uuid was generated here: the tree's replaces it
+            from logd.coord.registries.deleted_topics import brokers_to_remove, removed_by  # rarely is one gone
+
             if await brokers_to_remove(self._tree, record.uuid) is not None:
                 self._directory.hide(topic)
                 await stored.remove(topic)

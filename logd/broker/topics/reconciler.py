@@ -17,7 +17,6 @@ from logd.coord import paths
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.child_cache import ChildCache
-from logd.coord.registries.deleted_topics import removed_by
 from logd.coord.registries.topics import watch_topics
 from logd.deferreds.background import Background
 from logd.deferreds.gathering import for_each
@@ -96,6 +95,8 @@ class TopicReconciler:
             noted = []
         for each in noted:
             if each not in uuids:
+                from logd.coord.registries.deleted_topics import removed_by  # there are rarely any notes
+
                 try:
                     await removed_by(self._tree, each, self._me)
                 except ValueError as error:

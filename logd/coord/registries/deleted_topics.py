@@ -15,8 +15,7 @@ from logd.coord.errors import BadVersion, DataInconsistency, NodeExists, NoNode,
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.stored_ends import removal_of_ends
-from logd.coord.registries.topics import ATTEMPTS, decode_entry, unreadable
-from logd.coord.topic_claim import TopicClaim
+from logd.coord.registries.topics import ATTEMPTS, TopicClaim, decode_entry, unreadable
 from logd.errors import UnknownTopic
 
 #: Operations in one multi, which keeps it far below ZooKeeper's limit of 1 MiB.

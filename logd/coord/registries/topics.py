@@ -1,6 +1,7 @@
 """The topics in the tree: creating the node creates the topic.
 
-/brokers/topics/<topic>     the topic's entry (logd/topic.py)
+/brokers/topics/<topic>                     the topic's entry (logd/topic.py)
+/brokers/topics/<topic>/change-<random>     exists while a broker changes the topic; ends with the broker's session
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
+from uuid import uuid4
+
+from attrs import define, field
 
 from logd.checkedjson import load_json
 from logd.coord import paths
@@ -24,9 +28,8 @@ from logd.coord.errors import (
 )
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.records import Check, Create, Operation, SetData
+from logd.coord.records import Check, Create, Delete, Operation, SetData
 from logd.coord.registries.child_cache import ChildCache
-from logd.coord.topic_claim import TopicClaim
 from logd.errors import InvalidRequest, InvalidTopic, TopicExists, UnknownTopic
 from logd.interfaces import Clock
 from logd.plurals import counted
@@ -162,6 +165,56 @@ async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:
     if found is None:
         raise UnknownTopic(f"there is no topic {name!r}")
     return found
+
+
+@define(eq=False)
+class TopicClaim:
+    """The node that one change of one topic makes. ``release`` it in the end.
+
+    A node that is made again begins with version 0, so the version of a topic's node does not tell whether the topic is
+    the one that was read. But nothing below a node outlives it: a transaction that also removes a node that was made
+    there, before the topic was read, changes that topic or none.
+    """
+
+    _coordination: ICoordination
+    _topic: str
+    path: str = field(init=False)
+    #: True if the node was there when it was last heard of; and if it may be there.
+    _is_made: bool = field(default=False, init=False)
+    _may_exist: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.path = paths.topic_change(self._topic, uuid4().hex)
+
+    async def make(self) -> None:
+        """Make the node, if it is not there; read the topic after that. Raises NoNode, other CoordinationErrors."""
+        if not self._is_made:
+            self._may_exist = True
+            with suppress(NodeExists):  # it was made, and the answer lost
+                await self._coordination.create(self.path, ephemeral=True)
+            self._is_made = True
+
+    def check(self) -> Check:
+        """Return the operation that fails with NoNode if the topic was deleted, also if it was made again."""
+        return Check(self.path)
+
+    def removal(self) -> Delete:
+        """Return the operation that fails as ``check`` does, and removes the node."""
+        return Delete(self.path)
+
+    def doubt(self) -> None:
+        """Note that the node may be gone, so that ``make`` makes it again."""
+        self._is_made = False
+
+    def removed(self) -> None:
+        """Note that a transaction with ``removal`` was made."""
+        self._is_made = self._may_exist = False
+
+    def release(self) -> None:
+        """Remove the node if it may be there, without waiting for that."""
+        if self._may_exist:
+            self.removed()
+            self._coordination.delete(self.path).addErrback(lambda failure: None)
 
 
 class _Unanswered(NamedTuple):

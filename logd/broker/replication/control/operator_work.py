@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
@@ -17,18 +18,20 @@ from logd.coord.records import Check, Delete, Operation, SetData, Stat
 from logd.coord.registries.operator_requests import Reassignment, RequestedElection
 from logd.coord.registries.partition_states import PartitionStates
 from logd.coord.registries.topics import (
+    TopicClaim,
     check_identity,
     creation_of_states,
     decode_entry,
     encode_entry,
     make_identity,
 )
-from logd.coord.topic_claim import TopicClaim
 from logd.errors import WireError
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.replicas.describe_replicas import DescribedReplica
-from logd.protocol.requests.replicas.most_complete import MostComplete, most_complete
 from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.protocol.requests.replicas.most_complete import MostComplete
 
 #: The most partitions that get new replicas at a time, in the whole cluster.
 ADDED_AT_ONCE = 50
@@ -155,6 +158,8 @@ class OperatorWork:
                 leaderless[number] = replicas
         if not leaderless:
             return {}
+        from logd.protocol.requests.replicas.most_complete import most_complete  # few elections are unclean
+
         described = await self._survey(topic)
         found = {}
         for number, replicas in leaderless.items():
