@@ -33,8 +33,8 @@ from logd.log.store.file_watch import FileWatch
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
 from logd.net.limits.connection_quotas import AdmissionLimits
-from logd.net.limits.server_limits import ConnectionLimits
-from logd.net.server import ConnectionFactory
+from logd.net.limits.server_limits import ConnectionLimits, Watch
+from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.kafka.conversation import KafkaConversation
@@ -111,7 +111,8 @@ class BrokerAssembly:
             def conversation() -> ServerConversation:
                 return ServerConversation(settings.frame_bytes, broker.addresses.own_kafka)
 
-            self.factory = ConnectionFactory(conversation, broker, sender, clock, limits, broker.counters)
+            watch: Watch[Connection] = Watch(clock, limits, broker.counters, broker.resting)
+            self.factory = ConnectionFactory(conversation, broker, sender, clock, limits, broker.counters, watch=watch)
             broker.counters.foreign_calls = self.factory.watch.callers.counts
             self._listeners.append(resources.listen(self.factory, "listen", 0))
             broker.advertised = self._listeners[0].advertised

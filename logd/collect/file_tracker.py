@@ -18,11 +18,20 @@ from collections.abc import Callable, Sequence
 from os.path import dirname
 
 from logd.collect.descriptors import Descriptors
-from logd.collect.files import Files, Identity, OpenFile, Seen
-from logd.collect.read_mark import HEAD_BYTES, beginning, fits, line_start, mark_at
-from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_as_long, first_that_fits, followed_copy, is_copy
+from logd.collect.files import Files, Identity, Seen
+from logd.collect.read_mark import fits, line_start, mark_at, seen_at_once
+from logd.collect.rotation.copies import (
+    MIN_BYTES,
+    cut_short,
+    first_as_long,
+    first_that_fits,
+    followed_copy,
+    is_copy,
+    possible_copies,
+    relatives,
+)
 from logd.collect.rotation.losses import Losses
-from logd.collect.rotation.names import Stems, is_compressed, may_become, related, stem
+from logd.collect.rotation.names import is_compressed, may_become
 from logd.collect.rotation.siblings import RotatedFiles, Sibling
 from logd.collect.source import SourceFile
 from logd.collect.state import State
@@ -196,17 +205,15 @@ class FileTracker:
         try:
             file = self._descriptors.get(source)
             if file is not None:
-                source.verified = fits(file, source.known)
+                head, size = seen_at_once(file)
+                source.verified = fits(file, source.known)  # last: then the content seen fitted too
                 source.broken = not source.verified
                 if source.verified:
-                    source.sound_size = min(source.size, file.seen().size)  # less if it was emptied since it was listed
-                    self._bear(source, file)
+                    source.sound_size = min(source.size, size)  # less if it was emptied since it was listed
+                    if head.head_bytes > source.known.head_bytes:
+                        source.birth = head
         except OSError as error:
             self.trouble(source, error)
-
-    def _bear(self, source: SourceFile, file: OpenFile) -> None:
-        if not source.mark.position and source.birth.head_bytes < HEAD_BYTES:
-            source.birth = beginning(mark_at(file, min(source.size, HEAD_BYTES)))
 
     def _miss(self, source: SourceFile, now: float) -> None:
         """Update a source that has no name any more; an open file can still be read."""
@@ -263,7 +270,7 @@ class FileTracker:
 
     def _move(self, source: SourceFile, found: dict[Identity, Seen], packed: str) -> None:
         """Continue a source in its copy, if there is one; else give it up if it cannot be read any more."""
-        candidates = self._candidates(source, found)
+        candidates = possible_copies(self._files, source, self.sources, found)
         copy = first_that_fits(self._files, source.known, candidates)
         what = "truncated" if source.broken else "replaced"
         if packed:
@@ -294,16 +301,6 @@ class FileTracker:
         elif source.broken or source.file is None:
             source.copies.update(cut_short(self._files, source.known, candidates) if source.broken else {})
             self.give_up(source, not packed and self._is_doubtful(source, found), packed)
-
-    def _candidates(self, source: SourceFile, found: dict[Identity, Seen]) -> list[Seen]:
-        """Return the files that may be copies of a source: those found, and those beside it that no pattern finds."""
-        beginning = stem(source.path)
-        beside = self._files.in_folder(
-            dirname(source.path), lambda name, _: name.startswith(beginning) and not is_compressed(name)
-        )
-        copies = {identity for other in self.sources.values() if other is not source for identity in other.copies}
-        listed = {seen.identity: seen for seen in (*found.values(), *beside) if related(source.path, seen.path)}
-        return [each for key, each in listed.items() if key not in self.sources and key not in copies]
 
     def give_up(self, source: SourceFile, doubtful: bool = False, packed: str = "") -> None:
         """Forget a source that cannot be read any further, and report a loss, or a possible one if ``doubtful``.
@@ -358,18 +355,19 @@ class FileTracker:
         except OSError:
             self._descriptors.close(source)  # the next look identifies it, if it still exists
 
+    def _find_again(self, source: SourceFile) -> None:
+        """Find a new file that was renamed since it was listed: nothing but its inode identifies it yet."""
+        inode = source.identity[1]
+        for seen in self._files.in_folder(dirname(source.path), lambda _, each: each == inode):
+            if seen.identity == source.identity and not is_compressed(seen.path):
+                source.path, _, _, source.size, source.modified = seen
+                source.sound_size, source.trouble = seen.size, ""
+                self._verify(source)
+
     def _unknown(self, found: dict[Identity, Seen]) -> list[Seen]:
         """Return the files that are neither sources nor copies of sources."""
         known = {*self.sources, *self._copied()}
         return [seen for key, seen in found.items() if key not in known]
-
-    def _relatives(self, unknown: list[Seen]) -> list[tuple[Seen, SourceFile]]:
-        """Return each file with the sources that it may be a copy of by its name, the closest name first."""
-        if not unknown:
-            return []
-        by_path = {source.path: source for source in self.sources.values() if not source.missed}
-        stems = Stems(by_path)
-        return [(seen, by_path[path]) for seen in unknown for path in stems.of(seen.path)]
 
     def _add_new(self, unknown: list[Seen], now: float) -> list[SourceFile]:
         """Follow the files that are not copies, the oldest of a name first.
@@ -377,7 +375,7 @@ class FileTracker:
         An empty file that may become a copy is left until it has content.
         """
         apart: set[Identity] = set()
-        for seen, source in self._relatives(unknown):
+        for seen, source in relatives(unknown, self.sources.values()):
             if not seen.size:
                 if seen.path not in self.by_name:
                     apart.add(seen.identity)
@@ -393,6 +391,8 @@ class FileTracker:
                 source.size, source.modified, source.changed_at = seen.size, seen.modified, now
                 source.sound_size = seen.size
                 self._verify(source)
+                if source.file is None:
+                    self._find_again(source)
                 self.add(source)
                 new.append(source)
         for name in {source.name for source in new}:

@@ -197,7 +197,7 @@ class Follower:
                 source.trouble = "moved"
                 self._look_now = True
                 return None
-            data, before = read_on(file, source.mark, window)
+            data, before = read_on(file, source.known, window)
         except OSError as error:
             self.tracker.trouble(source, error)
             return None
@@ -209,7 +209,7 @@ class Follower:
         at_end = len(data) < window
         if at_end:
             source.size = position + len(data)
-        source.sound_size = max(source.size, position + len(data))
+        source.sound_size = position + len(data) if at_end else max(source.sound_size, position + len(data))
         rules = self._settings.rules
         try:
             found = cut(data, rules, source.flush and at_end, source.skipping)

@@ -7,7 +7,7 @@ from collections import deque
 from attrs import define, field
 
 from logd.collect.files import Identity, OpenFile, Seen
-from logd.collect.read_mark import START, ReadMark, beginning
+from logd.collect.read_mark import START, ReadMark, beginning, with_head
 
 
 @define(eq=False)
@@ -35,7 +35,7 @@ class SourceFile:
     path: str
     #: The mark up to which the file was read.
     mark: ReadMark = START
-    #: The mark of position 0 when the file was found; identifies the file until some of it is read.
+    #: A mark of position 0 with as much of the head as was seen; identifies the file while less than that is read.
     birth: ReadMark = START
     #: Size (bytes) and modification time (ns) when last seen; -1: not seen yet.
     size: int = -1
@@ -71,14 +71,12 @@ class SourceFile:
     @property
     def known(self) -> ReadMark:
         """The mark that the file has to fit."""
-        return self.mark if self.mark.position else self.birth
+        return with_head(self.mark, self.birth)
 
     @property
     def kept(self) -> ReadMark:
         """The acknowledged mark, from which the next run continues."""
-        if self.acknowledged.position or not self.mark.position:
-            return self.acknowledged if self.acknowledged.position else self.birth
-        return beginning(self.mark)
+        return with_head(self.acknowledged if self.acknowledged.position else beginning(self.mark), self.birth)
 
     @property
     def unread(self) -> int:

@@ -23,7 +23,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from logd.collect.files import Seen
-from logd.collect.read_mark import ReadMark
+from logd.collect.read_mark import ReadMark, beginning
 from logd.collect.rotation.siblings import Passed
 from logd.collect.source import SourceFile
 from logd.errors import LogdError
@@ -101,10 +101,9 @@ def _entry(entry: dict[str, Any]) -> tuple[str, Seen, ReadMark]:
 def _source(entry: dict[str, Any]) -> SourceFile:
     name, seen, mark = _entry(entry)
     source = SourceFile(name, seen.identity, seen.path, sound_size=seen.size, verified=False)
+    source.birth = beginning(mark)
     if mark.position:
         source.mark = source.acknowledged = mark
-    else:
-        source.birth = mark
     source.modified = seen.modified
     for copy in entry["copies"]:
         copied = Seen(_checked(copy[0], str), *(_checked(number, int) for number in copy[1:]))

@@ -105,6 +105,11 @@ def topic_identity(name: str, uuid: str) -> str:
     return f"{topic(name)}/partitions/topic-{_segment(uuid)}"
 
 
+def topic_change(name: str, change: str) -> str:
+    """The node of one change of a topic that is under way."""
+    return f"{topic(name)}/change-{_segment(change)}"
+
+
 def election(name: str) -> str:
     """The node that asks for an unclean election of partitions of a topic."""
     return f"{ELECTIONS}/{_segment(name)}"

@@ -21,10 +21,20 @@ class RestingWorks:
         self._clock = clock
         self._resting: dict[Deferred[None], None] = {}
         self._next_turn: Timer | None = None
+        #: True while resting works go on.
+        self._going_on = False
 
     def __len__(self) -> int:
         """Return the number of works that rest."""
         return len(self._resting)
+
+    @property
+    def turn_seconds(self) -> float:
+        """The seconds that work may take which begins, or goes on, now.
+
+        Work that begins while others rest has a share of a turn only: a hundred clients may begin theirs in one.
+        """
+        return TURN_SECONDS if self._going_on else TURN_SECONDS / (1 + len(self._resting))
 
     def rest(self) -> Deferred[None]:
         """Return a Deferred that fires in a later turn of the reactor, after those that rest already. Cancellable."""
@@ -37,6 +47,7 @@ class RestingWorks:
     def _go_on(self) -> None:
         """Let works go on for the time of one turn."""
         late = self._clock.seconds() + TURN_SECONDS
+        self._going_on = True
         # Those that rest again while the others go on have their time in a later turn.
         for resting in tuple(self._resting):
             if resting in self._resting:  # an earlier one may have cancelled it
@@ -44,6 +55,7 @@ class RestingWorks:
                 resting.callback(None)
                 if self._clock.seconds() >= late:
                     break
+        self._going_on = False
         self._next_turn = self._clock.callLater(0, self._go_on) if self._resting else None
 
     def _cancelled(self, resting: Deferred[None]) -> None:
@@ -64,7 +76,7 @@ class FairTurns:
         """``resting``: the works with which this one shares the turns."""
         self._clock = clock
         self._resting = resting
-        self._late = clock.seconds() + TURN_SECONDS
+        self._late = clock.seconds() + resting.turn_seconds
 
     @property
     def over(self) -> bool:
@@ -78,4 +90,4 @@ class FairTurns:
     def _begin(self, _: None) -> None:
         # Several coroutines may share the turns: the first that goes on begins a new one for all.
         if self.over:
-            self._late = self._clock.seconds() + TURN_SECONDS
+            self._late = self._clock.seconds() + self._resting.turn_seconds

@@ -15,12 +15,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.errors import ProtocolViolation
-from logd.interfaces import Clock, Timer
+from logd.interfaces import Clock
 from logd.net.backlog import Backlog
 from logd.net.limits.connection_quotas import AdmissionCounters
+from logd.net.limits.connection_turns import ConnectionTurns
+from logd.net.limits.read_sizes import read_size
 from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
-from logd.net.limits.traffic_quotas import SMALL_BYTES, ConnectionMeter
+from logd.net.limits.traffic_quotas import ConnectionMeter
 from logd.net.output import OutputQueue, close_pieces
 from logd.net.peer_names import peer_name
 from logd.net.session import PauseReason, Session, SessionOpener
@@ -30,10 +32,6 @@ from logd.protocol.conversation.foreign import ForeignClient
 from logd.protocol.conversation.interfaces import IConversation
 from logd.protocol.requests.fields import size_of
 
-#: The size of one read in bytes. Twisted's 64 KiB would mean four times the calls for a busy producer.
-READ_BYTES = 256 << 10
-#: Seconds for which requests are taken before other connections have their turn.
-TURN_SECONDS = 0.01
 #: Bytes of answers in memory that the peer has not taken, or that wait for an earlier one. Beyond them no more requests
 #: are taken.
 MOST_WAITING_BYTES = 4 << 20
@@ -65,7 +63,7 @@ class Connection(TwistedProtocol):
         #: True if the last bytes began another request.
         self._begun = False
         self._congested = False
-        self._next_turn: Timer | None = None
+        self._turns = ConnectionTurns(clock, watch.resting, lambda: self.resume(PauseReason.TURN))
         self._pauses: set[PauseReason] = set()
         self._taking = False
         self._reading = True
@@ -86,7 +84,7 @@ class Connection(TwistedProtocol):
     def connectionMade(self) -> None:  # noqa: N802
         transport: Any = self.transport
         self.peer = peer_name(transport.getPeer())
-        transport.bufferSize = READ_BYTES
+        transport.bufferSize = read_size(None)
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
         self._output = OutputQueue(transport, self._sender, self._emptied, self._transfer_failed)
@@ -113,6 +111,8 @@ class Connection(TwistedProtocol):
         before, kept = conversation.unanswered, conversation.kept_bytes
         requests = conversation.receive_data(data)
         self._begun = self._begun or bool(requests)
+        transport: Any = self.transport
+        transport.bufferSize = read_size(self.meter, len(data), len(requests))
         # Reading is paused while there is a backlog, but a TLS transport may still deliver bytes that it has decrypted.
         self._backlog.add(requests, conversation.unanswered - before, kept + len(data) - conversation.kept_bytes)
         self._output.hold()
@@ -130,8 +130,7 @@ class Connection(TwistedProtocol):
                     self._log.warn("the connection of {peer} is closed: {reason}", peer=self.caller, reason=said)
         self._lost = True
         self._backlog.clear()
-        if self._next_turn is not None and self._next_turn.active():
-            self._next_turn.cancel()
+        self._turns.cancel()
         self._watch.leave(self)
         self._output.close()
         close_pieces(self._conversation.close())
@@ -179,10 +178,15 @@ class Connection(TwistedProtocol):
         self._set_reading()
 
     def end_turn(self) -> None:
-        """Stop taking requests until the reactor's next turn, so that other connections have theirs."""
-        if PauseReason.TURN not in self._pauses:
+        """Stop taking requests until a later turn of the reactor, so that other connections have theirs."""
+        if not self._lost:
             self.pause(PauseReason.TURN)
-            self._next_turn = self._clock.callLater(0, self.resume, PauseReason.TURN)
+            self._turns.end()
+
+    @property
+    def turn_is_over(self) -> bool:
+        """True once the connection's requests have taken their time of this turn of the reactor."""
+        return self._turns.over
 
     def resume(self, reason: PauseReason) -> None:
         """End the pause for this reason; without another one, take the requests of the backlog."""
@@ -193,8 +197,8 @@ class Connection(TwistedProtocol):
     def set_meter(self, meter: ConnectionMeter | None) -> None:
         """Count what is used of other quotas from now on, or of none."""
         before, self.meter = self.meter, meter
-        transport: Any = self.transport  # a user in debt begins with little, since what is read is used at once
-        transport.bufferSize = SMALL_BYTES if meter is not None and meter.in_debt else READ_BYTES
+        transport: Any = self.transport
+        transport.bufferSize = read_size(meter)
         if before is not None:
             before.leave()
 
@@ -219,7 +223,8 @@ class Connection(TwistedProtocol):
             transport: Any = self.transport
             transport.abortConnection()
 
-    def _end_conversation(self, violation: ProtocolViolation) -> None:
+    def end_conversation(self, violation: ProtocolViolation) -> None:
+        """Close for what came and is not the protocol, once the requests before are answered; log it."""
         if not isinstance(violation, ForeignClient):
             self.close(str(violation))
             return
@@ -287,7 +292,7 @@ class Connection(TwistedProtocol):
             return
         self._taking = True
         try:
-            late = self._clock.seconds() + TURN_SECONDS
+            self._turns.begin()
             while self._backlog.requests and not (self._pauses or self.has_much_to_send):
                 # One read may bring thousands of requests, of which only some may be under way at a time.
                 room = self._limits.pending_answers - (under_way := self._under_way) - len(self._output)
@@ -301,7 +306,7 @@ class Connection(TwistedProtocol):
                     self._backlog.put_back(requests[taken:])
                     if self._closing:
                         self._backlog.clear()
-                elif self._backlog.requests and self._clock.seconds() >= late:
+                elif self._backlog.requests and self.turn_is_over:
                     self.end_turn()
         except Exception:
             self._log.failure("request of {peer} failed; closing its connection", peer=self.caller)
@@ -312,7 +317,7 @@ class Connection(TwistedProtocol):
         if self.meter is not None and self.meter.under_way != self._under_way:
             self.meter.noted(self._under_way)
         if (violation := self._conversation.violation) and not self._backlog.requests and not self._closing:
-            self._end_conversation(violation)
+            self.end_conversation(violation)
         elif self._closing:
             self._close_when_empty()
         self._set_reading()

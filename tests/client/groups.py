@@ -12,7 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.group_stream import GroupStream
 from logd.coord import paths
-from logd.coord.registries.topics import delete_topic, encode_entry
+from logd.coord.registries.deleted_topics import delete_topic
+from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import TreeHost

@@ -15,6 +15,7 @@ from logd.testing import KafkaBroker, kafka
 from tests.kafka_clients import java_tools, mirror_maker, spark_source
 from tests.kafka_clients.drivers.digest import Digest, record
 from tests.kafka_clients.failover import try_failover
+from tests.kafka_clients.group import try_group
 from tests.kafka_clients.having import CLIENTS, CannotBeHad, Had, RealClient
 from tests.kafka_clients.native import produce_native
 
@@ -74,15 +75,30 @@ def try_client(client: RealClient, had: Had, broker: KafkaBroker, count: int) ->
         found = next(each.offset for each in stored if (each.timestamp or 0) >= time)
         check(answer(had, "look", at, topic, middle.offset, time), {"sought": middle.offset, "found": found})
 
+    def shared() -> None:
+        group = f"{client.name}-group"
+        command = [*had.command, "member", at, group, group]
+        start = partial(
+            subprocess.Popen,
+            command,
+            env={**os.environ, **had.environment},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        try_group(broker, group, [start] * 3)
+
     works: list[tuple[str, Any]] = [
         (f"produce ({client.codecs})", lambda: produced("produce", topic, client.codecs)),
         ("consume, exact", lambda: consumed(topic)),
         ("consume what a native client has sent, exact", read_native),
         ("idempotent producer", lambda: produced("idempotent", f"{client.name}-once", "none")),
         ("seek, offsets by time", looked),
+        ("a group of three, one killed", shared),
     ]
     wanted = ("produce", "consume", *client.more)
-    for command, (name, work) in zip(("produce", "consume", "consume", "idempotent", "look"), works, strict=True):
+    commands = ("produce", "consume", "consume", "idempotent", "look", "member")
+    for command, (name, work) in zip(commands, works, strict=True):
         if command in wanted:
             try:
                 work()

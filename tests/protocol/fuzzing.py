@@ -21,7 +21,7 @@ from logd.protocol.requests.groups.prepare_group import PrepareGroup
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, Offsets
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
+from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaFetchV1, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
 from logd.protocol.requests.replicas.replica_read import ReplicaRead
@@ -38,6 +38,7 @@ ASKED = (
     CreateTopicV1("t", 1, {"message.format": "0.7"}),
     CreateTopicV2("t", 1, 3, {"message.format": "0.7"}),
     ReplicaFetch(1, "uuid", 0, 1024, (ReplicaPart("t", 0, 1, 0, -1, 0),), (("t", 1),)),
+    ReplicaFetchV1(1, "uuid", 0, 1024, (ReplicaPart("t", 0, 1, 0, -1, 0, "uuid"),), (("t", 1),)),
     ReplicaProgress((FlushedPart("t", 0, 1, 5),)),
     ReplicaRead("t", 0, 1, 0, 100),
     AlterTopic("t", "uuid", 2, {"retention.ms": "5"}),

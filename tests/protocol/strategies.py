@@ -17,7 +17,7 @@ from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProdu
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import Repair
-from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
+from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaFetchV1, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
 from logd.protocol.requests.replicas.replica_read import ReplicaRead
@@ -69,6 +69,7 @@ _moved_parts = st.lists(st.builds(MovedPart, int32s, int64s, int32s, int8s), max
 _numbers = st.lists(int32s, max_size=3).map(tuple)
 _replicas = st.lists(st.tuples(texts, int32s), max_size=3).map(tuple)
 _replica_parts = st.lists(st.builds(ReplicaPart, texts, int32s, int32s, int64s, int32s, int64s), max_size=3).map(tuple)
+_replica_parts_v1 = st.lists(st.builds(ReplicaPart, texts, int32s, int32s, int64s, int32s, int64s, texts), max_size=3)
 _flushed_parts = st.lists(st.builds(FlushedPart, texts, int32s, int32s, int64s), max_size=3).map(tuple)
 _placed = st.lists(st.builds(Placed, int32s, _numbers), max_size=3).map(tuple)
 _pairs = st.lists(st.tuples(int32s, int32s), max_size=3).map(tuple)
@@ -81,6 +82,7 @@ native_requests = st.one_of(
     st.builds(CreateTopicV1, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(CreateTopicV2, texts, int32s, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(ReplicaFetch, int32s, texts, int32s, int32s, _replica_parts, _replicas, int32s),
+    st.builds(ReplicaFetchV1, int32s, texts, int32s, int32s, _replica_parts_v1.map(tuple), _replicas, int32s),
     st.builds(ReplicaProgress, _flushed_parts, int32s),
     st.builds(ReplicaRead, texts, int32s, int32s, int64s, int32s, int32s),
     st.builds(AlterTopic, texts, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),

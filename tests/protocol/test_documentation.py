@@ -62,6 +62,7 @@ from logd.protocol.requests.replica_fetch import (
     ReplicaFetch,
     ReplicaFetchedPart,
     ReplicaFetchResponse,
+    ReplicaFetchV1,
     ReplicaPart,
     ReplicaProgress,
 )
@@ -155,6 +156,9 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "DrainBroker": DrainBroker(2, True, ID),
     "DescribeReplicas": DescribeReplicas("test", ID),
     "ReplicaFetch": ReplicaFetch(2, UUID, 500, 4 << 20, (ReplicaPart("test", 0, 5, 28, 4, 28),), (("test", 1),), ID),
+    "ReplicaFetch, version 1": ReplicaFetchV1(
+        2, UUID, 500, 4 << 20, (ReplicaPart("test", 0, 5, 28, 4, 28, UUID),), (("test", 1),), ID
+    ),
     "ReplicaRead": ReplicaRead("test", 0, 5, 28, 14, ID),
     "ReplicaProgress": ReplicaProgress((FlushedPart("test", 0, 5, 42),), ID),
     "Repair, dry run": Repair("test", 3, True, False, 1 << 30, False, ID),

@@ -6,29 +6,28 @@ that its next fetch needs no search for an entry's start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from twisted.internet.defer import Deferred
 
 from logd.broker.kafka.fetches.answer_pieces import AnswerEnd
+from logd.broker.kafka.fetches.large_fetch import PIECE_PARTS, LargeFetch, pieces_of
 from logd.broker.kafka.fetches.part_answer import FetchLimits, Next, PartAnswer
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.leader_epochs import epoch_code
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch import FetchRequests
 from logd.broker.security.rights import Rights
+from logd.deferreds.fair_turns import FairTurns
 from logd.net.output import close_pieces
-from logd.protocol.kafka.fetch import KafkaFetch, KafkaFetchedPart, KafkaFetchPart
-from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.kafka.fetch import FetchedEncoder, KafkaFetch, KafkaFetchedPart, KafkaFetchPart
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.fields import MessageSetField
 
 #: Partitions of one connection whose next positions are remembered.
 MOST_REMEMBERED = 20_000
 #: A leader epoch that no partition has.
 _REFUSED_EPOCH = (1 << 31) - 1
-#: Parts that are answered in one turn of the reactor.
-TURN_PARTS = 500
-#: Partitions of one request that are looked up in one turn: more than consumers ask for, but not hostile clients.
-MANY_PARTS = 10_000
 
 Partition = tuple[str, int]
 
@@ -39,6 +38,7 @@ class KafkaFetching:
     def __init__(self, broker: BrokerCore, work: FetchWork, rights: Rights) -> None:
         self._broker = broker
         self._work = work
+        self._requester = rights.requester
         #: The handler of native requests.
         self.native = FetchRequests(broker, rights)
         #: The offset that the client asks for next if it took all that it was sent, and the start of the entry there.
@@ -54,8 +54,19 @@ class KafkaFetching:
         self._lost = True
         self.native.lost()
 
-    async def fetch(self, request: KafkaFetch) -> list[KafkaFetchedPart]:
-        """Return the parts of the answer, once there are enough bytes or the wait is over.
+    def must_wait(self, request: KafkaFetch, resume: Callable[[], None]) -> bool:
+        """Return whether a request should not be taken before the answer to the last one has left.
+
+        So it is with those of many parts, which take memory. ``resume()`` is called then.
+        """
+        last = self._last
+        if len(request.parts) <= PIECE_PARTS or last is None or last.closed:
+            return False
+        last.wait().addCallback(lambda _: self._broker.resting.rest()).addCallback(lambda _: resume())
+        return True
+
+    async def fetch(self, request: KafkaFetch) -> FetchedEncoder:
+        """Return the answer, once there are enough bytes or the wait is over.
 
         Fetches that are sent together are answered one by one, as by Kafka: the next when the answer before has left,
         so that no client makes the broker hold more than one answer.
@@ -64,83 +75,136 @@ class KafkaFetching:
         end = self._last
         if before is not None and not before.closed:
             await before.wait()
-            await self._next_turn()
+            await self._broker.turns().rest()
+        encoder = FetchedEncoder(request.version)
         try:
-            answers = await self._fetch(request)
+            await self._encode(request, encoder)
         except BaseException:
+            _close(encoder.pieces)
             end.close()
             raise
-        if not answers:
-            end.close()
-            return answers
-        last = answers[-1]
-        answers[-1] = last._replace(pieces=(*last.pieces, end))
-        return answers
+        encoder.pieces.append(end)
+        return encoder
 
-    async def _fetch(self, request: KafkaFetch) -> list[KafkaFetchedPart]:
-        first = self._first(request.parts)
-        asked = (*request.parts[first:], *request.parts[:first])
-        parts = []
-        for part in asked:
-            parts.append(self._wanted(part))
-            if len(parts) % MANY_PARTS == 0:
-                await self._next_turn()
-        wanted = FetchWait(request.max_wait_ms, request.min_bytes, max(request.max_bytes, 1), tuple(parts))
-        response = self.native.fetch_wait(wanted)
-        found: FetchWaitResponse = await response if isinstance(response, Deferred) else response
-        answers = await self._answers(request, asked, found)
-        return answers[len(asked) - first :] + answers[: len(asked) - first] if first else answers
-
-    async def _answers(
-        self, request: KafkaFetch, asked: Sequence[KafkaFetchPart], found: FetchWaitResponse
-    ) -> list[KafkaFetchedPart]:
-        work = self._work
-        limits = FetchLimits(request.version, min(max(request.max_bytes, 1), self._broker.settings.fetch_max_bytes))
-        self._starved = None
+    async def _encode(self, request: KafkaFetch, encoder: FetchedEncoder) -> None:
+        turns = self._broker.turns()
         answers: list[KafkaFetchedPart] = []
-        parts = [PartAnswer(self._broker.store, work, *pair) for pair in zip(asked, found.parts, strict=True)]
         done = 0
         try:
-            for part in parts:
+            await self._answer(request, answers, turns)
+            for answer in answers:
+                if turns.over:
+                    await turns.rest()
+                encoder.add(answer)
+                done += 1
+        except BaseException:
+            for answer in answers[done:]:
+                _close(answer.pieces)
+            raise
+
+    async def _answer(self, request: KafkaFetch, answers: list[KafkaFetchedPart], turns: FairTurns) -> None:
+        """Add the answers to all parts, in the order of the request."""
+        first, count = self._first(request.parts), len(request.parts)
+        asked = (*request.parts[first:], *request.parts[:first])
+        limits = FetchLimits(request.version, min(max(request.max_bytes, 1), self._broker.settings.fetch_max_bytes))
+        if count <= PIECE_PARTS:
+            response = self.native.fetch_wait(self._wanted(request, asked, request.min_bytes))
+            found: FetchWaitResponse = await response if isinstance(response, Deferred) else response
+            self._starved = None
+            await self._answer_parts(asked, found.parts, limits, turns, answers)
+        else:
+            await self._answer_large(request, asked, limits, turns, answers)
+        if first:
+            answers[:] = answers[count - first :] + answers[: count - first]
+
+    async def _answer_large(
+        self,
+        request: KafkaFetch,
+        asked: Sequence[KafkaFetchPart],
+        limits: FetchLimits,
+        turns: FairTurns,
+        answers: list[KafkaFetchedPart],
+    ) -> None:
+        """Add the answers to very many parts, a piece of them at a time."""
+        pieces = pieces_of(len(asked))
+        share = -(-request.min_bytes // len(pieces))
+        fetch = self._large_fetch(request)
+        try:
+            for piece in pieces:
+                if turns.over:
+                    await turns.rest()
+                if self._lost:
+                    return
+                await fetch.add(self._wanted(request, asked[piece], share))
+            await fetch.wait(request.max_wait_ms, turns)
+            self._starved = None
+            for piece, found in zip(pieces, fetch.pieces, strict=True):
+                if turns.over:
+                    await turns.rest()
+                if self._lost:
+                    return
+                await self._answer_parts(asked[piece], fetch.read(found), limits, turns, answers)
+        finally:
+            fetch.cancel()
+
+    def _large_fetch(self, request: KafkaFetch) -> LargeFetch:
+        broker, most = self._broker, self._broker.settings.fetch_max_bytes
+        broker.counters.fetch_requests += 1
+        room = broker.quotas.answer_bytes(self._requester, most)
+        return LargeFetch(self.native, broker.clock, min(max(request.max_bytes, 1), most), room)
+
+    async def _answer_parts(
+        self,
+        asked: Sequence[KafkaFetchPart],
+        found: Sequence[FetchedPart],
+        limits: FetchLimits,
+        turns: FairTurns,
+        answers: list[KafkaFetchedPart],
+    ) -> None:
+        """Add the answers to parts of which the ranges are found; each range is closed in the end."""
+        work, done = self._work, 0
+        part = None
+        try:
+            for pair in zip(asked, found, strict=True):
+                if turns.over:
+                    await turns.rest()
+                if self._lost:
+                    break
+                part = PartAnswer(self._broker.store, work, *pair)
+                done += 1
                 following = part.begin(limits)
                 while following is Next.TURN and not self._lost:
-                    await self._next_turn()
+                    if turns.over:
+                        await turns.rest()
                     following = part.walk_on()
                 if following is Next.THREAD:
                     await work.walks.run(part, self._is_lost)
-                elif done % TURN_PARTS == TURN_PARTS - 1:
-                    await self._next_turn()
                 if self._lost:
                     break
                 answers.append(part.finish(limits))
                 if answers[-1].error:
                     self._broker.counters.kafka.failed("Fetch", answers[-1].error)
-                done += 1
                 if part.next is None:
                     self._next.pop(part.key, None)
                 else:
                     self._remember(part.key, part.next)
                 if part.starved and self._starved is None:
                     self._starved = part.key
-        except BaseException:
-            for answer in answers:
-                close_pieces([piece for piece in answer.pieces if not isinstance(piece, memoryview)])
-            raise
         finally:
-            for part in parts[done:]:
+            if part is not None:
                 part.close()
-        return answers
-
-    def _next_turn(self) -> Deferred[None]:
-        """Let others have their turns."""
-        turn: Deferred[None] = Deferred()
-        self._broker.clock.callLater(0, turn.callback, None)
-        return turn
+            for each in found[done:]:
+                _close((each.message_set,))
 
     def _is_lost(self) -> bool:
         return self._lost
 
-    def _wanted(self, part: KafkaFetchPart) -> FetchPart:
+    def _wanted(self, request: KafkaFetch, parts: Sequence[KafkaFetchPart], min_bytes: int) -> FetchWait:
+        """Return the native request for these parts."""
+        wanted = tuple([self._wanted_part(part) for part in parts])
+        return FetchWait(request.max_wait_ms, min_bytes, max(request.max_bytes, 1), wanted)
+
+    def _wanted_part(self, part: KafkaFetchPart) -> FetchPart:
         """Return the part of a native request; it begins where the entry begins, if that is known."""
         offset, exact = part.offset, False
         known = self._next.get((part.topic, part.partition))
@@ -162,3 +226,8 @@ class KafkaFetching:
         if len(self._next) >= MOST_REMEMBERED and key not in self._next:
             del self._next[next(iter(self._next))]
         self._next[key] = place
+
+
+def _close(pieces: Iterable[MessageSetField]) -> None:
+    """Close the ranges among pieces that will not be sent."""
+    close_pieces([piece for piece in pieces if not isinstance(piece, memoryview)])

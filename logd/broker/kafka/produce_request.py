@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import Any
 
 from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.kafka.error_codes import (
@@ -16,6 +20,7 @@ from logd.broker.kafka.error_codes import (
     kafka_code,
     partition_code,
 )
+from logd.broker.kafka.record_check import RefusedRecords, entry_of_records
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest
 from logd.errors import BrokerStopping, MessageTooLarge, RequestTimedOut, WireError
 from logd.log.partition import PartitionLog
@@ -30,9 +35,13 @@ from logd.net.session import PauseReason
 from logd.protocol import loops
 from logd.protocol.batch_layout import BatchHead, set_with_leader_epoch
 from logd.protocol.kafka.legacy_entries import NoLegacyForm, legacy_entries
-from logd.protocol.kafka.produce import KafkaProducedPart
+from logd.protocol.kafka.produce import KafkaProducedPart, KafkaProducePart, ProducedEncoder
 from logd.protocol.requests.produce_ack import ProducedPart
 
+_log = Logger()
+
+#: Parts that are answered in one turn; the answer to more takes several.
+TURN_PARTS = 500
 #: Kafka's leader epoch has no meaning before there is replication.
 _LEADER_EPOCH = 0
 _CODES: dict[type[SequenceProblem], int] = {
@@ -42,43 +51,33 @@ _CODES: dict[type[SequenceProblem], int] = {
 }
 
 
-class RefusedRecords(WireError):
-    """Records that cannot be stored; ``kafka_code`` is Kafka's number for the reason."""
-
-    def __init__(self, kafka_code: int, text: str) -> None:
-        super().__init__(text)
-        self.kafka_code = kafka_code
-
-
-class CheckedPart(NamedTuple):
-    """A batch for one partition as it will be stored, with its head; both are None where it is refused."""
-
-    topic: str
-    partition: int
-    message_set: bytes
-    head: BatchHead | None
-    refusal: WireError | None = None
-
-
 @define(eq=False)
 class _Noted:
-    """What the answer needs of each part beside its place in the log, by the part's index."""
+    """What the answer needs beside the places of parts in their logs; of each part by its index."""
 
     #: Where an error is the answer: Kafka's code and a text.
     errors: dict[int, tuple[int, str]] = field(factory=dict)
     #: The offset of the first message less the id of the set.
     shifts: dict[int, int] = field(factory=dict)
+    #: The answer that is being made, in several turns.
+    answering: Deferred[None] | None = None
 
 
 @define(eq=False)
 class KafkaProduceRequest(AcknowledgedProduceRequest):
-    """The batches of one Produce, which are checked already. Answered with a KafkaProducedPart for each."""
+    """The batches of one Produce. Answered with a KafkaProducedPart for each, of many in several turns."""
 
     _idempotence: Idempotence
     _noted: _Noted = field(factory=_Noted, init=False)
 
+    def cancel(self) -> None:
+        """See ProduceRequest."""
+        AcknowledgedProduceRequest.cancel(self)
+        if self._noted.answering is not None:
+            self._noted.answering.cancel()
+
     def _sets_are_checked(self) -> bool:
-        return True
+        return True  # each when it is gathered: there is one batch for a partition
 
     def _gather_part(self, index: int, part: Any) -> bool:
         producing = self._producing
@@ -86,13 +85,11 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             raise BrokerStopping("the broker is stopping")
         if self._acks not in (-1, 0, 1):
             raise RefusedRecords(INVALID_REQUIRED_ACKS, f"acks={self._acks} is not allowed; allowed is -1, 0 or 1")
-        if part.refusal is not None:
-            raise part.refusal
+        message_set, head = entry_of_records(part.records)
         log = producing.log_for(part.topic, part.partition)
         log.leadership.check_produce(_LEADER_EPOCH, self._acks)
         if log.replica is not None:
             log.replica.check_produce(self._acks)
-        message_set, head = part.message_set, part.head
         message_bytes, batch_bytes, legacy = log.settings.entry_limits
         if len(message_set) > batch_bytes:
             raise MessageTooLarge(
@@ -114,12 +111,18 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
                 message_set = set_with_leader_epoch(message_set, log.leadership.epoch)
         batch = SequencedBatch.of(head)
         if batch is None:
-            self._append(index, part, log, message_set, None)
+            self._append(index, part, log, message_set, head, None)
             return True
-        return self._gather_once(index, part, log, message_set, batch)
+        return self._gather_once(index, part, log, message_set, head, batch)
 
     def _gather_once(
-        self, index: int, part: CheckedPart, log: PartitionLog, message_set: bytes, batch: SequencedBatch
+        self,
+        index: int,
+        part: KafkaProducePart,
+        log: PartitionLog,
+        message_set: bytes,
+        head: BatchHead,
+        batch: SequencedBatch,
     ) -> bool:
         """Gather a batch of an idempotent producer unless it is stored already. Return False if it has to wait."""
         known = self._idempotence
@@ -141,14 +144,19 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             self._stored(index, part, log, end - len(message_set), end)
         else:
             states.begin(batch, known.now_ms())
-            self._append(index, part, log, message_set, batch)
+            self._append(index, part, log, message_set, head, batch)
         return True
 
     def _append(
-        self, index: int, part: CheckedPart, log: PartitionLog, message_set: bytes, batch: SequencedBatch | None
+        self,
+        index: int,
+        part: KafkaProducePart,
+        log: PartitionLog,
+        message_set: bytes,
+        head: BatchHead,
+        batch: SequencedBatch | None,
     ) -> None:
         states = None if batch is None else self._idempotence.of(log)
-        assert part.head is not None  # it is not refused
 
         def appended(first: int, after: int) -> None:
             if states is not None and batch is not None:
@@ -163,20 +171,20 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
                 states.not_appended(batch)
             self._refuse_part(index, part, error)
 
-        head = part.head
         self._producing.appender.add_told(log, message_set, head.messages, head.max_time, appended, not_appended)
 
-    def _stored(self, index: int, part: CheckedPart, log: PartitionLog, first: int, after: int) -> None:
+    def _stored(self, index: int, part: KafkaProducePart, log: PartitionLog, first: int, after: int) -> None:
         self._settled_append(index, ProducedPart(part.topic, part.partition, 0, log.partition, first, after), log)
 
     def _refuse_part(self, index: int, part: Any, error: BaseException) -> None:
         self._note(index, part.topic, part.partition, error)
         AcknowledgedProduceRequest._refuse_part(self, index, part, error)
 
-    def not_flushed(self, index: int, asked: ProducedPart, error: BaseException) -> None:
-        """See AcknowledgedProduceRequest."""
+    def _lose_part(self, index: int, error: BaseException) -> None:
+        asked = self._results[index]
+        assert asked is not None
         self._note(index, asked.topic, asked.partition, error)
-        AcknowledgedProduceRequest.not_flushed(self, index, asked, error)
+        AcknowledgedProduceRequest._lose_part(self, index, error)
 
     def _note(self, index: int, topic: str, partition: int, error: BaseException) -> None:
         if isinstance(error, RefusedRecords):
@@ -187,17 +195,47 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             code = kafka_code(error)
         self._noted.errors[index] = code, str(error)
 
-    def _response(self) -> Any:
-        answers = []
-        for index, part in enumerate(self._results):
-            assert part is not None  # the request is answered once all are settled
-            log = self._producing.routing.logs.log(part.topic, part.partition)
-            start = -1 if log is None else log.first
-            if part.error:
-                code, text = self._noted.errors.get(index, (kafka_code(RequestTimedOut("")), "not flushed in time"))
-                self._producing.routing.counters.kafka.failed("Produce", code)
-                answers.append(KafkaProducedPart(part.topic, part.partition, code, -1, start, text))
-            else:
-                offset = part.first_id + self._noted.shifts[index]
-                answers.append(KafkaProducedPart(part.topic, part.partition, 0, offset, start))
-        return tuple(answers)
+    def _send_answer(self) -> None:
+        count = len(self._results)
+        if count <= TURN_PARTS:
+            parts = tuple([self._produced(index) for index in range(count)])
+            self._producing.connection.answer(self._token, parts)
+            return
+        self._producing.unanswered.watch(self, math.inf)  # to be cancelled with its connection
+        self._noted.answering = Deferred.fromCoroutine(self._answer_in_turns())
+        self._noted.answering.addErrback(self._not_answered)
+
+    async def _answer_in_turns(self) -> None:
+        """Answer a request that has many parts: each takes some microseconds."""
+        turns, token = self._producing.turns(), self._token
+        encoder = None if token is None else ProducedEncoder(token.header.version)
+        parts: tuple[KafkaProducedPart, ...] = ()
+        for index in range(len(self._results)):
+            if turns.over:
+                await turns.rest()
+            part = self._produced(index)
+            if encoder is not None:
+                encoder.add(part)
+            elif part.error:
+                parts = (part,)
+                break
+        self._producing.unanswered.forget(self)
+        self._producing.connection.answer(token, encoder or parts)
+
+    def _not_answered(self, failure: Failure) -> None:
+        if failure.check(CancelledError) is None:
+            _log.failure("a Produce could not be answered; closing its connection", failure)
+            self._producing.connection.close(drain=False)
+
+    def _produced(self, index: int) -> KafkaProducedPart:
+        part = self._results[index]
+        assert part is not None  # the request is answered once all are settled
+        routing = self._producing.routing
+        log = routing.logs.log(part.topic, part.partition)
+        start = -1 if log is None else log.first
+        if part.error:
+            code, text = self._noted.errors.get(index, (kafka_code(RequestTimedOut("")), "not flushed in time"))
+            routing.counters.kafka.failed("Produce", code)
+            return KafkaProducedPart(part.topic, part.partition, code, -1, start, text)
+        offset = part.first_id + self._noted.shifts[index]
+        return KafkaProducedPart(part.topic, part.partition, 0, offset, start)

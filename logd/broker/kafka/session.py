@@ -24,12 +24,13 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
 from logd.checkedjson import excerpt
-from logd.net.server import TURN_SECONDS, Connection
+from logd.errors import ProtocolViolation
+from logd.net.server import Connection
 from logd.net.session import PauseReason
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.kafka.apis import API_VERSIONS, APIS, KafkaApi
 from logd.protocol.kafka.conversation import ApiVersions, KafkaToken, NotServed
-from logd.protocol.kafka.fetch import KafkaFetch
+from logd.protocol.kafka.fetch import FetchedEncoder, KafkaFetch
 from logd.protocol.kafka.produce import KafkaProduce
 from logd.protocol.requests.fields import size_of
 
@@ -91,14 +92,23 @@ class KafkaSession:
     def take(self, received: Sequence[Received]) -> int:
         """See ``logd.net.session.Session``."""
         taken = 0
-        producing, meter = self._producing, self.connection.meter
+        producing = self._producing
         left = iter(received)
-        seconds = self._broker.clock.seconds
-        producing.native.arrived = began = seconds()
+        producing.native.arrived = self._broker.clock.seconds()
         if producing.native.waiting is not None and producing.native.resume():
             next(left)  # the waiting request is still the first
             taken = 1
-        for request, token in left if producing.native.waiting is None else ():
+        for unread, token in left if producing.native.waiting is None else ():
+            if self._ends_turn(taken):
+                break
+            try:
+                request = unread.read(self._is_turn_over)
+            except ProtocolViolation as violation:
+                self.connection.end_conversation(violation)
+                break
+            if request is None:
+                self.connection.end_turn()
+                break
             if isinstance(request, KafkaProduce):
                 self._counters.asked("Produce")
                 if not self._has_produced:
@@ -106,7 +116,7 @@ class KafkaSession:
                     self._broker.gate.add(self.connection)
                 if not producing.produce(request, token):
                     break
-            elif isinstance(request, KafkaFetch) and meter is not None and meter.holds_fetch():
+            elif isinstance(request, KafkaFetch) and self._holds_fetch(request):
                 break
             else:
                 producing.native.append()
@@ -116,10 +126,6 @@ class KafkaSession:
                     break  # what follows is taken once it is known who asks
                 if is_long:
                     taken += 1
-                    break
-                if seconds() - began >= TURN_SECONDS or self.connection.has_much_to_send:
-                    taken += 1
-                    self.connection.end_turn()
                     break
             taken += 1
         producing.native.append()
@@ -148,6 +154,27 @@ class KafkaSession:
         """Look again at what waits, as access rules have changed."""
         self._fetching.native.finish()
 
+    def _ends_turn(self, taken: int) -> bool:
+        """End the turn if it is over; return whether no more requests should be taken. One is taken in any case."""
+        connection = self.connection
+        if not taken or not (connection.turn_is_over or connection.has_much_to_send):
+            return False
+        connection.end_turn()
+        return True
+
+    def _holds_fetch(self, request: KafkaFetch) -> bool:
+        """Return whether a Fetch has to wait; the connection is paused then."""
+        meter = self.connection.meter
+        if meter is not None and meter.holds_fetch():
+            return True
+        if not self._fetching.must_wait(request, self._long_request_ended):
+            return False
+        self.connection.pause(PauseReason.LONG_REQUEST)
+        return True
+
+    def _is_turn_over(self) -> bool:
+        return self.connection.turn_is_over
+
     def _take(self, request: Any, token: KafkaToken) -> bool:
         """Begin to answer a request; return whether the next one has to wait for that."""
         if not self._is_named:
@@ -168,12 +195,13 @@ class KafkaSession:
             self._groups.called_by(token.header.client_id)
             answer = Deferred.fromCoroutine(self._handler(type(request).__name__)(request))
         # An answer that takes many turns may name all topics, and is in memory until it is whole: one at a time.
-        is_long = len(self._broker.resting) > resting
+        # That of a Fetch is bounded, and waits for messages.
+        is_long = len(self._broker.resting) > resting and not isinstance(request, KafkaFetch)
         answer.addCallback(self._answer, token, "unknown" if api is None else api.name, self._producing.native.arrived)
         answer.addErrback(self._failed)
         if is_long:
             self.connection.pause(PauseReason.LONG_REQUEST)
-            answer.addCallback(self._long_request_ended)
+            answer.addCallback(lambda _: self._long_request_ended())
         return is_long
 
     def _handler(self, kind: str) -> Handler:
@@ -191,13 +219,13 @@ class KafkaSession:
     def _answer(self, response: Any, token: KafkaToken, api: str, arrived: float) -> None:
         meter = self.connection.meter
         if meter is not None:
-            parts = response if isinstance(response, list) else ()  # of a Fetch: all others are small
-            token.throttle_ms = meter.throttle_ms(sum(size_of(piece) for part in parts for piece in part.pieces))
+            pieces = response.pieces if isinstance(response, FetchedEncoder) else ()  # all others are small
+            token.throttle_ms = meter.throttle_ms(sum(map(size_of, pieces)))
         broker = self._broker
         broker.counters.latencies.of("kafka", api).observe(broker.clock.seconds() - arrived)
         self.connection.answer(token, response)
 
-    def _long_request_ended(self, _: None) -> None:
+    def _long_request_ended(self) -> None:
         self.connection.resume(PauseReason.LONG_REQUEST)
 
     def _name(self, client_id: str, software: str) -> None:

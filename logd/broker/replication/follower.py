@@ -32,6 +32,8 @@ class FollowerRole:
     log: PartitionLog
     me: int
     leader: int
+    #: The uuid of the topic.
+    uuid: str
     epoch: int
     history: EpochHistory
     #: Truncates the log to a position, or begins an epoch before bytes of it are appended: see Replica.
@@ -95,7 +97,7 @@ class FollowerRole:
         """Return what a fetch says of this partition."""
         log, position = self.log, self.log.end + self.ahead
         last_epoch = self.history.before(position)
-        return ReplicaPart(log.topic, log.partition, self.epoch, position, last_epoch, log.flushed_end)
+        return ReplicaPart(log.topic, log.partition, self.epoch, position, last_epoch, log.flushed_end, self.uuid)
 
     def progress(self) -> FlushedPart:
         """Return what the leader is told once bytes are flushed."""

@@ -63,8 +63,8 @@ class LeaderRole:
     _changes: Background = field(factory=lambda: Background("changing an in-sync set"), init=False)
     #: False while all replicas are in sync and have everything, so that there is nothing to look for.
     unsettled: bool = field(default=True, init=False)
-    #: Set while leadership is handed over: nothing is taken any more.
-    handing_over: bool = field(default=False, init=False)
+    #: The number of those who are handing the leadership over: while there are any, nothing is taken.
+    handing_over: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._began = self._clock.seconds()

@@ -139,7 +139,7 @@ class Replica:
         elif isinstance(role, FollowerRole) and (role.epoch, role.leader) == (state.leader_epoch, state.leader):
             pass
         else:
-            self._follow(state, replicas)
+            self._follow(known, replicas)
 
     # Roles
 
@@ -182,9 +182,9 @@ class Replica:
                 start=role.epoch_start,
             )
 
-    def _follow(self, state: PartitionState, replicas: tuple[int, ...]) -> None:
+    def _follow(self, known: KnownState, replicas: tuple[int, ...]) -> None:
         self._end_role()
-        log = self.log
+        log, state = self.log, known.state
         assert self.history is not None
         log.leadership = PartitionLeadership(state.leader, state.leader_epoch, replicas, state.in_sync)
         fetcher = self._owner.fetcher(state.leader)
@@ -192,6 +192,7 @@ class Replica:
             log,
             self._me,
             state.leader,
+            known.uuid,
             state.leader_epoch,
             self.history,
             lambda position: self._do(partial(self._truncate, position)),

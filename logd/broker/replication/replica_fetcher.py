@@ -14,9 +14,14 @@ from logd.broker.replication.follower import FollowerRole
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
-from logd.errors import LogdError, NotLeader, StaleLeaderEpoch, error_for_code
+from logd.errors import LogdError, NotLeader, StaleLeaderEpoch, UnsupportedVersion, error_for_code
 from logd.interfaces import Clock, Timer
-from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
+from logd.protocol.requests.replica_fetch import (
+    ReplicaFetch,
+    ReplicaFetchResponse,
+    ReplicaFetchV1,
+    ReplicaProgress,
+)
 from logd.protocol.requests.responses import ErrorResponse
 
 if TYPE_CHECKING:
@@ -40,6 +45,21 @@ Place = tuple[str, int]
 
 
 @define(eq=False)
+class LeaderConnection:
+    """A connection to a leader, and what was asked on it."""
+
+    connection: BrokerConnection
+    #: False if the leader is of an earlier release, whose requests do not have them.
+    has_uuids: bool
+    #: Requests without an answer: at most two, of which the first is answered at once.
+    under_way: int = 0
+    #: The number of requests that were sent.
+    sent: int = 0
+    #: The request that has named each partition last, 1 for the first: the answers to earlier ones are not about it.
+    named: dict[Place, int] = field(factory=dict)
+
+
+@define(eq=False)
 class ReplicaFetcher:
     """The partitions that follow one broker. It ends by ``stop``."""
 
@@ -58,9 +78,9 @@ class ReplicaFetcher:
     #: Partitions with a flushed end that the leader does not know.
     _flushed: dict[Place, FollowerRole] = field(factory=dict, init=False)
     _telling: Timer | None = field(default=None, init=False)
-    _connection: BrokerConnection | None = field(default=None, init=False)
-    #: Requests without an answer: at most two, of which the first is answered at once.
-    _under_way: int = field(default=0, init=False)
+    _link: LeaderConnection | None = field(default=None, init=False)
+    #: True if the leader is of an earlier release, as the last connection has shown.
+    _is_old: bool = field(default=False, init=False)
     _background: Background = field(factory=lambda: Background("following a leader"), init=False)
     _retries: set[Timer] = field(factory=set, init=False)
     _trouble: str = field(default="", init=False)
@@ -99,6 +119,8 @@ class ReplicaFetcher:
         """Fetch a partition no more."""
         if self._roles.get(role.place) is role:
             del self._roles[role.place]
+            if self._link is not None:
+                self._link.named.pop(role.place, None)
             self._news.pop(role.place, None)
             self._flushed.pop(role.place, None)
             self._forgotten.add(role.place)
@@ -113,8 +135,8 @@ class ReplicaFetcher:
 
     def _tell_now(self) -> None:
         self._telling = None
-        connection = self._connection
-        if connection is None or self._stopped:
+        link = self._link
+        if link is None or self._stopped:
             self._flushed.clear()
             return
         told = list(self._flushed)[:MOST_PARTS]
@@ -122,7 +144,7 @@ class ReplicaFetcher:
         parts = tuple([role.progress() for place, role in roles.items() if place not in self._news])
         try:
             if parts:
-                connection.send_only(ReplicaProgress(parts))
+                link.connection.send_only(ReplicaProgress(parts))
         except LogdError:
             self._flushed.clear()  # the connection is lost: the next one begins with the positions
         if self._flushed:
@@ -144,20 +166,20 @@ class ReplicaFetcher:
                 return
             self._trouble = ""
             backoff.reset()
-            self._connection, self._under_way = connection, 0
+            self._link, self._is_old = LeaderConnection(connection, not self._is_old), False
             self._news, self._forgotten = dict(self._roles), set()
             lost = connection.when_lost()
             self._send_soon()
             reason = await lost
             self._lose()
-            self._say(f"the connection was lost: {reason}")
+            if not self._is_old:
+                self._say(f"the connection was lost: {reason}")
             await sleep(self._clock, backoff.next())
 
     def _lose(self) -> None:
-        connection, self._connection = self._connection, None
-        self._under_way = 0
-        if connection is not None:
-            connection.abort()
+        link, self._link = self._link, None
+        if link is not None:
+            link.connection.abort()
 
     def _say(self, text: str) -> None:
         if self._trouble != text and not self._stopped:
@@ -168,44 +190,47 @@ class ReplicaFetcher:
 
     def _send_soon(self) -> None:
         """Send a request unless two are under way: the leader answers the first as soon as the second comes."""
-        if self._connection is None or self._under_way >= 2 or self._stopped:
+        link = self._link
+        if link is None or link.under_way >= 2 or self._stopped:
             return
-        if not self._under_way or self._news or self._forgotten:
-            self._send(self._connection)
+        if not link.under_way or self._news or self._forgotten:
+            self._send(link)
 
-    def _send(self, connection: BrokerConnection) -> None:
+    def _send(self, link: LeaderConnection) -> None:
+        connection = link.connection
         places = list(self._news)[:MOST_PARTS]
         roles = [self._news.pop(place) for place in places]
         forgotten, self._forgotten = tuple(sorted(self._forgotten)), set()
         most = max((role.wanted_bytes for role in roles), default=0)
-        request = ReplicaFetch(
-            self._links.me,
-            self._instance(),
-            WAIT_MS,
-            max(self._max_bytes, most),
-            tuple([role.part() for role in roles]),
-            forgotten,
-        )
-        self._under_way += 1
+        max_bytes = max(self._max_bytes, most)
+        parts = tuple([role.part() for role in roles])
+        version = ReplicaFetchV1 if link.has_uuids else ReplicaFetch
+        request = version(self._links.me, self._instance(), WAIT_MS, max_bytes, parts, forgotten)
+        link.under_way += 1
+        link.sent += 1
+        link.named.update(dict.fromkeys(places, link.sent))
         try:
             answer = with_timeout(self._clock, WAIT_MS / 1000 + ANSWER_SECONDS, connection.request(request))
         except LogdError:
             connection.abort()
             return
-        answer.addCallbacks(self._answered, lambda failure: connection.abort(), callbackArgs=(connection,))
+        answer.addCallbacks(self._answered, lambda failure: connection.abort(), callbackArgs=(link, link.sent))
         answer.addErrback(self._failed, connection)
 
     def _failed(self, failure: Any, connection: BrokerConnection) -> None:
         self._log.failure("a bug in following broker {leader}", failure, leader=self.leader)
         connection.abort()
 
-    def _answered(self, response: ReplicaFetchResponse | ErrorResponse, connection: BrokerConnection) -> None:
-        if connection is not self._connection:
+    def _answered(self, response: ReplicaFetchResponse | ErrorResponse, link: LeaderConnection, number: int) -> None:
+        """Take the answer to the request with this number."""
+        if link is not self._link:
             return
-        self._under_way -= 1
+        link.under_way -= 1
         if response.error:
-            self._say(str(error_for_code(response.error, response.text)))
-            connection.abort()
+            self._is_old = response.error == UnsupportedVersion.code and link.has_uuids
+            if not self._is_old:
+                self._say(str(error_for_code(response.error, response.text)))
+            link.connection.abort()
             return
         assert isinstance(response, ReplicaFetchResponse)
         large = [part for part in response.parts if len(part.message_set)]
@@ -216,6 +241,8 @@ class ReplicaFetcher:
             place = (part.topic, part.partition)
             role = self._roles.get(place)
             if role is None or place in self._news:  # what is to be named again has another position by now
+                continue
+            if link.named.get(place, number) > number:  # about a former role, perhaps that of a topic of this name
                 continue
             sent_ahead = False
 

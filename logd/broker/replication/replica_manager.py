@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attrs import define, field
 from twisted.logger import Logger
@@ -14,7 +14,6 @@ from logd.broker.replication.catch_up import CatchUpThrottle
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.leader_looks import LeaderLooks
 from logd.broker.replication.replica import Replica
-from logd.broker.replication.replica_fetcher import ReplicaFetcher
 from logd.broker.replication.replica_index import ReplicaIndex
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
@@ -30,6 +29,9 @@ from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.broker.replication.replica_fetcher import ReplicaFetcher
 
 #: Seconds between two looks for successors during an orderly stop.
 POLL_SECONDS = 0.02
@@ -229,6 +231,8 @@ class ReplicaManager:
         """See ReplicaOwner."""
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
+            from logd.broker.replication.replica_fetcher import ReplicaFetcher  # most brokers have no replicated topics
+
             fetcher = self._fetchers[leader] = ReplicaFetcher(
                 leader,
                 lambda: self.store.instance,
@@ -281,7 +285,7 @@ class ReplicaManager:
             leading = [role for role in self._leaders() if role not in seen]
             seen.update(leading)
             for role in leading:
-                role.handing_over = True
+                role.handing_over += 1
 
             async def hand(role: LeaderRole) -> None:
                 await self._hand(role, until)
@@ -293,13 +297,17 @@ class ReplicaManager:
                 await sleep(self.clock, POLL_SECONDS)
 
     def _is_about_to_lead(self) -> bool:
-        """Return whether a partition is to be led here, or may be as its state was not read yet, and none leads it."""
+        """Return whether a partition is to be led here, or may be as its state was not read yet, and none leads it.
+
+        States that are not read yet count while the tree is there: without it nobody begins to lead.
+        """
         for topic in self._topics.names():
             entry = self._topics.get(topic)
             for number, replicas in entry.partitions.items() if entry is not None and entry.replicated else ():
                 if self.store.broker_id not in replicas:
                     continue
-                if self.states.is_read(topic, number) and not self._is_to_lead(topic, number):
+                is_read = self.states.is_read(topic, number)
+                if not (self._is_to_lead(topic, number) if is_read else self.states.is_connected):
                     continue
                 replica = self._replicas.get((topic, number))
                 if replica is None or (replica.log.offline is None and not isinstance(replica.role, LeaderRole)):
@@ -338,10 +346,10 @@ class ReplicaManager:
         """
         if role.handing_over:
             return False
-        role.handing_over = True
+        role.handing_over += 1
         given = await self._hand(role, self.clock.seconds() + seconds)
         if not given and not self.stopping:
-            role.handing_over = False
+            role.handing_over -= 1  # an orderly stop, which may have begun meanwhile, hands it over still
         return given
 
     def healing_sources(self, topic: str, partition: int) -> tuple[int, ...]:

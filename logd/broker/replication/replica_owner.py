@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from logd.broker.replication.leader import LeaderRole
-from logd.broker.replication.replica_fetcher import ReplicaFetcher
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
 from logd.errors import NotLeader, WireError
 from logd.interfaces import IFlushListener, IThreads
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
+
+if TYPE_CHECKING:
+    from logd.broker.replication.replica_fetcher import ReplicaFetcher
 
 
 class ReplicaOwner(Protocol):

@@ -14,6 +14,7 @@ from logd.protocol.requests.replica_fetch import (
     ReplicaFetch,
     ReplicaFetchedPart,
     ReplicaFetchResponse,
+    ReplicaFetchV1,
     ReplicaPart,
     ReplicaProgress,
 )
@@ -68,7 +69,7 @@ class ReplicaRequests:
     #: Partitions whose ends the follower may not know.
     _shown: dict[_FollowedPart, None] = field(factory=dict, init=False)
     _broker: int = field(default=-1, init=False)
-    _request: ReplicaFetch | None = field(default=None, init=False)
+    _request: ReplicaFetch | ReplicaFetchV1 | None = field(default=None, init=False)
     _answer: Deferred[ReplicaFetchResponse] | None = field(default=None, init=False)
     _timer: Timer | None = field(default=None, init=False)
     _soon: Timer | None = field(default=None, init=False)
@@ -76,7 +77,7 @@ class ReplicaRequests:
     _held: Timer | None = field(default=None, init=False)
     _lost: bool = field(default=False, init=False)
 
-    def fetch(self, request: ReplicaFetch) -> ReplicaFetchResponse | Deferred[ReplicaFetchResponse]:
+    def fetch(self, request: ReplicaFetch | ReplicaFetchV1) -> ReplicaFetchResponse | Deferred[ReplicaFetchResponse]:
         """Send what is new of the partitions that this connection follows, or wait for it."""
         if self._answer is not None:
             self._send()
@@ -132,7 +133,7 @@ class ReplicaRequests:
 
     # Internals
 
-    def _follow(self, request: ReplicaFetch, part: ReplicaPart) -> None:
+    def _follow(self, request: ReplicaFetch | ReplicaFetchV1, part: ReplicaPart) -> None:
         place = (part.topic, part.partition)
         role = self._manager.leader(*place)
         followed = self._parts.get(place)
@@ -145,6 +146,11 @@ class ReplicaRequests:
         followed.told_start = followed.told_visible = -1  # what was told last may not have been taken
         self._ready[followed] = self._shown[followed] = None
         if role is None or role.epoch != part.leader_epoch or role.epoch_start is None:
+            return
+        if part.uuid and part.uuid != role.state.uuid:
+            # The topic was made again, and one of the two brokers does not know that yet. Both topics may be in the
+            # same epoch, and one log may look like the beginning of the other: what the follower has flushed would
+            # count for messages that it does not have, or the bytes of the one topic would get into the other.
             return
         if not role.may_follow(request.broker, request.instance):
             return  # answered as if this broker did not lead, until both know the same

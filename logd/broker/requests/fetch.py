@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
+from typing import Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -16,13 +17,24 @@ from logd.broker.requests.waiting_limits import MOST_OF_CONNECTION, may_wait
 from logd.broker.security.rights import Rights
 from logd.errors import UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
-from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import size_of
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch
 from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchResponse
 from logd.security.access_rules import Operation
 
 _log = Logger()
+F = TypeVar("F", bound=WaitingFetch)
+
+
+class StoppableFetch(Protocol):
+    """A fetch that waits."""
+
+    def finish(self) -> None:
+        """Answer with the bytes there are."""
+
+    def cancel(self) -> None:
+        """Answer nothing: the connection is lost."""
 
 
 class FetchRequests:
@@ -32,7 +44,7 @@ class FetchRequests:
         self._broker = broker
         self._rights = rights
         self._logs = ConsumedLogs(broker.store, broker.topics, broker.counters.latencies.delivered)
-        self._waiting: dict[WaitingFetch, None] = {}  # in the order of their arrival
+        self._waiting: dict[StoppableFetch, None] = {}  # in the order of their arrival
         self._waiting_parts = 0
         self._cut_short = 0
         self._lost = False
@@ -59,6 +71,17 @@ class FetchRequests:
 
     def fetch_wait(self, request: FetchWait) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
         """Answer a fetch that may wait for messages. Offsets that may lie inside an entry are resolved first."""
+        starts = self.find_starts(request)
+        if isinstance(starts, Deferred):
+            return starts.addCallback(lambda found: self._begin_or_fail(request, found))
+        return self._begin(request, starts)
+
+    def count_answer(self, parts: Sequence[FetchedPart]) -> None:
+        """Count the bytes of parts that are answered."""
+        self._broker.counters.bytes_out += sum([size_of(part.message_set) for part in parts])
+
+    def find_starts(self, request: FetchWait) -> list[Start] | Deferred[list[Start]]:
+        """Return the position from which each part is read. Never fires once the connection is lost."""
         starts = self._starts(request)
         finders = {
             index: log
@@ -66,8 +89,8 @@ class FetchRequests:
             if isinstance(starts[index], int) and (log := self._must_look(part)) is not None
         }
         if not finders:
-            return self._begin(request, starts)
-        response: Deferred[FetchWaitResponse] = Deferred()
+            return starts
+        resolved: Deferred[list[Start]] = Deferred()
 
         def find() -> Generator[tuple[int, Start], None, None]:
             for index, log in finders.items():
@@ -86,14 +109,10 @@ class FetchRequests:
                         error=start,
                     )
             if not self._lost:
-                answer = self._begin_or_fail(request, starts)
-                if isinstance(answer, Deferred):
-                    answer.chainDeferred(response)
-                else:
-                    response.callback(answer)
+                resolved.callback(starts)
 
         run_in_slices(self._broker.threads, find(), self._check_wanted, found)
-        return response
+        return resolved
 
     def finish(self) -> None:
         """Answer the waiting fetches with the messages there are, as the broker is stopping."""
@@ -145,29 +164,48 @@ class FetchRequests:
     def _begin(self, request: FetchWait, starts: list[Start]) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
         broker = self._broker
         broker.counters.fetch_requests += 1
-        waiting = WaitingFetch(
-            request,
-            starts,
-            self._logs,
-            broker.clock,
-            broker.large_fetches,
-            broker.settings.fetch_max_bytes,
-            broker.quotas.answer_bytes(self._rights.requester, broker.settings.fetch_max_bytes),
-        )
-        if broker.stopping or not waiting.must_wait():
+        waiting = self.waiting_fetch(request, starts, WaitingFetch)
+        parts = len(request.parts)
+        if broker.stopping or not waiting.must_wait() or not self.may_wait(parts):
             return self._counted(waiting.read())
-        counters, parts = broker.counters, len(request.parts)
-        if not may_wait(counters, self._waiting_parts, parts):
-            self._note_cut_short("all clients of this broker", counters.session_parts + counters.waiting_parts)
-            return self._counted(waiting.read())
-        self._waiting[waiting] = None
-        self._waiting_parts += parts
-        counters.waiting_parts += parts
+        self.begin_wait(waiting, parts)
         response = waiting.wait().addCallback(self._waited, waiting, parts)
+        self.cut_off_oldest()
+        return response
+
+    def waiting_fetch(self, request: FetchWait, starts: list[Start], kind: Callable[..., F]) -> F:
+        """Return a fetch that has not begun to wait."""
+        broker, most = self._broker, self._broker.settings.fetch_max_bytes
+        room = broker.quotas.answer_bytes(self._rights.requester, most)
+        return kind(request, starts, self._logs, broker.clock, broker.large_fetches, most, room)
+
+    def may_wait(self, parts: int) -> bool:
+        """Return whether a fetch of so many parts may wait; log it if there are too many."""
+        counters = self._broker.counters
+        if self._broker.stopping or self._lost:
+            return False
+        if may_wait(counters, self._waiting_parts, parts):
+            return True
+        self._note_cut_short("all clients of this broker", counters.session_parts + counters.waiting_parts)
+        return False
+
+    def begin_wait(self, fetch: StoppableFetch, parts: int) -> None:
+        """Count a fetch that is about to wait; call ``cut_off_oldest`` once it does."""
+        self._waiting[fetch] = None
+        self._waiting_parts += parts
+        self._broker.counters.waiting_parts += parts
+
+    def cut_off_oldest(self) -> None:
+        """Answer the oldest fetches while more parts wait than one connection may have."""
         while self._waiting_parts > MOST_OF_CONNECTION:
             self._note_cut_short("the fetches of this connection", self._waiting_parts)
             next(iter(self._waiting)).finish()
-        return response
+
+    def end_wait(self, fetch: StoppableFetch, parts: int) -> None:
+        """Count a fetch no more: call it as soon as the fetch is told to finish."""
+        del self._waiting[fetch]
+        self._waiting_parts -= parts
+        self._broker.counters.waiting_parts -= parts
 
     def _note_cut_short(self, whose: str, parts: int) -> None:
         """Count a fetch that may not wait; log the first, second, fourth, eighth ... of a connection."""
@@ -190,11 +228,9 @@ class FetchRequests:
             return failed_answer(request)
 
     def _waited(self, response: FetchWaitResponse, waiting: WaitingFetch, parts: int) -> FetchWaitResponse:
-        del self._waiting[waiting]
-        self._waiting_parts -= parts
-        self._broker.counters.waiting_parts -= parts
+        self.end_wait(waiting, parts)
         return self._counted(response)
 
     def _counted(self, response: FetchWaitResponse) -> FetchWaitResponse:
-        self._broker.counters.bytes_out += sum([size_of(part.message_set) for part in response.parts])
+        self.count_answer(response.parts)
         return response

@@ -9,21 +9,21 @@ from attrs import define, field
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.flush_waits import LoneFlush, code_of
 from logd.broker.latency.histograms import Histogram
 from logd.broker.requests.appender import Appender
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce_request import (
     AcknowledgedProduceRequest,
-    LoneFlush,
     ProduceRequest,
     SilentProduceRequest,
-    code_of,
 )
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
 from logd.broker.security.rights import Rights
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.deadlines import Deadlines
+from logd.deferreds.fair_turns import FairTurns
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.log.store.batch_format import BatchFormat
@@ -244,6 +244,17 @@ class ProduceRequests:
             return False
         self.growth.wait(self.connection)
         return True
+
+    def ends_turn(self) -> bool:
+        """End the turn of the connection if it is over; return whether it was."""
+        if not self.connection.turn_is_over:
+            return False
+        self.connection.end_turn()
+        return True
+
+    def turns(self) -> FairTurns:
+        """Return the turns of an answer that has many parts."""
+        return self._broker.turns()
 
     def must_create(self, topic: str, partition: int) -> bool:
         """Return whether a produce to this partition waits for the creation of its topic."""

@@ -8,20 +8,17 @@ data directory waits too, while the sets are gathered: for the format that older
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import define, field
-from zope.interface import implementer
 
+from logd.broker.flush_waits import FlushListener, code_of, seconds_of
 from logd.broker.requests.core import LEGACY_SETTINGS, NO_SETTINGS
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES, SlicedChecks
-from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, UnknownError, WireError
-from logd.interfaces import IFlushListener
+from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, WireError
 from logd.log.partition import PartitionLog
-from logd.log.visibility.waiters import Wait
 from logd.net.session import PauseReason
 from logd.protocol import loops
 from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
@@ -31,8 +28,8 @@ from logd.protocol.requests.produce_ack import ProduceAckResponse, ProducedPart,
 if TYPE_CHECKING:
     from logd.broker.requests.produce import ProduceRequests
 
-#: The longest wait of a request, in milliseconds.
-LONGEST_WAIT_MS = 300_000
+#: Parts that are gathered, and appended, before it is asked whether the turn is over.
+STEP_PARTS = 50
 
 
 class ProduceState(Enum):
@@ -66,7 +63,7 @@ class ProduceRequest:
     _new_topics: ClassVar[Mapping[str, int | str]] = NO_SETTINGS
     state: ProduceState = field(default=ProduceState.RECEIVED, init=False)
     _checks: SlicedChecks | None = field(default=None, init=False)
-    #: The index of the first part that is not gathered or refused.
+    #: The index of the first part that is not gathered or refused; before that of the first whose topic is not known.
     _next: int = field(default=0, init=False)
 
     def advance(self) -> bool:
@@ -74,7 +71,7 @@ class ProduceRequest:
 
         Call it again when the connection resumes.
         """
-        if self._producing.growth.held and self._producing.waits_for_growth(self._parts):
+        if self._waits_for_growth(self._parts, self._next):
             return False
         if self.state is _RECEIVED:
             if not self._topics_are_known():
@@ -86,8 +83,15 @@ class ProduceRequest:
             self.state = _CHECKED
         self.state = _GATHERED
         parts, self._parts = self._parts, ()
+        rest_at = self._next + STEP_PARTS
         for index in range(self._next, len(parts)):
-            if not self._gather(index, parts[index]):
+            if index == rest_at:
+                self._producing.append()
+                waits = self._waits_for_growth(parts, index) or self._producing.ends_turn()
+                rest_at += STEP_PARTS
+            else:
+                waits = False
+            if waits or not self._gather(index, parts[index]):
                 self.state, self._parts, self._next = _CHECKED, parts, index
                 return False
         self._all_gathered()
@@ -109,11 +113,30 @@ class ProduceRequest:
         """Start the creation of the first missing topic; return True if no topic is missing."""
         producing = self._producing
         topics = producing.routing.topics
-        for part in self._parts:
-            if topics.get(part.topic) is None and producing.must_create(part.topic, part.partition):
-                producing.create(part.topic, self._new_topics)
+        parts, known = self._parts, None
+        rest_at = self._next + STEP_PARTS
+        for index in range(self._next, len(parts)):
+            if index == rest_at:
+                if producing.ends_turn():
+                    self._next = index
+                    return False
+                rest_at += STEP_PARTS
+            topic, partition = parts[index].topic, parts[index].partition
+            if topic == known:
+                continue
+            if topics.get(topic) is not None:
+                known = topic
+            elif producing.must_create(topic, partition):
+                self._next = index
+                producing.create(topic, self._new_topics)
                 return False
+        self._next = 0
         return True
+
+    def _waits_for_growth(self, parts: Sequence[Produce | ProducePart], begin: int) -> bool:
+        """Return whether one of the parts from ``begin`` on goes to a log that may not grow now."""
+        producing = self._producing
+        return bool(producing.growth.held) and producing.waits_for_growth(parts[begin:] if begin else parts)
 
     def _sets_are_checked(self) -> bool:
         """Have sets that are large in total checked in slices; return whether no such check is left to do."""
@@ -178,8 +201,8 @@ class AcknowledgedProduceRequest(ProduceRequest):
     #: The number of parts that are not settled, and of those not appended yet.
     _left: int = field(init=False)
     _unappended: int = field(init=False)
-    #: The parts that wait for a flush, by their index.
-    _flushing: dict[int, _FlushListener] = field(factory=dict, init=False)
+    #: The waits of parts: one for each log that has to be flushed, one for each part that waits for copies.
+    _flushing: dict[Any, FlushListener] = field(factory=dict, init=False)
     #: The time when the request came.
     _arrived: float = field(init=False)
 
@@ -197,14 +220,23 @@ class AcknowledgedProduceRequest(ProduceRequest):
         if not self._left:
             self._answer()
 
-    def flushed(self, index: int, result: ProducedPart) -> None:
-        """Settle a part that is flushed."""
-        del self._flushing[index]
-        self.settle(index, result)
+    def flushed(self, listener: FlushListener) -> None:
+        """Settle the parts of a listener: they are flushed, and have their results."""
+        del self._flushing[listener.key]
+        self._left -= len(listener.indexes)
+        if not self._left:
+            self._answer()
 
-    def not_flushed(self, index: int, asked: ProducedPart, error: BaseException) -> None:
-        """Settle a part that was appended and will never be flushed. Later parts are refused until it is sent again."""
-        del self._flushing[index]
+    def not_flushed(self, listener: FlushListener, error: BaseException) -> None:
+        """Settle parts that were appended and will never be flushed."""
+        del self._flushing[listener.key]
+        for index in listener.indexes:
+            self._lose_part(index, error)
+
+    def _lose_part(self, index: int, error: BaseException) -> None:
+        """Settle a part that will never be flushed. Later ones are refused until it is sent again."""
+        asked = self._results[index]
+        assert asked is not None
         self._producing.mark_broken(asked.topic, asked.partition)
         self.settle(index, ProducedPart(asked.topic, asked.partition, code_of(error)))
 
@@ -226,7 +258,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         if not self._results:
             self._answer()
         elif self._left:
-            self._producing.unanswered.watch(self, _seconds(self._timeout_ms))
+            self._producing.unanswered.watch(self, seconds_of(self._timeout_ms))
 
     def _gather_part(self, index: int, part: ProducePart) -> bool:
         producing, acks = self._producing, self._acks
@@ -263,7 +295,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         if not self._unappended:
             self.state = _APPENDED
         if self._acks > 1 and log.replica is not None:
-            listener = self._listener(index, result)
+            listener = self._listener(index, index, result)
             listener.wait = log.replica.wait_copies(self._acks, result.next_position, listener)
         elif self._acks not in (0, 1) and log.visible_end < result.next_position:
             self._wait_for_flush(index, result, log)
@@ -281,22 +313,34 @@ class AcknowledgedProduceRequest(ProduceRequest):
 
     def _wait_for_flush(self, index: int, result: ProducedPart, log: PartitionLog) -> None:
         """Settle a part once its log is flushed up to the part's end."""
-        listener = self._listener(index, result)
-        listener.wait = log.wait_visible(result.next_position, listener)
+        listener = self._flushing.get(log)
+        if listener is None:
+            listener = self._listener(log, index, result)
+            listener.wait_for(log)
+        else:
+            # All parts are answered together, so those of one log wait for the last of them.
+            self._results[index] = result
+            listener.indexes.append(index)
+            listener.end = result.next_position
         self._producing.routing.due_now(log)
 
-    def _listener(self, index: int, result: ProducedPart) -> _FlushListener:
-        """Return the listener for a part that waits."""
-        listener = self._flushing[index] = _FlushListener(self, index, result)
+    def _listener(self, key: Any, index: int, result: ProducedPart) -> FlushListener:
+        """Return the listener for a part that waits; ``result`` is its own unless the wait fails."""
+        self._results[index] = result
+        listener = self._flushing[key] = FlushListener(self, key, [index], result.next_position)
         return listener
 
     def time_out(self) -> None:
         """Answer that the parts which still wait were not flushed in time."""
         flushing, self._flushing = self._flushing, {}
-        for index, listener in flushing.items():
+        for listener in flushing.values():
             listener.cancel()
-            asked = listener.result
-            self.settle(index, ProducedPart(asked.topic, asked.partition, RequestTimedOut.code))
+            for index in listener.indexes:
+                asked = self._results[index]
+                assert asked is not None
+                if not listener.is_flushed(asked.next_position):
+                    asked = ProducedPart(asked.topic, asked.partition, RequestTimedOut.code)
+                self.settle(index, asked)
 
     def _answer(self) -> None:
         self.state = _ANSWERED
@@ -304,85 +348,11 @@ class AcknowledgedProduceRequest(ProduceRequest):
         producing.unanswered.forget(self)
         producing.latency.observe(producing.routing.clock.seconds() - self._arrived)
         if self._acks != 0:
-            producing.connection.answer(self._token, self._response())
+            self._send_answer()
 
-    def _response(self) -> Any:
-        return ProduceAckResponse(tuple([part for part in self._results if part is not None]))
-
-
-@implementer(IFlushListener)
-@define(eq=False)
-class _FlushListener:
-    """The flush listener of one part."""
-
-    _request: AcknowledgedProduceRequest
-    _index: int
-    #: The result of the part once it is flushed.
-    result: ProducedPart
-    #: None if the log did not have to wait.
-    wait: Wait | None = field(default=None, init=False)
-
-    def visible(self, end: int) -> None:
-        self._request.flushed(self._index, self.result)
-
-    def failed(self, error: BaseException) -> None:
-        self._request.not_flushed(self._index, self.result, error)
-
-    def cancel(self) -> None:
-        """Stop listening."""
-        if self.wait is not None:
-            self.wait.cancel()
-
-
-@implementer(IFlushListener)
-class LoneFlush:
-    """The wait of one part, from its append to its answer. Its own listener, and the key of its deadline."""
-
-    __slots__ = ("_answer", "_producing", "_result", "_wait")
-
-    def __init__(
-        self, producing: ProduceRequests, result: ProducedPart, answer: Callable[[ProducedPart], None]
-    ) -> None:
-        self._producing = producing
-        #: The result of the part once it is flushed.
-        self._result = result
-        self._answer = answer
-        self._wait: Wait | None = None
-
-    def begin(self, log: PartitionLog, timeout_ms: int) -> None:
-        """Wait until ``log`` is visible up to the part's end, for no longer than the request says."""
-        producing = self._producing
-        producing.unanswered.watch(self, _seconds(timeout_ms))
-        self._wait = log.wait_visible(self._result.next_position, self)
-        producing.routing.due_now(log)
-
-    def visible(self, end: int) -> None:
-        self._settle(self._result)
-
-    def failed(self, error: BaseException) -> None:
-        topic, partition = self._result[:2]
-        self._producing.mark_broken(topic, partition)
-        self._settle(ProducedPart(topic, partition, code_of(error)))
-
-    def time_out(self) -> None:
-        """Answer that the part was not flushed in time."""
-        self.cancel()
-        topic, partition = self._result[:2]
-        self._settle(ProducedPart(topic, partition, RequestTimedOut.code))
-
-    def cancel(self) -> None:
-        """Stop waiting; no answer is sent."""
-        if self._wait is not None:
-            self._wait.cancel()
-
-    def _settle(self, result: ProducedPart) -> None:
-        self._producing.unanswered.forget(self)
-        self._answer(result)
-
-
-def _seconds(timeout_ms: int) -> float:
-    """Return how long a request may wait by its own words: for ever if its number is not positive."""
-    return min(timeout_ms, LONGEST_WAIT_MS) / 1000 if timeout_ms > 0 else math.inf
+    def _send_answer(self) -> None:
+        parts = tuple([part for part in self._results if part is not None])
+        self._producing.connection.answer(self._token, ProduceAckResponse(parts))
 
 
 def _stored(message_set: bytes, checked: loops.Checked, log: PartitionLog) -> bytes:
@@ -390,8 +360,3 @@ def _stored(message_set: bytes, checked: loops.Checked, log: PartitionLog) -> by
     if log.replica is not None and checked.has_batches:
         return set_with_leader_epoch(message_set, log.leadership.epoch)
     return set_with_leader_epoch(message_set, NO_LEADER_EPOCH) if checked.has_epochs else message_set
-
-
-def code_of(error: BaseException) -> int:
-    """Return the error code with which a part is answered."""
-    return error.code if isinstance(error, WireError) else UnknownError.code

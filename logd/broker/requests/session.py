@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.replication.control.operator_requests import OperatorRequests
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.requests.authenticate import AuthenticateRequests
 from logd.broker.requests.core import BrokerCore
@@ -34,11 +33,19 @@ from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiF
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.repair import Repair
-from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
+from logd.protocol.requests.replica_fetch import (
+    ReplicaFetch,
+    ReplicaFetchResponse,
+    ReplicaFetchV1,
+    ReplicaProgress,
+)
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
 from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
 from logd.protocol.requests.requests import Unsupported
+
+if TYPE_CHECKING:
+    from logd.broker.replication.control.operator_requests import OperatorRequests
 
 _log = Logger()
 
@@ -68,7 +75,6 @@ class BrokerSession:
         self._describing = DescribeRequests(broker, self.rights)
         self._replicas = ReplicaRequests(broker.replication, broker.clock)
         administration = AdministrationRequests(broker, self.rights)
-        operators = OperatorRequests(broker, self.rights)
         self.has_produced = False
         #: The handler of each kind of request, except produce requests.
         self.handlers: dict[type, Handler] = {
@@ -87,11 +93,12 @@ class BrokerSession:
             DeleteTopic: administration.delete_topic,
             PrepareGroup: PrepareGroupRequests(broker.group_access, self.rights).prepare,
             Repair: self._repair,
-            Reassign: operators.reassign,
-            ElectLeaders: operators.elect,
-            DrainBroker: operators.drain,
-            DescribeReplicas: operators.describe,
+            Reassign: lambda request: self._operators().reassign(request),
+            ElectLeaders: lambda request: self._operators().elect(request),
+            DrainBroker: lambda request: self._operators().drain(request),
+            DescribeReplicas: lambda request: self._operators().describe(request),
             ReplicaFetch: self._fetch_as_replica,
+            ReplicaFetchV1: self._fetch_as_replica,
             ReplicaRead: self._read_as_replica,
             Unsupported: self._describing.unsupported,
         }
@@ -182,7 +189,13 @@ class BrokerSession:
 
         return RepairRequests(self._broker, self.rights).repair(request)
 
-    def _fetch_as_replica(self, request: ReplicaFetch) -> Any:
+    def _operators(self) -> OperatorRequests:
+        """Return the handler of operators' requests, which is imported for the first such request."""
+        from logd.broker.replication.control.operator_requests import OperatorRequests
+
+        return OperatorRequests(self._broker, self.rights)
+
+    def _fetch_as_replica(self, request: ReplicaFetch | ReplicaFetchV1) -> Any:
         """Answer another broker that copies logs from here; nobody else may."""
         refusal = self.rights.broker_refusal()
         if refusal is not None:

@@ -157,13 +157,17 @@ class WaitingFetch:
         """Wait until there are enough bytes, at most for the request's time. Never fires after ``cancel``."""
         response: Deferred[FetchWaitResponse] = Deferred()
         self._response = response
-        for index, waiting in enumerate(self._parts):
-            if waiting.there < self._request.parts[index].max_bytes:  # else the part is full
-                waiting.wait_for(self._position_to_wait_for(index, waiting))
+        self.listen()
         if not self._over:
             seconds = min(max(self._request.max_wait_ms, 0), LONGEST_WAIT_MS) / 1000
             self._timer = self._clock.callLater(seconds, self.finish_or_queue)
         return response
+
+    def listen(self) -> None:
+        """Have each part checked when its log grows."""
+        for index, waiting in enumerate(self._parts):
+            if waiting.there < self._request.parts[index].max_bytes:  # else the part is full
+                waiting.wait_for(self._position_to_wait_for(index, waiting))
 
     def finish_or_queue(self) -> None:
         """Answer with the bytes there are: a small fetch at once, a large one when the queue reaches it."""
@@ -259,7 +263,13 @@ class WaitingFetch:
     def read(self) -> FetchWaitResponse:
         """Return the response with the bytes there are now."""
         budget = min(self._request.max_bytes, self._max_bytes) if self._request.max_bytes > 0 else self._max_bytes
-        room = self._room
+        return FetchWaitResponse(tuple(self.read_parts(budget, self._room)))
+
+    def read_parts(self, budget: int, room: int) -> list[FetchedPart]:
+        """Return the parts with the bytes there are now, at most ``budget`` together.
+
+        ``room`` is the most behind the first part that has some.
+        """
         parts: list[FetchedPart] = []
         for part, start in zip(self._request.parts, self._starts, strict=True):
             topic, partition = part.topic, part.partition
@@ -287,7 +297,7 @@ class WaitingFetch:
                 parts.append(FetchedPart(topic, partition, 0, *ends, start, found))
                 room -= found.count
                 budget = max(min(budget - found.count, room), 0)
-        return FetchWaitResponse(tuple(parts))
+        return parts
 
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None

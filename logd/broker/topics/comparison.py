@@ -11,7 +11,9 @@
   if they never held data. Otherwise it is unclear which topic they belong to: they are refused, with an error that
   names both sides, and nothing is touched.
 - A log is here, and the tree lists only other brokers for its partition: the log is refused likewise. If the topic is
-  replicated, and the partition's state does not count on this broker, the log is removed: other brokers have it.
+  replicated, and the partition's state does not count on this broker, the log is removed: other brokers have it. While
+  the state still counts on this broker, or nobody leads, the topic is compared again and again; its other partitions
+  do not wait for that.
 - The tree was restored from a backup, and says that the loss of a log is accepted: the log begins again by itself.
 - The tree lists several brokers for a partition of a topic that is not replicated, or the stored ends cannot be read:
   the topic is refused likewise.
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import NamedTuple
 
 from attrs import define, field
 from twisted.logger import Logger
@@ -37,12 +40,26 @@ from logd.coord.elections import lost_with_the_tree
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.registries.topics import brokers_to_remove, create_topic, read_topic, removed_by
+from logd.coord.registries.topics import create_topic, read_topic
 from logd.errors import CoordinationUnavailable, LogdError, TopicExists, UnknownError
 from logd.topic import TopicEntry
 
 #: Attempts to compare a topic whose nodes change meanwhile.
 ATTEMPTS = 5
+
+
+class _LeftPartitions(NamedTuple):
+    """Partitions with a log here whose replicas are on other brokers."""
+
+    #: Their logs were removed.
+    removed: list[int]
+    #: Their states still count on this broker: the logs stay until they do not.
+    counting: list[int]
+    #: None of their replicas leads: the logs are refused until one does.
+    leaderless: list[int]
+
+
+_NOTHING_LEFT = _LeftPartitions([], [], [])
 
 
 @define(eq=False)
@@ -93,6 +110,8 @@ class TopicComparison:
                 return entry, False
             if entry is not None and topic in stored.orphans:
                 return entry, False  # the uuid was generated here: the tree's replaces it
+            from logd.coord.registries.deleted_topics import brokers_to_remove, removed_by  # rarely is one gone
+
             if await brokers_to_remove(self._tree, record.uuid) is not None:
                 self._directory.hide(topic)
                 await stored.remove(topic)
@@ -125,9 +144,8 @@ class TopicComparison:
             self._refuse(topic, stored.partitions_here(topic), reason)
             raise UnknownError(reason) from error
         await stored.readmit(topic, {*strangers, *lost})
-        if strangers and entry.replicated:
-            left = await self._left_to_others(topic, entry, strangers)
-            strangers = [number for number in strangers if number not in left]
+        left = await self._left_to_others(topic, entry, strangers) if strangers and entry.replicated else _NOTHING_LEFT
+        strangers = [number for number in strangers if number not in left.removed and number not in left.counting]
         if not strangers:
             self._clear(topic)
         else:
@@ -140,30 +158,38 @@ class TopicComparison:
         await self._ends.record(topic, mine)
         for each in self._ends.given_up(topic):
             await self._begin_again(each)
+        if left.counting or left.leaderless:
+            self._directory.show(topic, entry)
+        if left.counting:
+            raise CoordinationUnavailable(f"{topic}-{left.counting[0]} still counts on the replica on this broker")
+        if left.leaderless:
+            raise CoordinationUnavailable(f"none of the brokers that store {topic}-{left.leaderless[0]} leads it")
 
-    async def _left_to_others(self, topic: str, entry: TopicEntry, strangers: Collection[int]) -> list[int]:
-        """Remove logs of partitions whose replicas are on other brokers now; return those partitions.
+    async def _left_to_others(self, topic: str, entry: TopicEntry, strangers: Collection[int]) -> _LeftPartitions:
+        """Remove logs of partitions whose replicas are on other brokers now.
 
-        The state of such a partition names a leader among its replicas, and does not count on this broker. Raises
-        CoordinationUnavailable while it does: the leader has added this broker before it knew of the new replicas, and
-        the controller takes it out again.
+        The state of such a partition names a leader among its replicas, and does not count on this broker. A state may
+        do so for a moment: the leader has added this broker before it knew of the new replicas, and the controller
+        takes it out again.
         """
-        left = []
+        left = _LeftPartitions([], [], [])
         for number in strangers:
             try:
                 state = PartitionState.decode((await self._tree.get(paths.partition_state(topic, number)))[0])
             except (NoNode, ValueError):
                 continue
             if state.leader not in entry.partitions.get(number, ()):
-                continue
-            if self._me in (*state.in_sync, *state.last):
-                raise CoordinationUnavailable(f"{topic}-{number} still counts on the replica on this broker")
-            left.append(number)
-        if left:
+                left.leaderless.append(number)
+            elif self._me in (*state.in_sync, *state.last):
+                left.counting.append(number)
+            else:
+                left.removed.append(number)
+        if left.removed:
+            removed = left.removed
             self._directory.show(topic, entry)  # so that they are not written any more
-            await self._ends.leave(topic, left)
-            await self._stored.leave(topic, left)
-            self._log.info("{topic}: partitions {left} are stored by other brokers now", topic=topic, left=left)
+            await self._ends.leave(topic, removed)
+            await self._stored.leave(topic, removed)
+            self._log.info("{topic}: partitions {left} are stored by other brokers now", topic=topic, left=removed)
             self._changed()
         return left
 

@@ -17,7 +17,7 @@ from logd.coord import paths
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.child_cache import ChildCache
-from logd.coord.registries.topics import removed_by, watch_topics
+from logd.coord.registries.topics import watch_topics
 from logd.deferreds.background import Background
 from logd.deferreds.gathering import for_each
 from logd.errors import WireError
@@ -95,6 +95,8 @@ class TopicReconciler:
             noted = []
         for each in noted:
             if each not in uuids:
+                from logd.coord.registries.deleted_topics import removed_by  # there are rarely any notes
+
                 try:
                     await removed_by(self._tree, each, self._me)
                 except ValueError as error:

@@ -22,7 +22,7 @@ from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import SessionState
-from logd.coord.registries.topics import ChangeUncertain, change_topic, create_topic, delete_topic, read_topic
+from logd.coord.registries.topics import ChangeUncertain, change_topic, create_topic, read_topic
 from logd.errors import (
     BrokerStopping,
     ConfigurationError,
@@ -287,7 +287,7 @@ class TopicAdministration:
     async def _take_back(self, topic: str) -> None:
         """Delete a new topic that no other broker has seen yet, because this broker's disk failed."""
         try:
-            await delete_topic(self._tree, topic)
+            await self._delete_nodes(topic)
             await self._reconciler.forget(topic)
         except (CoordinationError, WireError) as error:
             self._reconciler.try_again(topic, error)
@@ -304,7 +304,7 @@ class TopicAdministration:
         async with self._reconciler.locks.hold(topic):
             self._check_ready(f"topic {topic!r} cannot be deleted", since)
             try:
-                await delete_topic(self._tree, topic)
+                await self._delete_nodes(topic)
             except CoordinationError as error:
                 self._reconciler.try_again(topic, error)  # the topic may be deleted, with only the answer lost
                 raise CoordinationUnavailable(f"topic {topic!r} cannot be deleted: {error}") from error
@@ -314,6 +314,11 @@ class TopicAdministration:
                 self._reconciler.try_again(topic, error)
                 if isinstance(error, WireError):
                     raise
+
+    async def _delete_nodes(self, topic: str) -> None:
+        from logd.coord.registries.deleted_topics import delete_topic  # topics are rarely deleted
+
+        await delete_topic(self._tree, topic)
 
     def _check_new(self, topic: str, partitions: int, settings: Mapping[str, int | str]) -> None:
         used = self._directory.partitions + sum(self._claimed.values())

@@ -15,7 +15,7 @@ from logd.client.blocking.reactor_thread import running_reactor, wait_there
 from logd.coord import paths
 from logd.coord.errors import NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.registries.kafka_coordinator import read_coordinator
+from logd.coord.kafka_coordinator import read_coordinator
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.errors import LogdError
 from logd.net.credentials import credentials_of_environment

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from os.path import dirname
 
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, Seen
 from logd.collect.read_mark import HEAD_BYTES, TAIL_BYTES, ReadMark, beginning, fits
-from logd.collect.rotation.names import related
+from logd.collect.rotation.names import Stems, is_compressed, related, stem
 from logd.collect.source import SourceFile
 
 #: Files with less in common are taken for different ones: repeated lines are better than lost ones.
 MIN_BYTES = 64
+
+
+def possible_copies(
+    files: Files, source: SourceFile, sources: Mapping[Identity, SourceFile], found: Mapping[Identity, Seen]
+) -> list[Seen]:
+    """Return the files that may be copies of a source: those found, and those beside it that no pattern finds."""
+    beginning = stem(source.path)
+    beside = files.in_folder(
+        dirname(source.path), lambda name, _: name.startswith(beginning) and not is_compressed(name)
+    )
+    copies = {identity for other in sources.values() if other is not source for identity in other.copies}
+    listed = {seen.identity: seen for seen in (*found.values(), *beside) if related(source.path, seen.path)}
+    return [each for key, each in listed.items() if key not in sources and key not in copies]
+
+
+def relatives(unknown: Sequence[Seen], sources: Iterable[SourceFile]) -> list[tuple[Seen, SourceFile]]:
+    """Return each file with the sources that it may be a copy of by its name, the closest name first."""
+    if not unknown:
+        return []
+    by_path = {source.path: source for source in sources if not source.missed}
+    stems = Stems(by_path)
+    return [(seen, by_path[path]) for seen in unknown for path in stems.of(seen.path)]
 
 
 def first_that_fits(files: Files, mark: ReadMark, candidates: Iterable[Seen]) -> Seen | None:
@@ -37,9 +60,10 @@ def first_as_long(source: SourceFile, candidates: Iterable[Seen]) -> Seen | None
 def followed_copy(descriptors: Descriptors, source: SourceFile, others: Iterable[SourceFile]) -> SourceFile | None:
     """Return the followed file that holds all of a broken source, and so its unread lines too; None if none does.
 
-    A copy is followed on its own if the original was emptied before the two could be compared.
+    A copy is followed on its own if the original was emptied before the two could be compared. Few bytes identify a
+    file only if they are all that was seen of it.
     """
-    if source.known.head_bytes < MIN_BYTES:
+    if source.known.head_bytes < min(MIN_BYTES, source.sound_size):
         return None
     for other in others:
         if other is not source and not other.broken and related(source.path, other.path):

@@ -29,8 +29,8 @@ from logd.coord.errors import (
     SessionExpired,
 )
 from logd.coord.interfaces import ICoordination
+from logd.coord.kafka_coordinator import decode_coordinator
 from logd.coord.records import Check, Create, Operation, SetData, Stat
-from logd.coord.registries.kafka_coordinator import decode_coordinator
 
 
 class CoordinatedElsewhere(CoordinationError):

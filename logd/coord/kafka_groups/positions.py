@@ -16,6 +16,7 @@ from logd.checkedjson import decimals
 from logd.coord import paths
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
+from logd.coord.kafka_coordinator import read_coordinator
 from logd.coord.kafka_groups.claim import (
     ClaimLost,
     CoordinatedElsewhere,
@@ -32,7 +33,6 @@ from logd.coord.kafka_groups.commit_operations import (
     topic_checks,
 )
 from logd.coord.records import Create, Delete, Operation, Stat
-from logd.coord.registries.kafka_coordinator import read_coordinator
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.deferreds.gathering import gather, gather_some
 from logd.topic import TopicPartition

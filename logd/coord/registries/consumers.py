@@ -25,7 +25,7 @@ from logd.coord import paths
 from logd.coord.ephemeral import create_ephemeral
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.registries.kafka_coordinator import read_coordinator
+from logd.coord.kafka_coordinator import read_coordinator
 from logd.coord.registries.patterns import compile_pattern
 from logd.errors import ConfigurationError, InvalidTopic
 from logd.topic import check_topic_name

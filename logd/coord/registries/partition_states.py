@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.coord import paths
-from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, OperationTimeout
+from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import EventType, SessionState, SetData, Stat, WatchEvent
 from logd.coord.registries.topics import check_identity, make_identity
 from logd.deferreds.waiting import OneTimeEvent
 from logd.interfaces import Clock
+
+if TYPE_CHECKING:
+    from logd.coord.shared_transactions import SharedTransactions
 
 #: The most nodes that are read at a time.
 READ_AT_ONCE = 200
@@ -67,6 +70,8 @@ class PartitionStates:
         self._complete: dict[str, OneTimeEvent] = {}
         self._unreadable: dict[Place, str] = {}
         self._unsubscribe: Callable[[], None] | None = None
+        #: Made with the first change.
+        self._transactions: SharedTransactions | None = None
 
     def start(self) -> None:
         """Start reading; the session may come later."""
@@ -116,6 +121,11 @@ class PartitionStates:
         """Return whether a partition that is followed was looked for in the tree, readable or not."""
         return (topic, partition) not in self._first
 
+    @property
+    def is_connected(self) -> bool:
+        """True while there is a session, so that states are read."""
+        return self._coordination.state is SessionState.CONNECTED
+
     def is_followed(self, topic: str) -> bool:
         """Return whether the partitions of a topic are followed."""
         return topic in self._topics
@@ -131,9 +141,9 @@ class PartitionStates:
     async def change(self, topic: str, partition: int, known: KnownState, state: PartitionState) -> KnownState:
         """Replace the state ``known``; return the new one, which ``get`` returns from now on.
 
-        A lost answer is looked for in the tree. Raises CoordinationError: BadVersion if the state was changed
-        meanwhile, NoNode if the topic was deleted, also if it was made again, ConnectionLoss or OperationTimeout if the
-        state may or may not be changed.
+        Changes of one turn of the reactor share transactions. A lost answer is looked for in the tree. Raises
+        CoordinationError: BadVersion if the state was changed meanwhile, NoNode if the topic was deleted, also if it
+        was made again, ConnectionLoss or OperationTimeout if the state may or may not be changed.
         """
         try:
             await self._change(topic, partition, known, state)
@@ -147,12 +157,17 @@ class PartitionStates:
 
     async def _change(self, topic: str, partition: int, known: KnownState, state: PartitionState) -> None:
         path, data = paths.partition_state(topic, partition), state.encode()
-        try:
-            await self._coordination.multi([check_identity(topic, known.uuid), SetData(path, data, known.version)])
-        except (ConnectionLoss, OperationTimeout):
+
+        async def is_made() -> bool:
             found, stat = await self._coordination.get(path)
-            if found != data or stat.version != known.version + 1:
-                raise
+            return found == data and stat.version == known.version + 1
+
+        check, change = check_identity(topic, known.uuid), SetData(path, data, known.version)
+        if self._transactions is None:
+            from logd.coord.shared_transactions import SharedTransactions  # most brokers have no replicated topics
+
+            self._transactions = SharedTransactions(self._coordination, self._clock)
+        await self._transactions.make(check, change, is_made)
 
     def took(self, topic: str, partition: int, known: KnownState) -> None:
         """Take a state that this process has written, before its watch fires. ``changed`` is not called."""

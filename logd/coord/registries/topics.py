@@ -1,7 +1,7 @@
-"""The topics in the tree: creating the node creates the topic, and a deleted topic leaves a note.
+"""The topics in the tree: creating the node creates the topic.
 
-/brokers/topics/<topic>     the topic's entry (logd/topic.py)
-/brokers/deleted/<uuid>     {"topic": "<topic>", "brokers": [0, 2]}: brokers that still store parts of the topic
+/brokers/topics/<topic>                     the topic's entry (logd/topic.py)
+/brokers/topics/<topic>/change-<random>     exists while a broker changes the topic; ends with the broker's session
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from uuid import uuid4
 
-from logd.checkedjson import excerpt, load_json, whole_number
+from attrs import define, field
+
+from logd.checkedjson import load_json
 from logd.coord import paths
 from logd.coord.errors import (
     BadVersion,
@@ -20,7 +23,6 @@ from logd.coord.errors import (
     DataInconsistency,
     NodeExists,
     NoNode,
-    NotEmpty,
     OperationTimeout,
     SessionExpired,
 )
@@ -28,7 +30,6 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import Check, Create, Delete, Operation, SetData
 from logd.coord.registries.child_cache import ChildCache
-from logd.coord.registries.stored_ends import removal_of_ends
 from logd.errors import InvalidRequest, InvalidTopic, TopicExists, UnknownTopic
 from logd.interfaces import Clock
 from logd.plurals import counted
@@ -38,10 +39,6 @@ from logd.topic import TopicEntry, check_topic_name
 ATTEMPTS = 5
 #: Returns the states of new partitions of a topic. Raises WireErrors.
 StatesOf = Callable[[TopicEntry, Iterable[int]], Mapping[int, PartitionState]]
-#: Operations in one multi, which keeps it far below ZooKeeper's limit of 1 MiB.
-BATCH = 1000
-
-
 #: Bytes of a topic's entry: ZooKeeper refuses requests above 1 MiB, other brokers' included.
 MOST_ENTRY_BYTES = 1_000_000
 
@@ -102,7 +99,7 @@ async def create_topic(
                 found = await _read_or_none(coordination, name)
             except ValueError as error:
                 raise TopicExists(
-                    f"topic {name!r} exists already, and cannot be used: {_unreadable(name, error)}"
+                    f"topic {name!r} exists already, and cannot be used: {unreadable(name, error)}"
                 ) from error
             if found is None:
                 continue  # deleted meanwhile
@@ -147,13 +144,18 @@ async def make_identity(coordination: ICoordination, topic: str, uuid: str) -> b
 
     Raises CoordinationError.
     """
+    claim = TopicClaim(coordination, topic)
     try:
-        data, stat = await coordination.get(paths.topic(topic))
+        await claim.make()
+        data, _ = await coordination.get(paths.topic(topic))
         if decode_entry(topic, data).uuid != uuid:
             return False
-        await coordination.multi([Check(paths.topic(topic), stat.version), Create(paths.topic_identity(topic, uuid))])
-    except (NoNode, NodeExists, BadVersion, ValueError):
+        await coordination.multi([claim.removal(), Create(paths.topic_identity(topic, uuid))])
+        claim.removed()
+    except (NoNode, NodeExists, ValueError):
         return False
+    finally:
+        claim.release()
     return True
 
 
@@ -163,6 +165,56 @@ async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:
     if found is None:
         raise UnknownTopic(f"there is no topic {name!r}")
     return found
+
+
+@define(eq=False)
+class TopicClaim:
+    """The node that one change of one topic makes. ``release`` it in the end.
+
+    A node that is made again begins with version 0, so the version of a topic's node does not tell whether the topic is
+    the one that was read. But nothing below a node outlives it: a transaction that also removes a node that was made
+    there, before the topic was read, changes that topic or none.
+    """
+
+    _coordination: ICoordination
+    _topic: str
+    path: str = field(init=False)
+    #: True if the node was there when it was last heard of; and if it may be there.
+    _is_made: bool = field(default=False, init=False)
+    _may_exist: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.path = paths.topic_change(self._topic, uuid4().hex)
+
+    async def make(self) -> None:
+        """Make the node, if it is not there; read the topic after that. Raises NoNode, other CoordinationErrors."""
+        if not self._is_made:
+            self._may_exist = True
+            with suppress(NodeExists):  # it was made, and the answer lost
+                await self._coordination.create(self.path, ephemeral=True)
+            self._is_made = True
+
+    def check(self) -> Check:
+        """Return the operation that fails with NoNode if the topic was deleted, also if it was made again."""
+        return Check(self.path)
+
+    def removal(self) -> Delete:
+        """Return the operation that fails as ``check`` does, and removes the node."""
+        return Delete(self.path)
+
+    def doubt(self) -> None:
+        """Note that the node may be gone, so that ``make`` makes it again."""
+        self._is_made = False
+
+    def removed(self) -> None:
+        """Note that a transaction with ``removal`` was made."""
+        self._is_made = self._may_exist = False
+
+    def release(self) -> None:
+        """Remove the node if it may be there, without waiting for that."""
+        if self._may_exist:
+            self.removed()
+            self._coordination.delete(self.path).addErrback(lambda failure: None)
 
 
 class _Unanswered(NamedTuple):
@@ -189,18 +241,33 @@ async def change_topic(
     CoordinationError: DataInconsistency for an entry that cannot be read, and ChangeUncertain if the entry may or may
     not be changed.
     """
+    claim = TopicClaim(coordination, name)
+    try:
+        return await _change(coordination, name, change, states, claim)
+    finally:
+        claim.release()
+
+
+async def _change(
+    coordination: ICoordination,
+    name: str,
+    change: Callable[[TopicEntry], TopicEntry],
+    states: StatesOf | None,
+    claim: TopicClaim,
+) -> tuple[TopicEntry, TopicEntry]:
     path = paths.topic(name)
     unanswered: _Unanswered | None = None
     for attempt in range(1, ATTEMPTS + 1):
         try:
             if unanswered is not None:
                 await coordination.sync(path)  # another server of the ensemble may not have the change yet
+            await claim.make()
             data, stat = await coordination.get(path)
             entry = decode_entry(name, data)
         except NoNode:
             raise UnknownTopic(f"there is no topic {name!r}") from None
         except ValueError as error:
-            raise DataInconsistency(_unreadable(name, error), path) from error
+            raise DataInconsistency(unreadable(name, error), path) from error
         except ConnectionLoss as error:
             if attempt == ATTEMPTS:
                 raise error if unanswered is None else ChangeUncertain(name, error) from error
@@ -222,107 +289,26 @@ async def change_topic(
                 return entry, changed
         try:
             added = [number for number in changed.partitions if number not in entry.partitions]
+            new: list[Operation] = []
             if changed.replicated and added:
                 made = {} if states is None else states(changed, added)
                 new = creation_of_states(name, entry.uuid, made, first=False)
-                await coordination.multi([SetData(path, encode_entry(changed), stat.version), *new])
-            else:
-                await coordination.set(path, encode_entry(changed), stat.version)
-        except NoNode:
-            raise UnknownTopic(f"there is no topic {name!r}") from None
-        except BadVersion as error:
+            await coordination.multi([claim.removal(), SetData(path, encode_entry(changed), stat.version), *new])
+        except (NoNode, BadVersion) as error:
+            claim.doubt()  # if the topic was deleted, the next look finds the one that has its name now, or none
             if attempt == ATTEMPTS:
                 raise error if unanswered is None else ChangeUncertain(name, error) from error
         except ConnectionLoss as error:
+            claim.doubt()
             unanswered = _Unanswered(stat.version, entry, changed)
             if attempt == ATTEMPTS:
                 raise ChangeUncertain(name, error) from error
         except (OperationTimeout, SessionExpired) as error:
             raise ChangeUncertain(name, error) from error
         else:
+            claim.removed()
             return entry, changed
     raise AssertionError("the last attempt returns or raises")
-
-
-async def delete_topic(coordination: ICoordination, name: str) -> None:
-    """Delete the topic's node and every group's positions in it, and leave the note for the brokers that store it.
-
-    Raises UnknownTopic, CoordinationError (DataInconsistency for an entry that cannot be read). After a lost answer the
-    topic may be gone.
-    """
-    try:
-        path = paths.topic(name)
-    except ValueError as error:
-        raise UnknownTopic(f"there is no topic {name!r}: {error}") from None
-    for _ in range(ATTEMPTS):
-        try:
-            data, stat = await coordination.get(path)
-        except NoNode:
-            raise UnknownTopic(f"there is no topic {name!r}") from None
-        try:
-            entry = decode_entry(name, data)
-        except ValueError as error:
-            raise DataInconsistency(_unreadable(name, error), path) from error
-        brokers = sorted({broker for listed in entry.partitions.values() for broker in listed})
-        note = json.dumps({"topic": name, "brokers": brokers}).encode()
-        await _make_parent(coordination)
-        doomed = await _below(coordination, path)
-        for group in await _children(coordination, paths.CONSUMERS):
-            for positions in (paths.group_offsets(group, name), paths.group_metadata(group, name)):
-                doomed += [*await _below(coordination, positions), *await _itself(coordination, positions)]
-        if entry.replicated:
-            for request in (paths.election(name), paths.reassignment(name)):
-                doomed += await _itself(coordination, request)
-        operations: list[Operation] = [Delete(each) for each in doomed]
-        try:
-            while len(operations) > BATCH:
-                await coordination.multi(operations[:BATCH])
-                del operations[:BATCH]
-            await coordination.multi(
-                [*operations, Create(paths.deleted_topic(entry.uuid), note), Delete(path, stat.version)]
-            )
-        except (NoNode, NotEmpty, BadVersion, NodeExists):
-            continue  # a position was committed, or the topic deleted by another: read again
-        return
-    raise UnknownTopic(f"topic {name!r} changes faster than it can be deleted: stop its consumers")
-
-
-async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int, ...] | None:
-    """Return the brokers that still store parts of a deleted topic; None when no such deletion is known.
-
-    Raises CoordinationError, and ValueError for an invalid note.
-    """
-    path = paths.deleted_topic(uuid)
-    try:
-        data, _ = await coordination.get(path)
-    except NoNode:
-        return None
-    return tuple(_read_note(path, data)["brokers"])
-
-
-async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> None:
-    """Record that this broker has removed what it stored of a deleted topic.
-
-    The last broker removes the note, and with it the topic's stored ends. Raises CoordinationError, and ValueError for
-    an invalid note.
-    """
-    path = paths.deleted_topic(uuid)
-    for _ in range(ATTEMPTS):
-        try:
-            data, stat = await coordination.get(path)
-        except NoNode:
-            return
-        value = _read_note(path, data)
-        value["brokers"] = left = [each for each in value["brokers"] if each != broker]
-        try:
-            if left:
-                await coordination.set(path, json.dumps(value).encode(), stat.version)
-            else:
-                ends = await removal_of_ends(coordination, uuid)
-                await coordination.multi([*ends, Delete(path, stat.version)])
-        except (NoNode, BadVersion, NotEmpty):
-            continue
-        return
 
 
 def watch_topics(
@@ -343,18 +329,8 @@ def available_partitions(entry: TopicEntry, live: Iterable[int]) -> dict[int, in
     return found
 
 
-def _read_note(path: str, data: bytes) -> dict[str, Any]:
-    try:
-        value = load_json(data)
-        if not isinstance(value, dict) or not isinstance(value.get("brokers"), list):
-            raise ValueError(excerpt(value))
-        value["brokers"] = list(map(whole_number, value["brokers"]))
-    except ValueError as error:
-        raise ValueError(f"{path[:300]} is no note of a deleted topic: {error}") from None
-    return value
-
-
-def _unreadable(name: str, error: ValueError) -> str:
+def unreadable(name: str, error: ValueError) -> str:
+    """Return what is wrong with a topic's node that cannot be read, and the remedy."""
     return (
         f"its node {paths.topic(name)} is no topic's entry: {error}; remove that node with a ZooKeeper client; the "
         "brokers that store the topic write theirs"
@@ -367,28 +343,3 @@ async def _read_or_none(coordination: ICoordination, name: str) -> TopicEntry | 
     except NoNode:
         return None
     return decode_entry(name, data)
-
-
-async def _make_parent(coordination: ICoordination) -> None:
-    with suppress(NodeExists):
-        await coordination.create(paths.DELETED_TOPICS, makepath=True)
-
-
-async def _children(coordination: ICoordination, path: str) -> list[str]:
-    try:
-        return await coordination.get_children(path)
-    except NoNode:
-        return []
-
-
-async def _itself(coordination: ICoordination, path: str) -> list[str]:
-    return [path] if await coordination.exists(path) is not None else []
-
-
-async def _below(coordination: ICoordination, path: str) -> list[str]:
-    """Return all nodes below a node, deepest first."""
-    found = []
-    for name in await _children(coordination, path):
-        child = f"{path}/{name}"
-        found += [*await _below(coordination, child), child]
-    return found

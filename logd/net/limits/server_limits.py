@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
+from logd.deferreds.fair_turns import RestingWorks
 from logd.interfaces import Clock
 from logd.net.limits.connection_quotas import AdmissionCounters, AdmissionLimits, Admitted, OpenConnections
 from logd.net.limits.expiry import Expiry
@@ -45,6 +46,8 @@ class Watch(Generic[C]):
     _clock: Clock
     limits: ConnectionLimits
     _counters: AdmissionCounters
+    #: The connections whose turn is over, and other long work of the same server.
+    resting: RestingWorks = field(default=Factory(lambda self: RestingWorks(self._clock), takes_self=True))
     open: OpenConnections[C] = field(init=False)
     callers: ForeignCallers = field(init=False)
     untaken: RequestMemory = field(init=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from zope.interface import implementer
@@ -19,6 +20,10 @@ from logd.protocol.requests.fields import INT16, Piece, Reader, size_of
 
 #: The longest time that an answer can tell.
 INT32_MAX = (1 << 31) - 1
+#: A first request of this size is read as it comes, so that the bytes alone tell who speaks.
+AT_ONCE_BYTES = 16 << 10
+_PRODUCE_KEY = INT16.pack(produce.API_KEY)
+_UNREAD = RequestHeader(-1, -1, -1, "")
 
 
 class NotServed(NamedTuple):
@@ -40,16 +45,45 @@ class KafkaToken(OrderedToken):
 
     __slots__ = ("header", "throttle_ms")
 
-    def __init__(self, header: RequestHeader) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.header = header
+        #: Known once the request is read.
+        self.header = _UNREAD
         #: The time for which the client should send nothing, to be told in the answer.
         self.throttle_ms = 0
 
 
+class UnreadRequest:
+    """A request as it came: to be read when it is taken.
+
+    To read requests takes longer than to find their ends, and one read of a socket may bring thousands. One that names
+    thousands of partitions is read in several turns.
+    """
+
+    __slots__ = ("_request", "_steps")
+
+    def __init__(self, steps: Generator[None, None, Any]) -> None:
+        self._steps: Generator[None, None, Any] | None = steps
+        self._request: Any = None
+
+    def read(self, is_over: Callable[[], bool]) -> Any:
+        """Return the request; None if the turn ``is_over`` before all of it is read: call it again in another one.
+
+        Raises ProtocolViolation.
+        """
+        if self._steps is not None:
+            try:
+                next(self._steps)
+                while not is_over():
+                    next(self._steps)
+            except StopIteration as end:
+                self._request, self._steps = end.value, None
+        return self._request
+
+
 @implementer(IConversation)
 class KafkaConversation(OrderedConversation):
-    """The conversation of one connection."""
+    """The conversation of one connection. Its requests are UnreadRequests."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, native: str = "") -> None:
         """``native``: the address of the port for native clients, which those who call here are told."""
@@ -67,31 +101,18 @@ class KafkaConversation(OrderedConversation):
 
     def read_frame(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
         """See FramedConversation."""
-        reader = Reader(frame, start, stop)
+        is_silent = frame[start : start + 2] == _PRODUCE_KEY and not produce.produce_acks(frame, start, stop)
+        token = None if is_silent else KafkaToken()
         if self._spoke:
-            header = read_header(reader)
-            request = _read_body(reader, header)
+            request = UnreadRequest(_read(frame, start, stop, token))
         else:
-            header, request = self._read_first(reader)
+            request = UnreadRequest(_read_first(frame, start, stop, token, self._native))
+            if stop - start <= AT_ONCE_BYTES:
+                request.read(_never)
             self._spoke = True
-        if isinstance(request, produce.KafkaProduce) and request.acks == 0:
-            return request, None
-        token = KafkaToken(header)
-        self.expect(token)
+        if token is not None:
+            self.expect(token)
         return request, token
-
-    def _read_first(self, reader: Reader) -> tuple[RequestHeader, Any]:
-        """Read the first request of the connection. Raises ForeignClient if it is none of Kafka's but one of others."""
-        foreign = other_client(reader.data, reader.at, reader.stop, self._native)
-        try:
-            header = read_header(reader)
-            body = reader.at
-            request = _read_body(reader, header)
-        except ProtocolViolation as violation:
-            raise foreign or violation from None
-        if foreign is not None and not _fills(request, reader.stop - body):
-            raise foreign
-        return header, request
 
     def answer(self, token: KafkaToken, response: Any) -> list[Piece]:
         """See IConversation; the answer is held until those before it are there."""
@@ -100,7 +121,39 @@ class KafkaConversation(OrderedConversation):
         return self.release(token, _encode(token, response))
 
 
-def _read_body(reader: Reader, header: RequestHeader) -> Any:
+def _never() -> bool:
+    return False
+
+
+def _read(frame: bytes | memoryview, start: int, stop: int, token: KafkaToken | None) -> Generator[None, None, Any]:
+    """Read a request in steps; ``token`` is told its head. Raises ProtocolViolation."""
+    reader = Reader(frame, start, stop)
+    header = read_header(reader)
+    if token is not None:
+        token.header = header
+    return (yield from _read_body(reader, header))
+
+
+def _read_first(
+    frame: bytes | memoryview, start: int, stop: int, token: KafkaToken | None, native: str
+) -> Generator[None, None, Any]:
+    """Read the first request of the connection. Raises ForeignClient if it is none of Kafka's but one of others."""
+    reader = Reader(frame, start, stop)
+    foreign = other_client(frame, start, stop, native)
+    try:
+        header = read_header(reader)
+        if token is not None:
+            token.header = header
+        body = reader.at
+        request = yield from _read_body(reader, header)
+    except ProtocolViolation as violation:
+        raise foreign or violation from None
+    if foreign is not None and not _fills(request, stop - body):
+        raise foreign
+    return request
+
+
+def _read_body(reader: Reader, header: RequestHeader) -> Generator[None, None, Any]:
     key, version = header.api_key, header.version
     if key == API_VERSIONS:
         # Its body says nothing that matters, so an unknown version's is not read.
@@ -109,9 +162,9 @@ def _read_body(reader: Reader, header: RequestHeader) -> Any:
     if api is None or version not in api.versions:
         return NotServed(key, version)
     if key == produce.API_KEY:
-        return produce.read_produce(reader, version)
+        return (yield from produce.read_produce(reader, version))
     if key == fetch.API_KEY:
-        return fetch.read_fetch(reader, version)
+        return (yield from fetch.read_fetch(reader, version))
     if version >= api.flexible_from:
         skip_tags(reader)
     try:
@@ -142,9 +195,12 @@ def _encode(token: KafkaToken, response: Any) -> list[Piece]:
     elif isinstance(response, ApiVersions):
         body = [encode_api_versions(response.version)]
     elif header.api_key == produce.API_KEY:
-        body = [produce.encode_produced(response, version, throttle_ms)]
+        if isinstance(response, produce.ProducedEncoder):
+            body = [response.finish(throttle_ms)]
+        else:
+            body = [produce.encode_produced(response, version, throttle_ms)]
     elif header.api_key == fetch.API_KEY:
-        body = fetch.encode_fetched(response, version, throttle_ms)
+        body = response.finish(throttle_ms)
     elif header.api_key == join_group.API_KEY:
         body = list(join_group.encode_joined(response, version, throttle_ms))
     else:

@@ -14,12 +14,11 @@ response   from 1 on: int32 throttle_ms | from 7 on: int16 error | int32 session
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from logd.protocol.kafka.header import check_parts
+from logd.protocol.kafka.header import READ_PARTS, check_parts
 from logd.protocol.requests.fields import INT8, INT16, INT32, INT64, MessageSetField, Reader, encode_text, size_of
 
 API_KEY = 1
@@ -28,6 +27,9 @@ VERSIONS = range(12)
 _WAIT = Struct(">iii")
 _SESSION = Struct(">ii")
 _FETCHED = Struct(">ihq")
+#: The last stable offset, from version 5 on the log start, and the number of aborted transactions.
+_END, _ENDS = Struct(">qi"), Struct(">qqi")
+_NO_REPLICA, _NO_RECORDS = INT32.pack(-1), INT32.pack(0)
 _NO_LIMIT = 0x7FFFFFFF
 _NO_LEADER_EPOCH = -1
 
@@ -63,8 +65,8 @@ class KafkaFetchedPart(NamedTuple):
     pieces: Sequence[MessageSetField] = ()
 
 
-def read_fetch(reader: Reader, version: int) -> KafkaFetch:
-    """Read the body of a request. Raises ProtocolViolation."""
+def read_fetch(reader: Reader, version: int) -> Generator[None, None, KafkaFetch]:
+    """Read the body of a request in steps of READ_PARTS. Raises ProtocolViolation."""
     _, max_wait_ms, min_bytes = reader.unpack(_WAIT)
     max_bytes = reader.int32() if version >= 3 else _NO_LIMIT
     if version >= 4:
@@ -83,6 +85,8 @@ def read_fetch(reader: Reader, version: int) -> KafkaFetch:
             if version >= 5:
                 reader.unpack(INT64)
             parts.append(KafkaFetchPart(topic, partition, epoch, offset, reader.int32()))
+            if not len(parts) % READ_PARTS:
+                yield
     if version >= 7:
         for _ in range(reader.count(2 + 4)):
             reader.text()
@@ -93,27 +97,62 @@ def read_fetch(reader: Reader, version: int) -> KafkaFetch:
     return KafkaFetch(version, max_wait_ms, min_bytes, max_bytes, tuple(parts))
 
 
-def encode_fetched(parts: Sequence[KafkaFetchedPart], version: int, throttle_ms: int = 0) -> list[MessageSetField]:
-    """Return the body of the response, in pieces: the batches are not copied."""
-    head = b""
-    if version >= 1:
-        head += INT32.pack(throttle_ms)
-    if version >= 7:
-        head += INT16.pack(0) + INT32.pack(0)
-    groups = [(topic, list(of_topic)) for topic, of_topic in groupby(parts, lambda part: part.topic)]
-    pieces: list[MessageSetField] = [head + INT32.pack(len(groups))]
-    for topic, of_topic in groups:
-        pieces.append(encode_text(topic) + INT32.pack(len(of_topic)))
-        for part in of_topic:
-            fields = [_FETCHED.pack(part.partition, part.error, part.visible_end)]
-            if version >= 4:
-                fields.append(INT64.pack(part.visible_end))
-            if version >= 5:
-                fields.append(INT64.pack(part.log_start))
-            if version >= 4:
-                fields.append(INT32.pack(0))
-            if version >= 11:
-                fields.append(INT32.pack(-1))
+class FetchedEncoder:
+    """Writes the body of a response part by part, in pieces: the batches are not copied."""
+
+    __slots__ = ("_bytes", "_count", "_head_at", "_topic", "_topics", "pieces", "version")
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        #: The pieces of finished parts. The first one of all, and that of each topic, are written when the parts are
+        #: counted.
+        self.pieces: list[MessageSetField] = [b""]
+        #: Bytes that become one piece.
+        self._bytes: list[bytes] = []
+        self._topic: str | None = None
+        self._topics = self._count = self._head_at = 0
+
+    def add(self, part: KafkaFetchedPart) -> None:
+        """Write one part. Its pieces are this object's from now on."""
+        version, fields = self.version, self._bytes
+        if part.topic != self._topic:
+            self._end_topic()
+            self._topic, self._head_at = part.topic, len(self.pieces)
+            self._topics += 1
+            self.pieces.append(b"")
+        self._count += 1
+        fields.append(_FETCHED.pack(part.partition, part.error, part.visible_end))
+        if version >= 5:
+            fields.append(_ENDS.pack(part.visible_end, part.log_start, 0))
+        elif version >= 4:
+            fields.append(_END.pack(part.visible_end, 0))
+        if version >= 11:
+            fields.append(_NO_REPLICA)
+        if part.pieces:
             fields.append(INT32.pack(sum(map(size_of, part.pieces))))
-            pieces += (b"".join(fields), *part.pieces)
-    return pieces
+            self._join()
+            self.pieces += part.pieces
+        else:
+            fields.append(_NO_RECORDS)
+
+    def finish(self, throttle_ms: int) -> list[MessageSetField]:
+        """Return the body."""
+        self._end_topic()
+        head = b""
+        if self.version >= 1:
+            head += INT32.pack(throttle_ms)
+        if self.version >= 7:
+            head += INT16.pack(0) + INT32.pack(0)
+        self.pieces[0] = head + INT32.pack(self._topics)
+        return self.pieces
+
+    def _join(self) -> None:
+        if self._bytes:
+            self.pieces.append(b"".join(self._bytes))
+            self._bytes.clear()
+
+    def _end_topic(self) -> None:
+        self._join()
+        if self._topic is not None:
+            self.pieces[self._head_at] = encode_text(self._topic) + INT32.pack(self._count)
+            self._count = 0

@@ -27,6 +27,8 @@ _MOST_TAGS = 100
 
 #: The most partitions in one request: more would hold up all other clients.
 MOST_PARTS = 50_000
+#: Partitions that are read in one step: half a millisecond.
+READ_PARTS = 500
 
 
 def check_parts(count: int) -> None:

@@ -46,7 +46,12 @@ from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchRes
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataResponseV1, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
 from logd.protocol.requests.repair import Repair, RepairResponse
-from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaProgress
+from logd.protocol.requests.replica_fetch import (
+    ReplicaFetch,
+    ReplicaFetchResponse,
+    ReplicaFetchV1,
+    ReplicaProgress,
+)
 from logd.protocol.requests.replicas import describe_replicas, operations, replica_read
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
 from logd.protocol.requests.replicas.operations import (
@@ -289,6 +294,16 @@ NATIVE_APIS = (
         replica_fetch.read_replica_fetch,
         replica_fetch.encode_replica_fetch_response,
         replica_fetch.read_replica_fetch_response,
+    ),
+    Api(
+        32,
+        ReplicaFetchV1,
+        ReplicaFetchResponse,
+        replica_fetch.encode_replica_fetch_v1,
+        replica_fetch.read_replica_fetch_v1,
+        replica_fetch.encode_replica_fetch_response,
+        replica_fetch.read_replica_fetch_response,
+        version=1,
     ),
     Api(33, ReplicaProgress, None, replica_fetch.encode_replica_progress, replica_fetch.read_replica_progress),
     Api(

@@ -13,7 +13,7 @@ from logd.broker.broker import Broker, KafkaSessions
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.listening.addresses import KafkaListener
 from logd.log.partition import PartitionLog
-from logd.net.limits.server_limits import ConnectionLimits
+from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.kafka.conversation import KafkaConversation
@@ -77,13 +77,16 @@ class KafkaTestCase(BrokerTestCase):
 
     def kafka(self, host: str = "10.0.0.8", listener: KafkaListener = KafkaListener()) -> KafkaPeer:
         """Connect a client of Kafka."""
+        limits, counters = ConnectionLimits(100, 1 << 20, None, None, None), self.broker.counters
+        watch: Watch[Connection] = Watch(self.process, limits, counters, self.broker.resting)
         factory = ConnectionFactory(
             partial(KafkaConversation, 1 << 20),
             KafkaSessions(self.broker, listener, self.fetch_work()),
             SendfileSender(self.reads),
             self.process,
-            ConnectionLimits(100, 1 << 20, None, None, None),
-            self.broker.counters,
+            limits,
+            counters,
+            watch=watch,
         )
         connection: Connection = factory.buildProtocol(None)
         peer = KafkaPeer(connection, PeerTransport(host=host))

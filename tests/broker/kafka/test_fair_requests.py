@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest, DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import ProduceRequest
 
-from logd.broker.kafka import session
 from logd.deferreds import fair_turns
 from logd.errors import InvalidTopic
 from logd.net import server
+from logd.protocol import loops
 from logd.protocol.requests.metadata import Metadata
-from tests.broker.kafka.fetches import fetch
+from tests.broker.kafka.fetches import fetch, parts_of, values, values_in
 from tests.broker.kafka.rig import KafkaTestCase
+from tests.broker.kafka.test_producing import wire
 
 _COUNT = 30
+#: Parts of a Produce or Fetch: several of their steps.
+_PARTS = 1200
 _NAMES = [f"n{number}" for number in range(_COUNT)]
 
 
 def _metadata(names: list[str]) -> Any:
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
     return MetadataRequest[8](topics=topics, allow_auto_topic_creation=False)
+
+
+def _produce(numbers: Iterable[int], acks: int, partition: int = 0) -> Any:
+    topic = ProduceRequest.TopicProduceData
+    data = [topic.PartitionProduceData(index=partition, records=wire(b"%d" % number)) for number in numbers]
+    return ProduceRequest[8](
+        transactional_id=None, acks=acks, timeout_ms=1000, topic_data=[topic(name="t", partition_data=data)]
+    )
+
+
+def _fetch(offsets: Iterable[int], wait_ms: int = 0) -> Any:
+    request = fetch(("t", 0, 0), wait_ms=wait_ms)
+    (part,) = request.topics[0].partitions
+    request.topics[0].partitions = [
+        type(part)(
+            partition=0, current_leader_epoch=-1, fetch_offset=offset, log_start_offset=-1, partition_max_bytes=1 << 20
+        )
+        for offset in offsets
+    ]
+    return request
 
 
 class FairRequestTests(KafkaTestCase):
@@ -49,7 +74,6 @@ class FairRequestTests(KafkaTestCase):
 
     def test_many_small_requests(self) -> None:
         """They come in one piece, and each is answered in a turn of its own."""
-        self.patch(session, "TURN_SECONDS", 0.0)
         peer, other = self.kafka(), self.kafka("10.0.0.9")
         peer.send(*(_metadata([]) for _ in range(_COUNT)))
         other.send(_metadata([]))
@@ -96,6 +120,119 @@ class FairRequestTests(KafkaTestCase):
         self.assertEqual(len(self.broker.resting), 1)
         self.settle()
         self.assertEqual([len(each.topics) for each in peer.answers()], list(range(2, 12)))
+
+    def test_produce(self) -> None:
+        """Its batches are stored in their order; the answers to large and small ones come in the order of requests."""
+        for acks in (1, -1):
+            before = len(self.payloads())
+            answer = self.check(_produce(range(_PARTS), acks))
+            offsets = [part.base_offset for part in answer.responses[0].partition_responses]
+            self.assertEqual({part.error_code for part in answer.responses[0].partition_responses}, {0})
+            self.assertEqual(offsets, sorted(offsets))
+            self.assertEqual(self.payloads()[before:], [b"%d" % number for number in range(_PARTS)])
+            peer = self.kafka()
+            peer.send(_produce(range(_PARTS), acks), _produce(range(2), acks))
+            self.settle()
+            counts = [len(each.responses[0].partition_responses) for each in peer.answers()]
+            self.assertEqual(counts, [_PARTS, 2])
+
+    def test_refused_produce(self) -> None:
+        """There is no such partition."""
+        answer = self.check(_produce(range(_PARTS), 1, partition=7))
+        self.assertEqual({part.error_code for part in answer.responses[0].partition_responses}, {3})
+
+    def test_produce_without_answer(self) -> None:
+        """It is stored in turns too; a refused part ends the connection."""
+        peer, other = self.kafka(), self.kafka("10.0.0.9")
+        peer.send(_produce(range(_PARTS), 0))
+        self.assertLess(len(self.payloads()), _PARTS)
+        other.send(_metadata([]))
+        self.assertEqual(len(other.answers()), 1, "the other client waits")
+        self.settle()
+        self.assertEqual(len(self.payloads()), _PARTS)
+        self.assertFalse(peer.transport.disconnecting)
+        peer.send(_produce(range(_PARTS), 0, partition=7))
+        self.settle()
+        self.assertTrue(peer.transport.disconnecting)
+
+    def test_fetch(self) -> None:
+        """Of one partition again and again; each part has its place."""
+        self.ask(self.kafka(), _produce(range(3), 1))
+        answer = self.check(_fetch([0] * _PARTS))
+        found = parts_of(answer)
+        self.assertEqual(len(found), _PARTS)
+        self.assertEqual(values(values_in(found[0])), [b"0", b"1", b"2"])
+
+    def test_fetch_that_waits(self) -> None:
+        """It is answered when there is something; its answers come in the order of the requests."""
+        end = self.log_of("t").visible_end
+        peer = self.kafka()
+        peer.send(_fetch([end] * _PARTS, wait_ms=500), _fetch([end] * _PARTS, wait_ms=500))
+        self.settle()
+        self.assertFalse(peer.answers())
+        self.assertEqual(self.broker.counters.waiting_parts, _PARTS)
+        self.ask(self.kafka(), _produce(range(1), 1))
+        answers = peer.answers()
+        self.assertEqual([len(parts_of(each)) for each in answers], [_PARTS, _PARTS])
+        self.assertEqual(values(values_in(parts_of(answers[0])[0])), [b"0"])
+        self.assertEqual(self.broker.counters.waiting_parts, 0)
+        end = self.log_of("t").visible_end
+        peer.send(_fetch([end] * _PARTS, wait_ms=500))
+        self.settle()
+        self.clock.advance(0.5)
+        self.settle()
+        self.assertEqual(len(peer.answers()), 1)
+
+    def test_clients_that_go(self) -> None:
+        """In each turn of their requests; everything is released then."""
+        end = self.log_of("t").visible_end
+        requests = (_produce(range(_PARTS), -1), _fetch([0] * _PARTS), _fetch([end] * _PARTS, wait_ms=500))
+        for request in requests:
+            for turns in range(0, 30, 3):
+                peer = self.kafka()
+                peer.send(request)
+                for _ in range(turns):
+                    self.clock.advance(0)
+                peer.lose()
+                self.settle()
+                self.assertEqual(len(self.broker.resting), 0)
+                self.assertEqual(self.broker.counters.waiting_parts, 0)
+                self.assertFalse(self.log_of("t")._waiters)
+
+    def test_clients_that_begin_together(self) -> None:
+        """Their long requests share the turns, and one that comes later is not behind all of them."""
+        peers = [self.kafka(f"10.0.1.{number}") for number in range(20)]
+        for peer in peers:
+            peer.send(_produce(range(_PARTS), 1), _fetch([0] * _PARTS))
+        self.assertEqual(len(self.broker.resting), len(peers))
+        other = self.kafka("10.0.0.9")
+        other.send(_produce(range(2), 1))
+        self.settle()
+        self.assertEqual(len(other.answers()), 1)
+        for peer in peers:
+            self.assertEqual(len(peer.answers()), 2)
+
+    def test_a_request_with_a_lie_at_its_end(self) -> None:
+        """Nothing of it is stored, what came before is answered, and the connection is closed with one line."""
+        for request in (_produce(range(_PARTS), 1), _fetch([0] * _PARTS)):
+            request.with_header(correlation_id=9, client_id="tests")
+            data = bytes(request.encode(header=True))[:-1]
+            before = len(self.payloads())
+            self.events.events.clear()
+            peer = self.kafka()
+            peer.send(_metadata([]))
+            self.assertEqual(len(peer.answers()), 1)
+            peer.send(_metadata([]))
+            peer.send_bytes(len(data).to_bytes(4, "big") + data)
+            self.settle()
+            self.assertTrue(peer.transport.disconnecting)
+            self.assertEqual(len(peer.answers()), 1)
+            self.assertEqual(len(self.payloads()), before)
+            self.assertEqual(len(self.events.warnings("closing the connection")), 1)
+
+    def payloads(self) -> list[bytes | None]:
+        """Return what is stored, in order."""
+        return [each.payload for each in loops.decode_set(self.content("t")).messages]
 
     def test_list_offsets(self) -> None:
         """Of the same partition, again and again."""

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from logd.broker.replication.leader import LeaderRole
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
+from logd.errors import NotLeader
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
 
@@ -119,6 +120,38 @@ class HandOverTests(ReplicaTestCase):
         self.assertTrue(is_about_to_lead())
         self.assertEqual((self.state().leader, self.state().leader_epoch), (number, epoch))
         self.check_led_by_another(leader, leader.stop())
+
+    def test_a_damaged_leader_that_is_giving_way(self) -> None:
+        """Its time for that ends during the stop: messages that it took from then on the successor would lack."""
+        leader = self.leader
+        assert leader.broker is not None
+        manager = leader.broker.replication
+        role = manager.leader("t", 0)
+        assert role is not None
+        for follower in self.followers:
+            self.delays[follower.host] = 1.0
+        self.send(b"meanwhile", acks=1)
+        giving_way = Deferred.fromCoroutine(manager.give_way(role, 0.2))
+        self.cluster.advance(0.1)
+        stopping = leader.stop()
+        self.cluster.advance(0.2)
+        self.assertFalse(self.successResultOf(giving_way))
+        self.assertFalse(role.ended)
+        self.assertIsInstance(role.refusal, NotLeader)
+        self.check_led_by_another(leader, stopping)
+
+    def test_a_tree_that_was_away_from_the_start(self) -> None:
+        """No state was ever read, so nothing is led here, and nothing is waited for."""
+        leader = self.leader
+        self.cluster.tree.kill()
+        leader.kill()
+        leader.start()
+        self.cluster.advance(1.0)
+        assert leader.broker is not None
+        began = self.cluster.clock.seconds()
+        handing_over = Deferred.fromCoroutine(leader.broker.replication.hand_over(began + 1.0))
+        self.cluster.wait(handing_over)
+        self.assertEqual(self.cluster.clock.seconds(), began)
 
     def test_a_tree_that_does_not_answer(self) -> None:
         """The stop goes on without it, and has the rest of its time for the clients and the flush."""

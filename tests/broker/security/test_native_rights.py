@@ -26,7 +26,7 @@ from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProdu
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import Repair
-from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaPart, ReplicaProgress
+from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaFetchV1, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
 from logd.protocol.requests.replicas.replica_read import ReplicaRead
@@ -93,6 +93,7 @@ NEEDS = (
 FREE: dict[type, str] = {
     Authenticate: "by it a client gets its rights",
     ReplicaFetch: "only brokers may send it, whatever the rules say: see the tests of replication",
+    ReplicaFetchV1: "as ReplicaFetch",
     ReplicaProgress: "as ReplicaFetch",
     ReplicaRead: "as ReplicaFetch",
 }

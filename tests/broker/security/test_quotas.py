@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from logd.config.security import SecuritySettings
 from logd.errors import QuotaExceeded
+from logd.net.limits.read_sizes import FEW_BYTES
 from logd.net.limits.traffic_quotas import SMALL_BYTES
-from logd.net.server import READ_BYTES
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.metadata import Metadata
 from tests.broker.rig import Peer
@@ -109,7 +109,7 @@ class ByteQuotaTests(QuotaTestCase):
         session = self.session_of(again)
         session.requester.principal, session.requester.authenticated = "alice", True
         self.broker.quotas.authenticated(session)
-        self.assertEqual((again.reading, vars(again.transport)["bufferSize"]), (True, READ_BYTES))
+        self.assertEqual((again.reading, vars(again.transport)["bufferSize"]), (True, FEW_BYTES))
 
     def test_a_change_holds_for_open_connections(self) -> None:
         """A new quota, a higher one, and none any more."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
-from logd.coord.registries.topics import delete_topic, encode_entry
+from logd.coord.registries.deleted_topics import delete_topic
+from logd.coord.registries.topics import encode_entry
 from logd.topic import TopicEntry
 from tests.broker.members import Member, MembersTestCase
 from tests.log.entries import plain

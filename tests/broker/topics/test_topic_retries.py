@@ -6,9 +6,9 @@ import errno
 from typing import Any
 from unittest import mock
 
-from logd.broker.topics import topic_changes
 from logd.broker.topics.reconciler import RETRY_SECONDS
 from logd.coord.errors import ConnectionLoss
+from logd.coord.registries import deleted_topics
 from logd.errors import CoordinationUnavailable, StorageFull
 from tests.broker.members import MembersTestCase
 
@@ -28,7 +28,7 @@ class RetryTests(MembersTestCase):
         async def delete_topic(*arguments: object) -> None:
             raise ConnectionLoss("the connection is gone")
 
-        return mock.patch.object(topic_changes, "delete_topic", delete_topic)
+        return mock.patch.object(deleted_topics, "delete_topic", delete_topic)
 
     def test_an_unanswered_deletion_is_compared_again(self) -> None:
         """The tree may have done it or not, and no watch tells the broker."""

@@ -10,9 +10,9 @@ from logd.coord.groups.group_changes import move_positions
 from logd.coord.groups.inspection import read_group
 from logd.coord.groups.records import Phase
 from logd.coord.records import Delete
+from logd.coord.registries.deleted_topics import delete_topic
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
-from logd.coord.registries.topics import delete_topic
 from tests.coord.groups.rig import GroupTestCase, Member, tp
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from logd.coord import paths
 from logd.coord.errors import BadVersion, NodeExists
+from logd.coord.registries.deleted_topics import brokers_to_remove, delete_topic, removed_by
 from logd.coord.registries.stored_ends import (
     GROWTH,
     LARGEST_END,
@@ -17,7 +18,7 @@ from logd.coord.registries.stored_ends import (
     read_ends,
     write_ends,
 )
-from logd.coord.registries.topics import brokers_to_remove, create_topic, delete_topic, removed_by
+from logd.coord.registries.topics import create_topic
 from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.topic import TopicEntry
 from tests.coord.registries.rig import RegistryTestCase

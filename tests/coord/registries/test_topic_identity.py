@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from attrs import evolve
+from twisted.internet.defer import Deferred
 
 from logd.coord import paths
 from logd.coord.errors import NoNode
 from logd.coord.partition_state import PartitionState
+from logd.coord.registries.deleted_topics import delete_topic
 from logd.coord.registries.partition_states import KnownState, PartitionStates
-from logd.coord.registries.topics import create_topic, delete_topic, make_identity
+from logd.coord.registries.topics import create_topic, make_identity
 from logd.topic import TopicEntry
 from tests.coord.registries.rig import RegistryTestCase
 
@@ -90,3 +92,17 @@ class IdentityTests(RegistryTestCase):
         self.assertIsNotNone(self.outcome(self.other.exists(paths.topic_identity("t", "first"))))
         self.assertFalse(self.outcome(make_identity(self.tree, "t", "another")))
         self.assertFalse(self.outcome(make_identity(self.tree, "unknown", "first")))
+
+    def test_a_topic_made_again_while_its_node_is_made(self) -> None:
+        """The node of a topic is not made for the next one, whose states would be changed by who knows the former."""
+        self.outcome(self.other.delete(paths.topic_identity("t", "first")))
+        self.tree.link.delay = lambda: 0.05
+        making = Deferred.fromCoroutine(make_identity(self.tree, "t", "first"))
+        for _ in range(8):
+            self.clock.advance(0.025)
+        self.outcome(delete_topic(self.other, "t"))
+        self.create("second")
+        self.pass_time(1)
+        self.assertFalse(self.successResultOf(making))
+        found = self.outcome(self.other.get_children(f"{paths.topic('t')}/partitions"))
+        self.assertEqual(sorted(found), ["0", "topic-second"])

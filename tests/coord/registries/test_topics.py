@@ -10,17 +10,14 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
-from logd.coord.errors import NoNode
+from logd.coord.registries.deleted_topics import delete_topic
 from logd.coord.registries.topics import (
     ChangeUncertain,
     available_partitions,
-    brokers_to_remove,
     change_topic,
     create_topic,
     decode_entry,
-    delete_topic,
     read_topic,
-    removed_by,
 )
 from logd.errors import InvalidRequest, TopicExists, UnknownTopic
 from logd.topic import TopicEntry
@@ -73,7 +70,7 @@ class ChangeTopicTests(RegistryTestCase):
     """Changes of a topic whose answers are lost."""
 
     #: Seconds after which the request to set the entry is under way, and has been executed.
-    UNDER_WAY, EXECUTED = 0.12, 0.17
+    UNDER_WAY, EXECUTED = 0.22, 0.27
 
     def setUp(self) -> None:
         """Make a topic and a second client, which stays connected. Each message of the first takes 0.05 s."""
@@ -95,9 +92,10 @@ class ChangeTopicTests(RegistryTestCase):
     def change_and_cut(self, after: float, *meanwhile: Callable[[TopicEntry], TopicEntry]) -> Deferred[Any]:
         """Change the topic, cut the connection, and let the other client make changes before there is a new one."""
         changing = Deferred.fromCoroutine(change_topic(self.tree, "t", self.raised))
-        self.clock.advance(0.05)
-        self.clock.advance(0.05)
-        self.clock.advance(after - 0.1)
+        while after > 0.05:
+            self.clock.advance(0.05)
+            after -= 0.05
+        self.clock.advance(after)
         self.tree.link.reachable = False
         self.tree.link.cut()
         for change in meanwhile:
@@ -134,6 +132,45 @@ class ChangeTopicTests(RegistryTestCase):
         self.failureResultOf(self.change_and_cut(self.EXECUTED, self.others), ChangeUncertain)
         self.assertEqual(self.stored(), ({"retention.ms": 6, "segment.bytes": 7}, 2))
 
+    def exchanged(self, new: TopicEntry) -> Callable[[], None]:
+        """Return a function that deletes the topic and makes it again, the first time that it is called."""
+        left = [new]
+
+        def exchange() -> None:
+            if left:
+                self.outcome(delete_topic(self.other, "t"))
+                self.outcome(create_topic(self.other, "t", left.pop()))
+
+        return exchange
+
+    def test_a_topic_made_again_between_the_look_and_the_change(self) -> None:
+        """Its node has the version of the former one again; the new topic is changed, not overwritten."""
+        self.tree.link.delay = lambda: 0.0
+        new = TopicEntry("new", {0: (3,)}, {"retention.ms": 50})
+        exchange = self.exchanged(new)
+
+        def raised(entry: TopicEntry) -> TopicEntry:
+            exchange()
+            return self.raised(entry)
+
+        former, entry = self.outcome(change_topic(self.tree, "t", raised))
+        self.assertEqual((former, entry), (new, evolve(new, settings={"retention.ms": 51})))
+        self.assertEqual(self.stored(), ({"retention.ms": 51}, 1))
+        self.assertEqual(self.outcome(self.other.get_children(paths.topic("t"))), [])
+
+    def test_a_change_that_is_refused_leaves_nothing(self) -> None:
+        """Nor does one that changes nothing."""
+        self.tree.link.delay = lambda: 0.0
+
+        def refuse(entry: TopicEntry) -> TopicEntry:
+            raise InvalidRequest("no")
+
+        self.assertIsInstance(self.error(change_topic(self.tree, "t", refuse)), InvalidRequest)
+        self.outcome(change_topic(self.tree, "t", lambda entry: entry))
+        self.settle()
+        self.assertEqual(self.outcome(self.other.get_children(paths.topic("t"))), [])
+        self.assertEqual(self.stored()[1], 0)
+
     def test_a_topic_created_again_is_another_one(self) -> None:
         """It is as new as the first was, and is changed as if there had been none before."""
         new = TopicEntry("new", {0: (1,)}, {"retention.ms": 50})
@@ -145,67 +182,6 @@ class ChangeTopicTests(RegistryTestCase):
 
         former, entry = self.successResultOf(self.change_and_cut(self.UNDER_WAY, again))
         self.assertEqual((former, entry), (new, evolve(new, settings={"retention.ms": 51})))
-
-
-class DeleteTopicTests(RegistryTestCase):
-    """A topic, committed positions of two groups, and the note for the brokers."""
-
-    def setUp(self) -> None:
-        """Make a topic with positions of two groups."""
-        super().setUp()
-        self.outcome(create_topic(self.tree, "t", ENTRY))
-        for group in ("g", "h"):
-            for name in ("t", "u"):
-                self.outcome(self.tree.create(paths.group_offset(group, name, 0), b"1", makepath=True))
-
-    def test_a_deleted_topic_is_gone_with_its_positions(self) -> None:
-        """Other topics' positions stay; the note names the brokers that store something."""
-        self.outcome(delete_topic(self.tree, "t"))
-        self.assertIsInstance(self.error(read_topic(self.tree, "t")), UnknownTopic)
-        for group in ("g", "h"):
-            self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group(group)}/offsets")), ["u"])
-        self.assertEqual(self.outcome(brokers_to_remove(self.tree, "some-uuid")), (1, 2))
-        self.assertIsInstance(self.error(delete_topic(self.tree, "t")), UnknownTopic)
-
-    def test_a_note_of_others_is_an_error_that_names_it(self) -> None:
-        """It stays as it is."""
-        path = "/brokers/deleted/some-uuid"
-        self.outcome(self.tree.create(path, b'{"brokers": 1}', makepath=True))
-        for asking in (brokers_to_remove(self.tree, "some-uuid"), removed_by(self.tree, "some-uuid", 1)):
-            error = self.error(asking)
-            self.assertIsInstance(error, ValueError)
-            self.assertIn(path, str(error))
-        self.assertIsNotNone(self.outcome(self.tree.exists(path)))
-
-    def test_the_last_broker_removes_the_note(self) -> None:
-        """Each strikes itself out; twice is harmless."""
-        self.outcome(delete_topic(self.tree, "t"))
-        self.outcome(removed_by(self.tree, "some-uuid", 2))
-        self.outcome(removed_by(self.tree, "some-uuid", 2))
-        self.assertEqual(self.outcome(brokers_to_remove(self.tree, "some-uuid")), (1,))
-        self.outcome(removed_by(self.tree, "some-uuid", 1))
-        self.assertIsNone(self.outcome(brokers_to_remove(self.tree, "some-uuid")))
-        self.outcome(removed_by(self.tree, "some-uuid", 1))
-
-    def test_commits_during_a_delete_leave_nothing_behind(self) -> None:
-        """They do not stop the delete either."""
-        other = self.client()
-        for number in range(1, 10):
-            self.clock.callLater(0.1 * number, other.create, paths.group_offset("g", "t", number), b"2")
-        self.tree.link.delay = lambda: 0.02
-        doing = Deferred.fromCoroutine(delete_topic(self.tree, "t"))
-        self.pass_time(20)  # each message takes a step of it
-        self.successResultOf(doing)
-        self.tree.link.delay = lambda: 0.0
-        self.assertIsInstance(self.error(self.tree.get(paths.group_offset("g", "t", 0))), NoNode)
-        self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
-
-    def test_a_delete_takes_any_number_of_positions(self) -> None:
-        """1,500 of them do not fit into one change."""
-        for number in range(1, 1500):
-            self.tree.create(paths.group_offset("g", "t", number), b"1")
-        self.outcome(delete_topic(self.tree, "t"))
-        self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
 
 
 class AvailablePartitionsTests(RegistryTestCase):

@@ -13,9 +13,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.checkedjson import excerpt, load_json
 from logd.coord.registries.brokers import BrokerInfo
 from logd.coord.registries.consumers import Subscription
+from logd.coord.registries.deleted_topics import _read_note
 from logd.coord.registries.offsets import decode_position, encode_position
 from logd.coord.registries.stored_ends import StoredEnds
-from logd.coord.registries.topics import _read_note, decode_entry
+from logd.coord.registries.topics import decode_entry
 from logd.topic import TopicEntry
 
 #: A slow machine must fail no test.

@@ -6,15 +6,12 @@ Each client runs as a program of its own (``tests.kafka_clients.drivers``). One 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
-import threading
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from logd.testing import KafkaBroker, KafkaRecord, kafka
 from tests.kafka_clients.drivers.digest import Digest, record
+from tests.kafka_clients.group import try_group
 from tests.kafka_clients.native import produce_native
 
 COUNT = 20_000
@@ -59,29 +57,6 @@ def run(client: str, *arguments: object) -> dict[str, Any]:
         raise AssertionError(f"{client} {arguments} ended with {process.returncode}: {errors[-2000:]}")
     found: dict[str, Any] = json.loads(output.splitlines()[-1])
     return found
-
-
-class Member:
-    """A member of a group in a process of its own, and the numbers of the records that it has read."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.seen: set[int] = set()
-        self.reading = threading.Thread(target=self._read, daemon=True)
-        self.reading.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.seen |= {int(line)}  # a new set: others may go through the old one
-
-    def __enter__(self) -> Member:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.reading.join()
-        self.process.communicate()
 
 
 def digest_of(records: list[KafkaRecord]) -> dict[str, Any]:
@@ -160,28 +135,12 @@ class GroupTests(SynchronousTestCase):
         if any(find_spec(each) is None for each in ("confluent_kafka", "kafka", "aiokafka")):
             raise SkipTest("confluent-kafka, kafka-python and aiokafka are not all installed (extra test of logd)")
         broker = shared_broker()
-        broker.create_topic("shared", 6)
-        with contextlib.ExitStack() as stack:
-            members = [
-                stack.enter_context(Member(program(client, "member", broker.bootstrap_servers, "shared", "three")))
-                for client in clients
-            ]
-            sent = 0
-            deadline = time.monotonic() + PATIENCE
-            # Until each has a share, and reads it.
-            while not all(member.seen for member in members) and time.monotonic() < deadline:
-                produce_native(broker, "shared", range(sent, sent + 60), partitions=6)
-                sent += 60
-                time.sleep(0.2)
-            self.assertTrue(all(member.seen for member in members), [len(member.seen) for member in members])
-            killed = members[0]
-            killed.process.kill()
-            killed.reading.join()
-            produce_native(broker, "shared", range(sent, sent + 600), partitions=6)
-            sent += 600
-            while time.monotonic() < deadline and len(set.union(*(each.seen for each in members))) < sent:
-                time.sleep(0.05)
-            self.assertEqual(set.union(*(each.seen for each in members)), set(range(sent)))
+        at = broker.bootstrap_servers
+        try_group(
+            broker,
+            "shared",
+            [functools.partial(program, client, "member", at, "shared", "three") for client in clients],
+        )
 
 
 class ConfluentKafkaTests(RealClientMixin, SynchronousTestCase):

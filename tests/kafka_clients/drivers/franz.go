@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -88,7 +89,23 @@ func first(bootstrap, topic string, place kgo.Offset) int64 {
 	}
 }
 
+// member reads as a member of a group until it is killed: a line for each record.
+func member(bootstrap, topic, group string) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.ConsumeTopics(topic),
+		kgo.ConsumerGroup(group), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(2*time.Second),
+		kgo.HeartbeatInterval(300*time.Millisecond), kgo.AutoCommitInterval(200*time.Millisecond))
+	check(err)
+	for {
+		client.PollFetches(context.Background()).EachRecord(func(r *kgo.Record) {
+			fmt.Println(strings.SplitN(string(r.Value), "-", 2)[0])
+		})
+	}
+}
+
 func main() {
+	if os.Args[1] == "member" {
+		member(os.Args[2], os.Args[3], os.Args[4])
+	}
 	count, err := strconv.Atoi(os.Args[4])
 	check(err)
 	var answer any
@@ -98,11 +115,11 @@ func main() {
 	case "consume":
 		answer = consume(os.Args[2], os.Args[3], count)
 	case "look":
-		time, err := strconv.ParseInt(os.Args[5], 10, 64)
+		at, err := strconv.ParseInt(os.Args[5], 10, 64)
 		check(err)
 		answer = map[string]any{
 			"sought": first(os.Args[2], os.Args[3], kgo.NewOffset().At(int64(count))),
-			"found":  first(os.Args[2], os.Args[3], kgo.NewOffset().AfterMilli(time)),
+			"found":  first(os.Args[2], os.Args[3], kgo.NewOffset().AfterMilli(at)),
 		}
 	}
 	check(json.NewEncoder(os.Stdout).Encode(answer))

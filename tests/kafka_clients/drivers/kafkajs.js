@@ -1,14 +1,30 @@
-// kafkajs: see digest.py for the commands. gzip is its own codec, snappy that of a package.
+// kafkajs: see digest.py for the commands. gzip is its own codec; those of snappy and lz4 are packages, and zstd-codec
+// becomes one by the few lines below.
 const crypto = require("crypto");
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require("kafkajs");
+const LZ4 = require("kafkajs-lz4");
 const Snappy = require("kafkajs-snappy");
+const { ZstdCodec } = require("zstd-codec");
+
+const zstd = new Promise((done) => ZstdCodec.run((found) => done(new found.Streaming())));
 
 CompressionCodecs[CompressionTypes.Snappy] = Snappy;
+CompressionCodecs[CompressionTypes.LZ4] = new LZ4().codec;
+CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+  compress: async ({ buffer }) => Buffer.from((await zstd).compress(new Uint8Array(buffer))),
+  decompress: async (buffer) => Buffer.from((await zstd).decompress(new Uint8Array(buffer))),
+});
 
 const [command, bootstrap, topic, counted, names] = process.argv.slice(2);
 const count = Number(counted);
 const kafka = new Kafka({ brokers: bootstrap.split(","), logLevel: logLevel.ERROR });
-const codecs = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP, snappy: CompressionTypes.Snappy };
+const codecs = {
+  none: CompressionTypes.None,
+  gzip: CompressionTypes.GZIP,
+  snappy: CompressionTypes.Snappy,
+  lz4: CompressionTypes.LZ4,
+  zstd: CompressionTypes.ZSTD,
+};
 
 const record = (n) => ({ key: `k${n % 1000}`, value: `${n}-${"x".repeat((n * 37) % 200)}`, partition: 0 });
 
@@ -68,7 +84,18 @@ async function look() {
   return { sought, found: Number(found.offset) };
 }
 
-const commands = { produce: () => produce({}), idempotent: () => produce({ idempotent: true, maxInFlightRequests: 1 }), consume, look };
+async function member() {
+  const consumer = kafka.consumer({ groupId: counted, sessionTimeout: 2000, heartbeatInterval: 300 });
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  await consumer.run({
+    autoCommitInterval: 200,
+    eachMessage: async ({ message }) => console.log(message.value.toString().split("-")[0]),
+  });
+  await new Promise(() => {});
+}
+
+const commands = { produce: () => produce({}), idempotent: () => produce({ idempotent: true, maxInFlightRequests: 1 }), consume, look, member };
 commands[command]().then(
   (answer) => {
     console.log(JSON.stringify(answer));

@@ -2,12 +2,14 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/IBM/sarama"
 )
@@ -87,7 +89,44 @@ func look(bootstrap, topic string, offset, time int64) any {
 	return map[string]any{"sought": (<-partition.Messages()).Offset, "found": found}
 }
 
+// reader prints a line for each record of its claims.
+type reader struct{}
+
+func (reader) Setup(sarama.ConsumerGroupSession) error   { return nil }
+func (reader) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+func (reader) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for {
+		select {
+		case r, open := <-claim.Messages():
+			if !open {
+				return nil
+			}
+			fmt.Println(strings.SplitN(string(r.Value), "-", 2)[0])
+			session.MarkMessage(r, "")
+		case <-session.Context().Done():
+			return nil
+		}
+	}
+}
+
+// member reads as a member of a group until it is killed.
+func member(bootstrap, topic, group string) {
+	config := sarama.NewConfig()
+	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	config.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond
+	config.Consumer.Group.Session.Timeout = 2 * time.Second
+	config.Consumer.Group.Heartbeat.Interval = 300 * time.Millisecond
+	consumer, err := sarama.NewConsumerGroup(strings.Split(bootstrap, ","), group, config)
+	check(err)
+	for {
+		check(consumer.Consume(context.Background(), []string{topic}, reader{}))
+	}
+}
+
 func main() {
+	if os.Args[1] == "member" {
+		member(os.Args[2], os.Args[3], os.Args[4])
+	}
 	number, err := strconv.ParseInt(os.Args[4], 10, 64)
 	check(err)
 	var answer any
@@ -97,9 +136,9 @@ func main() {
 	case "consume":
 		answer = consume(os.Args[2], os.Args[3], int(number))
 	case "look":
-		time, err := strconv.ParseInt(os.Args[5], 10, 64)
+		at, err := strconv.ParseInt(os.Args[5], 10, 64)
 		check(err)
-		answer = look(os.Args[2], os.Args[3], number, time)
+		answer = look(os.Args[2], os.Args[3], number, at)
 	}
 	check(json.NewEncoder(os.Stdout).Encode(answer))
 }

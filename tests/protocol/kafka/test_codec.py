@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 from kafka.protocol.consumer import FetchRequest, FetchResponse, JoinGroupResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
@@ -14,6 +15,8 @@ from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.header import read_header
 from logd.protocol.requests.fields import Reader
 
+T = TypeVar("T")
+
 
 def body_of(request: Any) -> Reader:
     """Return the body of a request of kafka-python, behind its head, which is checked."""
@@ -23,6 +26,16 @@ def body_of(request: Any) -> Reader:
     header = read_header(reader)
     assert header == (request.API_KEY, request.API_VERSION, 77, "me"), header
     return reader
+
+
+def at_once(steps: Generator[None, None, T]) -> T:
+    """Return the outcome of all steps."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        found: T = end.value
+        return found
 
 
 class ProduceTests(SynchronousTestCase):
@@ -40,13 +53,13 @@ class ProduceTests(SynchronousTestCase):
             request = ProduceRequest[version](transactional_id=None, acks=-1, timeout_ms=1500, topic_data=sent)
             reader = body_of(request)
             begin = reader.at
-            found = produce.read_produce(reader, version)
+            found = at_once(produce.read_produce(reader, version))
             parts = [(part.topic, part.partition, part.records) for part in found.parts]
             self.assertEqual(parts, [("a", 0, b"zero"), ("a", 2, b""), ("b", 1, None)])
             self.assertEqual(found[:4], (version, None, -1, 1500))
             for stop in range(begin, reader.stop):
                 with self.assertRaises(ProtocolViolation):
-                    produce.read_produce(Reader(reader.data, begin, stop), version)
+                    at_once(produce.read_produce(Reader(reader.data, begin, stop), version))
 
     def test_responses(self) -> None:
         """kafka-python reads every version."""
@@ -91,13 +104,13 @@ class FetchTests(SynchronousTestCase):
             )  # fmt: skip
             reader = body_of(request)
             begin = reader.at
-            found = fetch.read_fetch(reader, version)
+            found = at_once(fetch.read_fetch(reader, version))
             epochs = (-1, 4) if version >= 9 else (-1, -1)
             self.assertEqual(found.parts, (("a", 0, epochs[0], 10, 100), ("a", 5, epochs[1], 1 << 40, 200)))
             self.assertEqual(found[:4], (version, 500, 1, 1 << 20 if version >= 3 else 0x7FFFFFFF))
             for stop in range(begin, reader.stop):
                 with self.assertRaises(ProtocolViolation):
-                    fetch.read_fetch(Reader(reader.data, begin, stop), version)
+                    at_once(fetch.read_fetch(Reader(reader.data, begin, stop), version))
 
     def test_responses(self) -> None:
         """kafka-python reads every version, and the records as they are."""
@@ -107,7 +120,10 @@ class FetchTests(SynchronousTestCase):
             fetch.KafkaFetchedPart("b", 0, 3),
         )
         for version in fetch.VERSIONS:
-            pieces = fetch.encode_fetched(parts, version)
+            encoder = fetch.FetchedEncoder(version)
+            for part in parts:
+                encoder.add(part)
+            pieces = encoder.finish(0)
             data = b"".join([piece for piece in pieces if isinstance(piece, bytes | memoryview)])
             response = FetchResponse.decode(data, version=version)
             found = [

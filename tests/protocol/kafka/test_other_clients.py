@@ -9,6 +9,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.errors import ProtocolViolation
 from logd.protocol.conversation.foreign import ForeignClient
 from logd.protocol.kafka.conversation import ApiVersions, KafkaConversation, NotServed
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
@@ -96,8 +97,9 @@ class OtherClientTests(SynchronousTestCase):
         self.assertNotIsInstance(conversation.violation, ForeignClient)
         conversation = KafkaConversation()
         produce = b"".join(encode_request(Produce("t" * 15, 0, bytes(20))))
-        self.assertEqual(len(conversation.receive_data(METADATA_0 + produce)), 1)
-        self.assertNotIsInstance(conversation.violation, ForeignClient)
+        _, (second, _) = conversation.receive_data(METADATA_0 + produce)
+        wrong = self.assertRaises(ProtocolViolation, second.read, lambda: False)
+        self.assertNotIsInstance(wrong, ForeignClient)
 
     def test_the_software_of_clients(self) -> None:
         """It is told by ApiVersions from version 3 on, also by a version that is not served."""
@@ -106,7 +108,8 @@ class OtherClientTests(SynchronousTestCase):
             (API_VERSIONS_4, "kafka-python 3.0.12"),
             (sent(ApiVersionsRequest[0]()), ""),
         ):
-            ((request, token),) = KafkaConversation().receive_data(data)
+            ((unread, token),) = KafkaConversation().receive_data(data)
+            request = unread.read(lambda: False)
             assert isinstance(request, ApiVersions)
             self.assertTrue(software.startswith(request.software[:20]), request)
             self.assertEqual(bool(software), bool(request.software))
@@ -114,5 +117,5 @@ class OtherClientTests(SynchronousTestCase):
 
     def test_a_request_that_is_not_served(self) -> None:
         """It is one of Kafka's, and is answered."""
-        ((request, _),) = KafkaConversation().receive_data(sent(FetchRequest[12](topics=[])))
-        self.assertEqual(request, NotServed(1, 12))
+        ((unread, _),) = KafkaConversation().receive_data(sent(FetchRequest[12](topics=[])))
+        self.assertEqual(unread.read(lambda: False), NotServed(1, 12))

@@ -16,7 +16,7 @@ from logd.broker.kafka.groups.subscriptions import CONSUMER, encode_assignment, 
 from logd.broker.requests.core import BrokerCore
 from logd.coord.groups.group_changes import GroupChanged, GroupLive, delete_group
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
-from logd.coord.registries.kafka_coordinator import read_coordinator
+from logd.coord.kafka_coordinator import read_coordinator
 from logd.deferreds.gathering import gather_some
 from logd.protocol.kafka.apis import APIS
 from logd.security.access_rules import Operation

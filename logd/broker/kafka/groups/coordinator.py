@@ -32,6 +32,7 @@ from logd.coord import paths
 from logd.coord.errors import BadArguments, CoordinationError
 from logd.coord.groups.liveness import PATIENCE
 from logd.coord.interfaces import ICoordination
+from logd.coord.kafka_coordinator import read_coordinator
 from logd.coord.kafka_groups.claim import (
     ClaimLost,
     CoordinatedElsewhere,
@@ -41,7 +42,6 @@ from logd.coord.kafka_groups.claim import (
 from logd.coord.kafka_groups.commit_operations import Commits
 from logd.coord.kafka_groups.positions import KafkaPositions, NoSuchTopic
 from logd.coord.records import SessionState
-from logd.coord.registries.kafka_coordinator import read_coordinator
 from logd.deferreds.background import Background
 from logd.deferreds.locking import QueueLock
 from logd.interfaces import Clock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
@@ -17,6 +18,7 @@ from logd.coord.records import Check, Delete, Operation, SetData, Stat
 from logd.coord.registries.operator_requests import Reassignment, RequestedElection
 from logd.coord.registries.partition_states import PartitionStates
 from logd.coord.registries.topics import (
+    TopicClaim,
     check_identity,
     creation_of_states,
     decode_entry,
@@ -26,8 +28,10 @@ from logd.coord.registries.topics import (
 from logd.errors import WireError
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.replicas.describe_replicas import DescribedReplica
-from logd.protocol.requests.replicas.most_complete import MostComplete, most_complete
 from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.protocol.requests.replicas.most_complete import MostComplete
 
 #: The most partitions that get new replicas at a time, in the whole cluster.
 ADDED_AT_ONCE = 50
@@ -154,6 +158,8 @@ class OperatorWork:
                 leaderless[number] = replicas
         if not leaderless:
             return {}
+        from logd.protocol.requests.replicas.most_complete import most_complete  # few elections are unclean
+
         described = await self._survey(topic)
         found = {}
         for number, replicas in leaderless.items():
@@ -184,17 +190,29 @@ class OperatorWork:
             self._log.info("the reassignment of topic {topic} is complete", topic=topic)
             return
         if not entry.replicated:
-            new = evolve(entry, replicated=True)
-            states = creation_of_states(topic, entry.uuid, self._first_states(topic, entry, epoch))
-            change = SetData(paths.topic(topic), encode_entry(new), node_stat.version)
-            await self._tree.multi([*operations, Check(path, stat.version), change, *states])
-            self._log.info("topic {topic} is replicated from now on", topic=topic)
+            await self._replicate(epoch, topic, entry, Check(path, stat.version))
             return
         changed, steps = self._next_steps(epoch, topic, entry, left)
         if steps:
             change = SetData(paths.topic(topic), encode_entry(changed), node_stat.version)
             checks = [check_identity(topic, entry.uuid), Check(path, stat.version)]
             await self._tree.multi([*operations, *checks, change, *steps])
+
+    async def _replicate(self, epoch: ControllerEpoch, topic: str, entry: TopicEntry, request: Check) -> None:
+        """Make a topic replicated as it was read, unless it has changed since."""
+        claim, path = TopicClaim(self._tree, topic), paths.topic(topic)
+        try:
+            await claim.make()
+            node, stat = await self._tree.get(path)
+            if decode_entry(topic, node) != entry:
+                return  # the next look goes on with what there is now
+            states = creation_of_states(topic, entry.uuid, self._first_states(topic, entry, epoch))
+            change = SetData(path, encode_entry(evolve(entry, replicated=True)), stat.version)
+            await self._tree.multi([epoch.check(), request, claim.removal(), change, *states])
+            claim.removed()
+        finally:
+            claim.release()
+        self._log.info("topic {topic} is replicated from now on", topic=topic)
 
     def _is_done(self, topic: str, entry: TopicEntry, number: int, wanted: tuple[int, ...]) -> bool:
         """Return whether a partition has the wanted replicas, all of them in sync, or is not there any more."""

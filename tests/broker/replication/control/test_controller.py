@@ -14,6 +14,7 @@ from logd.coord import paths
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.brokers import BrokerInfo, watch_brokers
 from logd.coord.registries.child_cache import ChildCache
+from logd.coord.registries.deleted_topics import delete_topic
 from logd.coord.registries.operator_requests import (
     Reassignment,
     cancel_reassignment,
@@ -23,7 +24,7 @@ from logd.coord.registries.operator_requests import (
     set_draining,
 )
 from logd.coord.registries.partition_states import PartitionStates
-from logd.coord.registries.topics import create_topic, decode_entry, delete_topic, watch_topics
+from logd.coord.registries.topics import create_topic, decode_entry, watch_topics
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.replicas.describe_replicas import FOLLOWS, DescribedReplica
 from logd.testing.inprocess.client import InProcessCoordination

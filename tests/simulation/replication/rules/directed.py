@@ -16,13 +16,16 @@ from attrs import frozen
 
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.healing.read_requests import ReplicaReads
+from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.security.rights import Rights
 from logd.coord.partition_state import PartitionState
 from logd.log.damage import replacement
 from logd.log.damage.verified_read import read_verified
+from logd.protocol.requests.replica_fetch import ReplicaPart
 from logd.protocol.requests.replicas.replica_read import ReplicaRead
 from tests.broker.replication.healing.test_sources import CheckedBytesTests, ReplicaReadTests
 from tests.broker.replication.test_fencing import FollowerGuardTests
+from tests.broker.replication.test_made_again import MadeAgainTests
 from tests.broker.replication.test_replicas import FetchSessionTests, SecuredTests
 from tests.simulation.mutations.patching import all_of
 from tests.simulation.replication.rules.mutations import follow_in_any_epoch, read_where_nobody_leads
@@ -41,6 +44,16 @@ def append_what_comes() -> AbstractContextManager[Any]:
 def let_anybody_follow() -> AbstractContextManager[Any]:
     """A broker answers the requests of followers whoever sends them."""
     return mock.patch.object(Rights, "broker_refusal", lambda rights: None)
+
+
+def follow_topics_by_name() -> AbstractContextManager[Any]:
+    """A leader does not compare the uuids of topics: one that was made again is the same to it."""
+    follow = ReplicaRequests._follow
+
+    def any_topic(requests: ReplicaRequests, request: Any, part: ReplicaPart) -> None:
+        follow(requests, request, part._replace(uuid=""))
+
+    return mock.patch.object(ReplicaRequests, "_follow", any_topic)
 
 
 def give_bytes_out_of_sync() -> AbstractContextManager[Any]:
@@ -90,6 +103,12 @@ DIRECTED_RULES: tuple[DirectedRule, ...] = (
         follow_in_any_epoch,
         FollowerGuardTests.test_an_answer_of_another_epoch_is_not_used,
         "True is not false",
+    ),
+    DirectedRule(
+        3,
+        follow_topics_by_name,
+        MadeAgainTests.test_a_leader_of_the_former_topic_gives_nothing_to_the_new_one,
+        "b'former' in b",
     ),
     DirectedRule(3, read_where_nobody_leads, FetchSessionTests.test_a_follower_does_not_answer, "0 != 123"),
     DirectedRule(8, append_what_comes, FollowerGuardTests.test_a_damaged_entry_is_not_appended, "True is not false"),

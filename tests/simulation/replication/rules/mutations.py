@@ -31,7 +31,7 @@ from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.partition import PartitionLog
 from logd.log.producers.states import ProducerStates
 from logd.log.store.log_store import LogStore
-from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchedPart, ReplicaProgress
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchedPart, ReplicaFetchV1, ReplicaProgress
 from tests.simulation.mutations.patching import all_of, replaced_everywhere
 
 Draining = Collection[int]
@@ -64,8 +64,8 @@ def truncate_to_the_visible_end() -> AbstractContextManager[Any]:
     """A broker that begins to follow truncates its log to the visible end, as far as it knows that."""
     follow = Replica._follow
 
-    def cutting(replica: Replica, state: PartitionState, replicas: tuple[int, ...]) -> None:
-        follow(replica, state, replicas)
+    def cutting(replica: Replica, known: KnownState, replicas: tuple[int, ...]) -> None:
+        follow(replica, known, replicas)
         role = replica.role
         assert isinstance(role, FollowerRole)
         if role.log.visible_end < role.log.end:
@@ -113,7 +113,7 @@ def follow_in_any_epoch() -> AbstractContextManager[Any]:
             for part, role in zip(parts, led, strict=True)
         )
 
-    def any_fetch(requests: ReplicaRequests, request: ReplicaFetch) -> Any:
+    def any_fetch(requests: ReplicaRequests, request: ReplicaFetch | ReplicaFetchV1) -> Any:
         return fetch(requests, request._replace(parts=current(requests, request.parts)))
 
     def any_progress(requests: ReplicaRequests, request: ReplicaProgress) -> None:

@@ -1,0 +1,155 @@
+"""The deletion of topics: a deleted topic leaves a note for the brokers that still store parts of it.
+
+/brokers/deleted/<uuid>     {"topic": "<topic>", "brokers": [0, 2]}: brokers that still store parts of the topic
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from logd.checkedjson import excerpt, load_json, whole_number
+from logd.coord import paths
+from logd.coord.errors import BadVersion, DataInconsistency, NodeExists, NoNode, NotEmpty
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import Create, Delete, Operation
+from logd.coord.registries.stored_ends import removal_of_ends
+from logd.coord.registries.topics import ATTEMPTS, TopicClaim, decode_entry, unreadable
+from logd.errors import UnknownTopic
+
+#: Operations in one multi, which keeps it far below ZooKeeper's limit of 1 MiB.
+BATCH = 1000
+
+
+async def delete_topic(coordination: ICoordination, name: str) -> None:
+    """Delete the topic's node and every group's positions in it, and leave the note for the brokers that store it.
+
+    Raises UnknownTopic, CoordinationError (DataInconsistency for an entry that cannot be read). After a lost answer the
+    topic may be gone.
+    """
+    try:
+        path = paths.topic(name)
+    except ValueError as error:
+        raise UnknownTopic(f"there is no topic {name!r}: {error}") from None
+    claim = TopicClaim(coordination, name)
+    try:
+        await _delete(coordination, name, path, claim)
+    finally:
+        claim.release()
+
+
+async def _delete(coordination: ICoordination, name: str, path: str, claim: TopicClaim) -> None:
+    for _ in range(ATTEMPTS):
+        try:
+            await claim.make()
+            data, stat = await coordination.get(path)
+        except NoNode:
+            raise UnknownTopic(f"there is no topic {name!r}") from None
+        try:
+            entry = decode_entry(name, data)
+        except ValueError as error:
+            raise DataInconsistency(unreadable(name, error), path) from error
+        brokers = sorted({broker for listed in entry.partitions.values() for broker in listed})
+        note = json.dumps({"topic": name, "brokers": brokers}).encode()
+        await _make_parent(coordination)
+        doomed = [each for each in await _below(coordination, path) if each != claim.path]
+        for group in await _children(coordination, paths.CONSUMERS):
+            for positions in (paths.group_offsets(group, name), paths.group_metadata(group, name)):
+                doomed += [*await _below(coordination, positions), *await _itself(coordination, positions)]
+        if entry.replicated:
+            for request in (paths.election(name), paths.reassignment(name)):
+                doomed += await _itself(coordination, request)
+        operations: list[Operation] = [Delete(each) for each in doomed]
+        try:
+            while len(operations) > BATCH:
+                await coordination.multi([claim.check(), *operations[:BATCH]])
+                del operations[:BATCH]
+            await coordination.multi(
+                [
+                    *operations,
+                    Create(paths.deleted_topic(entry.uuid), note),
+                    claim.removal(),
+                    Delete(path, stat.version),
+                ]
+            )
+        except (NoNode, NotEmpty, BadVersion, NodeExists):
+            claim.doubt()
+            continue  # a position was committed, or the topic deleted by another: read again
+        claim.removed()
+        return
+    raise UnknownTopic(f"topic {name!r} changes faster than it can be deleted: stop its consumers")
+
+
+async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int, ...] | None:
+    """Return the brokers that still store parts of a deleted topic; None when no such deletion is known.
+
+    Raises CoordinationError, and ValueError for an invalid note.
+    """
+    path = paths.deleted_topic(uuid)
+    try:
+        data, _ = await coordination.get(path)
+    except NoNode:
+        return None
+    return tuple(_read_note(path, data)["brokers"])
+
+
+async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> None:
+    """Record that this broker has removed what it stored of a deleted topic.
+
+    The last broker removes the note, and with it the topic's stored ends. Raises CoordinationError, and ValueError for
+    an invalid note.
+    """
+    path = paths.deleted_topic(uuid)
+    for _ in range(ATTEMPTS):
+        try:
+            data, stat = await coordination.get(path)
+        except NoNode:
+            return
+        value = _read_note(path, data)
+        value["brokers"] = left = [each for each in value["brokers"] if each != broker]
+        try:
+            if left:
+                await coordination.set(path, json.dumps(value).encode(), stat.version)
+            else:
+                ends = await removal_of_ends(coordination, uuid)
+                await coordination.multi([*ends, Delete(path, stat.version)])
+        except (NoNode, BadVersion, NotEmpty):
+            continue
+        return
+
+
+def _read_note(path: str, data: bytes) -> dict[str, Any]:
+    try:
+        value = load_json(data)
+        if not isinstance(value, dict) or not isinstance(value.get("brokers"), list):
+            raise ValueError(excerpt(value))
+        value["brokers"] = list(map(whole_number, value["brokers"]))
+    except ValueError as error:
+        raise ValueError(f"{path[:300]} is no note of a deleted topic: {error}") from None
+    return value
+
+
+async def _make_parent(coordination: ICoordination) -> None:
+    with suppress(NodeExists):
+        await coordination.create(paths.DELETED_TOPICS, makepath=True)
+
+
+async def _children(coordination: ICoordination, path: str) -> list[str]:
+    try:
+        return await coordination.get_children(path)
+    except NoNode:
+        return []
+
+
+async def _itself(coordination: ICoordination, path: str) -> list[str]:
+    return [path] if await coordination.exists(path) is not None else []
+
+
+async def _below(coordination: ICoordination, path: str) -> list[str]:
+    """Return all nodes below a node, deepest first."""
+    found = []
+    for name in await _children(coordination, path):
+        child = f"{path}/{name}"
+        found += [*await _below(coordination, child), child]
+    return found

@@ -1,0 +1,54 @@
+"""The turns of one connection: the time that its requests take before others are served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from logd.deferreds.fair_turns import RestingWorks
+from logd.interfaces import Clock
+
+
+class ConnectionTurns:
+    """The turns of the reactor that one connection has, shared with all others and with their long requests."""
+
+    __slots__ = ("_clock", "_late", "_next", "_resting", "_resume")
+
+    def __init__(self, clock: Clock, resting: RestingWorks, resume: Callable[[], None]) -> None:
+        """``resume()`` is called when a turn begins behind one that was ended."""
+        self._clock = clock
+        self._resting = resting
+        self._resume = resume
+        #: The time at which this turn is over.
+        self._late = 0.0
+        #: Fires when the next turn begins, None while none has ended.
+        self._next: Deferred[None] | None = None
+
+    @property
+    def over(self) -> bool:
+        """True once this turn has taken its time."""
+        return self._clock.seconds() >= self._late
+
+    def begin(self) -> None:
+        """Begin a turn."""
+        self._late = self._clock.seconds() + self._resting.turn_seconds
+
+    def end(self) -> None:
+        """End this turn: ``resume`` is called in a later one of the reactor."""
+        if self._next is None:
+            self._next = self._resting.rest()
+            self._next.addCallbacks(self._go_on, self._cancelled)
+
+    def cancel(self) -> None:
+        """Have no more turns, as the connection is lost."""
+        if self._next is not None:
+            self._next.cancel()
+
+    def _go_on(self, _: None) -> None:
+        self._next = None
+        self._resume()
+
+    def _cancelled(self, failure: Failure) -> None:
+        failure.trap(CancelledError)

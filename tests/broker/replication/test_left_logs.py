@@ -1,0 +1,102 @@
+"""Tests of logs of a replicated topic whose replicas are on other brokers from now on."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+
+from logd.coord import paths
+from logd.coord.partition_state import PartitionState
+from logd.coord.records import SetData, Stat
+from logd.coord.registries.topics import creation_of_states, decode_entry, encode_entry
+from logd.leadership import NO_LEADER
+from tests.broker.replication.test_replicas import ReplicaTestCase
+
+
+class LeftLogTests(ReplicaTestCase):
+    """A broker that is to store partition 0 no more, and partition 1 from now on."""
+
+    def setUp(self) -> None:
+        """Choose a follower."""
+        super().setUp()
+        self.send(b"before")
+        self.left = self.followers[-1]
+
+    def stop_controllers(self) -> None:
+        """Take away what would take the broker out of the state."""
+        for broker in self.cluster.brokers:
+            assert broker.broker is not None
+            broker.broker.controller.stop()
+
+    def state(self) -> PartitionState:
+        """Return the state of partition 0."""
+        server = self.cluster.tree.server
+        assert server is not None
+        return PartitionState.decode(bytes(server.tree.nodes[paths.partition_state("t", 0)].data))
+
+    def move(self, state: PartitionState) -> None:
+        """Take the broker out of the replicas of partition 0, with this state; add a partition that is on it alone."""
+        tree, me = self.leader.coordination, self.left.settings.id
+        assert tree is not None and me is not None
+        entry = decode_entry("t", self.cluster.wait(tree.get(paths.topic("t")))[0])
+        others = tuple(broker for broker in entry.partitions[0] if broker != me)
+        new = evolve(entry, partitions={0: others, 1: (me,)})
+        instance = self.state().instances[me]
+        added = creation_of_states("t", entry.uuid, {1: PartitionState(me, 0, (me,), (), {me: instance})}, first=False)
+        changes = [SetData(paths.topic("t"), encode_entry(new)), SetData(paths.partition_state("t", 0), state.encode())]
+        self.cluster.wait(tree.multi([*changes, *added]))
+
+    def stores(self, number: int) -> bool:
+        """Return whether the broker that was left out stores a partition."""
+        assert self.left.store is not None
+        return self.left.store.log("t", number) is not None
+
+    def leads(self, number: int) -> bool:
+        """Return whether it leads a partition."""
+        assert self.left.broker is not None
+        return self.left.broker.replication.leader("t", number) is not None
+
+    def without_it(self) -> PartitionState:
+        """Return the state that counts on the other brokers alone."""
+        state, me = self.state(), self.left.settings.id
+        kept = tuple(broker for broker in state.in_sync if broker != me)
+        return evolve(state, in_sync=kept, instances={broker: state.instances[broker] for broker in kept})
+
+    def test_a_state_that_does_not_count_on_it(self) -> None:
+        """The log is removed."""
+        self.move(self.without_it())
+        self.cluster.advance(6.0)
+        self.assertEqual((self.stores(0), self.leads(1)), (False, True))
+
+    def test_a_state_that_counts_on_it_for_a_while(self) -> None:
+        """The log stays until it does not, and is looked at again each few seconds; the new partition does not wait."""
+        self.stop_controllers()
+        self.move(self.state())
+        self.cluster.advance(0.5)
+        self.assertEqual((self.stores(0), self.leads(1)), (True, True))
+        tree, read = self.left.coordination, list[str]()
+        assert tree is not None
+        get = tree.get
+
+        def counting(path: str, timeout: float | None = None) -> Deferred[tuple[bytes, Stat]]:
+            read.append(path)
+            return get(path, timeout)
+
+        tree.get = counting  # type: ignore[method-assign]
+        self.cluster.advance(8.0)  # the leader has taken it out of the in-sync set, as it does not follow
+        self.assertEqual((self.stores(0), self.leads(1)), (False, True))
+        self.assertLess(len(read), 5, read)
+
+    def test_a_state_without_a_leader(self) -> None:
+        """The log is removed once another broker leads."""
+        self.stop_controllers()
+        self.move(evolve(self.without_it(), leader=NO_LEADER))
+        self.cluster.advance(1.0)
+        self.assertEqual((self.stores(0), self.leads(1)), (True, True))
+        tree = next(each for each in self.cluster.brokers if each is not self.left).coordination
+        assert tree is not None
+        state = self.state()
+        led = evolve(state, leader=state.in_sync[0], leader_epoch=state.leader_epoch + 1)
+        self.cluster.wait(tree.set(paths.partition_state("t", 0), led.encode()))
+        self.cluster.advance(10.0)
+        self.assertFalse(self.stores(0))

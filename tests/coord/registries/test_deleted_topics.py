@@ -1,0 +1,99 @@
+"""Tests of the deletion of topics: while positions are committed, and while a topic is made again."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from logd.coord import paths
+from logd.coord.errors import NoNode
+from logd.coord.registries.deleted_topics import brokers_to_remove, delete_topic, removed_by
+from logd.coord.registries.topics import create_topic, read_topic
+from logd.errors import UnknownTopic
+from logd.topic import TopicEntry
+from tests.coord.registries.rig import RegistryTestCase
+
+ENTRY = TopicEntry("some-uuid", {0: (1,), 1: (2,)})
+
+
+class DeleteTopicTests(RegistryTestCase):
+    """A topic, committed positions of two groups, and the note for the brokers."""
+
+    def setUp(self) -> None:
+        """Make a topic with positions of two groups."""
+        super().setUp()
+        self.outcome(create_topic(self.tree, "t", ENTRY))
+        for group in ("g", "h"):
+            for name in ("t", "u"):
+                self.outcome(self.tree.create(paths.group_offset(group, name, 0), b"1", makepath=True))
+
+    def test_a_deleted_topic_is_gone_with_its_positions(self) -> None:
+        """Other topics' positions stay; the note names the brokers that store something."""
+        self.outcome(delete_topic(self.tree, "t"))
+        self.assertIsInstance(self.error(read_topic(self.tree, "t")), UnknownTopic)
+        for group in ("g", "h"):
+            self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group(group)}/offsets")), ["u"])
+        self.assertEqual(self.outcome(brokers_to_remove(self.tree, "some-uuid")), (1, 2))
+        self.assertIsInstance(self.error(delete_topic(self.tree, "t")), UnknownTopic)
+
+    def test_a_topic_made_again_during_a_delete_is_deleted_as_itself(self) -> None:
+        """The note names the topic that is deleted: its brokers would make it anew otherwise."""
+        other = self.client()
+        new = TopicEntry("new", {0: (3,)})
+        looked, children = Deferred[list[str]](), self.tree.get_children
+
+        def look(path: str, timeout: float | None = None) -> Deferred[list[str]]:
+            return looked
+
+        self.tree.get_children = look  # type: ignore[method-assign]
+        deleting = Deferred.fromCoroutine(delete_topic(self.tree, "t"))
+        self.settle()
+        self.outcome(delete_topic(other, "t"))
+        for broker in (1, 2):
+            self.outcome(removed_by(other, "some-uuid", broker))
+        self.outcome(create_topic(other, "t", new))
+        self.tree.get_children = children  # type: ignore[method-assign]
+        looked.callback([])
+        self.settle()
+        self.successResultOf(deleting)
+        self.assertIsNone(self.outcome(brokers_to_remove(other, "some-uuid")))
+        self.assertEqual(self.outcome(brokers_to_remove(other, "new")), (3,))
+
+    def test_a_note_of_others_is_an_error_that_names_it(self) -> None:
+        """It stays as it is."""
+        path = "/brokers/deleted/some-uuid"
+        self.outcome(self.tree.create(path, b'{"brokers": 1}', makepath=True))
+        for asking in (brokers_to_remove(self.tree, "some-uuid"), removed_by(self.tree, "some-uuid", 1)):
+            error = self.error(asking)
+            self.assertIsInstance(error, ValueError)
+            self.assertIn(path, str(error))
+        self.assertIsNotNone(self.outcome(self.tree.exists(path)))
+
+    def test_the_last_broker_removes_the_note(self) -> None:
+        """Each strikes itself out; twice is harmless."""
+        self.outcome(delete_topic(self.tree, "t"))
+        self.outcome(removed_by(self.tree, "some-uuid", 2))
+        self.outcome(removed_by(self.tree, "some-uuid", 2))
+        self.assertEqual(self.outcome(brokers_to_remove(self.tree, "some-uuid")), (1,))
+        self.outcome(removed_by(self.tree, "some-uuid", 1))
+        self.assertIsNone(self.outcome(brokers_to_remove(self.tree, "some-uuid")))
+        self.outcome(removed_by(self.tree, "some-uuid", 1))
+
+    def test_commits_during_a_delete_leave_nothing_behind(self) -> None:
+        """They do not stop the delete either."""
+        other = self.client()
+        for number in range(1, 10):
+            self.clock.callLater(0.1 * number, other.create, paths.group_offset("g", "t", number), b"2")
+        self.tree.link.delay = lambda: 0.02
+        doing = Deferred.fromCoroutine(delete_topic(self.tree, "t"))
+        self.pass_time(20)  # each message takes a step of it
+        self.successResultOf(doing)
+        self.tree.link.delay = lambda: 0.0
+        self.assertIsInstance(self.error(self.tree.get(paths.group_offset("g", "t", 0))), NoNode)
+        self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
+
+    def test_a_delete_takes_any_number_of_positions(self) -> None:
+        """1,500 of them do not fit into one change."""
+        for number in range(1, 1500):
+            self.tree.create(paths.group_offset("g", "t", number), b"1")
+        self.outcome(delete_topic(self.tree, "t"))
+        self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
