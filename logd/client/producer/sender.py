@@ -25,8 +25,8 @@ from logd.protocol.requests.requests import MAX_ITEMS
 #: Bytes of sets in one request up to which batches of further partitions are added.
 ENOUGH_BYTES = 1 << 20
 #: Sets that may be unanswered at a time. Only a producer of hundreds of partitions has so many; those that are not sent
-#: gather further messages meanwhile, and a set costs the broker about the same whatever it holds. It is two of the groups
-#: in which a broker flushes partitions, one that is under way and one that comes next.
+#: gather further messages meanwhile, and a set costs the broker about the same whatever it holds. It is two of the
+#: groups in which a broker flushes partitions, one that is under way and one that comes next.
 MOST_SETS = 1000
 #: The share of the client's own timeout that the broker gets, so that its answer arrives in time.
 BROKER_SHARE = 0.9
