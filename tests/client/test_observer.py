@@ -13,7 +13,6 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
 
 from logd.client.observer import TopicObserver
-from logd.client.producer import single_messages, unfinished
 from logd.client.producer.producer import Producer
 from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker, run
@@ -93,10 +92,9 @@ class TopicObserverTests(SynchronousTestCase):
 
     def test_many_events_under_way_are_no_reason_to_drop(self) -> None:
         """Only the limit and a full buffer are, while others wait once thousands of sends are under way."""
-        for module in (single_messages, unfinished):
-            self.patch(module, "MOST_SENDS", 4)
         self.logger.info("the first")
         run(self.clock, 0.1)
+        self.producer._unfinished.most_sends = 4
         for number in range(8):
             self.logger.info("event {number}", number=number)
         self.assertFalse(self.producer.has_room)

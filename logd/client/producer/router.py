@@ -310,6 +310,7 @@ class Router:
                 self._unfinished,
                 self._end_current,
             )
+            self._unfinished.partition_added()
             self._find(queue)
         return queue
 

@@ -24,6 +24,10 @@ from logd.protocol.requests.requests import MAX_ITEMS
 
 #: Bytes of sets in one request up to which batches of further partitions are added.
 ENOUGH_BYTES = 1 << 20
+#: Sets that may be unanswered at a time. Only a producer of hundreds of partitions has so many; those that are not sent
+#: gather further messages meanwhile, and a set costs the broker about the same whatever it holds. It is two of the
+#: groups in which a broker flushes partitions, one that is under way and one that comes next.
+MOST_SETS = 1000
 #: The share of the client's own timeout that the broker gets, so that its answer arrives in time.
 BROKER_SHARE = 0.9
 
@@ -39,13 +43,18 @@ class BrokerSender:
         self._timeout_ms = int(request_timeout * 1000 * BROKER_SHARE)
         #: Queues that may have a batch to send, in the order of their waking.
         self._awake: dict[PartitionQueue, None] = {}
+        #: Sets that were sent and have no answer yet.
+        self._unanswered = 0
         self._scheduled = False
         self._waiting = False
 
     def wake(self, queue: PartitionQueue) -> None:
         """Drain the queue at the end of this turn of the reactor: batches that are ready until then travel together."""
         self._awake[queue] = None
-        if not self._scheduled and not self._waiting:
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and not self._waiting and self._unanswered < MOST_SETS:
             self._scheduled = True
             self._clock.callLater(0, self._drain)
 
@@ -64,16 +73,19 @@ class BrokerSender:
 
     def _send_awake(self, connection: ClientConnection) -> None:
         """Send what the queues have that are awake."""
-        while self._awake:
+        while self._awake and self._unanswered < MOST_SETS:
             self._send(connection)
 
     def _send(self, connection: ClientConnection) -> None:
-        """Send one request with one batch of each queue, up to ENOUGH_BYTES."""
+        """Send one request with one batch of each queue, up to ENOUGH_BYTES and MOST_SETS."""
+        most = min(MAX_ITEMS, MOST_SETS - self._unanswered)
         batches: list[tuple[PartitionQueue, ProducerBatch]] = []
         parts: list[ProducePart] = []
         total = 0
+        wake = self.wake
         for queue in list(self._awake):
-            taken = queue.take()
+            # A queue that had to wait here may have got another leader meanwhile.
+            taken = queue.take() if queue.wake == wake else None
             if taken is None:
                 del self._awake[queue]
                 continue
@@ -82,15 +94,17 @@ class BrokerSender:
             batches.append((queue, batch))
             parts.append(ProducePart(queue.topic, queue.partition, 0, restart, data))
             total += len(data) + 2 * len(queue.topic) + 32
-            if total >= ENOUGH_BYTES or total + batch.bytes > LARGEST_REQUEST or len(parts) == MAX_ITEMS:
+            if total >= ENOUGH_BYTES or total + batch.bytes > LARGEST_REQUEST or len(parts) == most:
                 break
         if parts:
             request = ProduceAck(self._acks, self._timeout_ms, tuple(parts))
+            self._unanswered += len(parts)
             self.link.ask_told(connection, request, self._timeout, partial(self._ended, batches))
 
     def _ended(
         self, batches: list[tuple[PartitionQueue, ProducerBatch]], result: ProduceAckResponse | BaseException
     ) -> None:
+        self._unanswered -= len(batches)
         try:
             if isinstance(result, BaseException):
                 self._lost(result, batches)
@@ -98,6 +112,8 @@ class BrokerSender:
                 self._answered(result, batches)
         except Exception:
             PartitionQueue.log.failure("a bug: the handling of an answer to a produce request failed")
+        if self._awake:
+            self._schedule()  # a lost request makes room for others too
 
     def _answered(self, response: ProduceAckResponse, batches: list[tuple[PartitionQueue, ProducerBatch]]) -> None:
         already, self._scheduled = self._scheduled, True  # the queues that wake up now are drained below, at once

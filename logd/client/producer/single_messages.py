@@ -12,7 +12,7 @@ from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
 from logd.client.producer.formats import ENTRY_HEAD_BYTES, Record, too_large
 from logd.client.producer.pending_send import HeldMessages, Published, Sent
 from logd.client.producer.router import Router
-from logd.client.producer.unfinished import MOST_SENDS, Unfinished
+from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.errors import InvalidMessage, ProducerBufferFull
 from logd.interfaces import Clock
@@ -51,7 +51,7 @@ class SingleMessages:
     @property
     def has_room(self) -> bool:
         """Return whether there is room for a message: then Producer.ready fires at once, and only then."""
-        return self._unfinished.sends < MOST_SENDS and self.buffer_has_room
+        return self._unfinished.sends < self._unfinished.most_sends and self.buffer_has_room
 
     @property
     def buffer_has_room(self) -> bool:

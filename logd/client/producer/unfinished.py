@@ -17,9 +17,12 @@ from logd.plurals import counted
 #: Sends of one message each beyond which there is no room for more: several batches are full by then, and each live
 #: Deferred is looked at again and again by the garbage collector, which took three quarters of a send's time at 29,000.
 MOST_SENDS = 4000
-#: Those who wait for fewer sends go on at this number. One less than MOST_SENDS would be the room of one answer: with a
+#: The bound is this many for each partition if that is more: over thousands of partitions, 4,000 sends are sets of one
+#: or two messages, and a set costs client and broker far more than the garbage collector does.
+SENDS_OF_PARTITION = 8
+#: Those who wait for fewer sends go on at this share of the bound. One less would be the room of one answer: with a
 #: message to a request a caller would wait, and be woken, for each message.
-ENOUGH_SENDS = MOST_SENDS * 7 // 8
+ENOUGH_SHARE = 7 / 8
 
 #: Called with the topic, the number of messages that were not delivered, and the reason.
 OnError = Callable[[str, int, Exception], None]
@@ -55,6 +58,9 @@ class Unfinished:
     items: dict[UnfinishedItem, None] = field(factory=dict, init=False)
     #: Sends of one message each that are in batches, and have not ended.
     sends: int = field(default=0, init=False)
+    #: The number of them at which there is no room for more.
+    most_sends: int = field(factory=lambda: MOST_SENDS, init=False)
+    _partitions: int = field(default=0, init=False)
     _fewer: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
     _flushes: list[_Flush] = field(factory=list, init=False)
     #: Published messages that have failed and that no flush has reported yet, and the first reason.
@@ -71,15 +77,20 @@ class Unfinished:
         if self._flushes:
             self._change(item, ())
 
+    def partition_added(self) -> None:
+        """Count a partition to which messages go; sends to all of them share one bound."""
+        self._partitions += 1
+        self.most_sends = max(MOST_SENDS, SENDS_OF_PARTITION * self._partitions)
+
     def sends_ended(self, count: int) -> None:
         """Count sends of one message each no longer."""
         self.sends -= count
-        if self.sends < ENOUGH_SENDS and self._fewer:
+        if self._fewer and self.sends < ENOUGH_SHARE * self.most_sends:
             self._fewer.fire(None)
 
     def fewer_sends(self) -> Deferred[None] | None:
-        """Return a cancellable Deferred that fires once there are few enough; None for fewer than MOST_SENDS."""
-        return None if self.sends < MOST_SENDS else self._fewer.new()
+        """Return a cancellable Deferred that fires once there are few enough; None if there are already."""
+        return None if self.sends < self.most_sends else self._fewer.new()
 
     def replace(self, item: UnfinishedItem, others: Iterable[UnfinishedItem]) -> None:
         """Have flushes that wait for an item wait for others instead, some of which may be known."""

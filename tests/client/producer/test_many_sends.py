@@ -1,14 +1,19 @@
-"""Tests of the bound on sends of one message each, whose live Deferreds cost the garbage collector."""
+"""Tests of the bounds on sends of one message each, and on sets that are unanswered at a time."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from attrs import define, field
 from twisted.internet.defer import CancelledError
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.producer import single_messages, unfinished
-from logd.errors import ClientClosed
-from logd.protocol.requests.produce_ack import ProduceAck
+from logd.client.producer import sender as module
+from logd.client.producer import unfinished
+from logd.client.producer.sender import BrokerSender
+from logd.errors import BrokerUnavailable, ClientClosed
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from tests.client.producers import ProducerTestCase
 
 
@@ -18,9 +23,9 @@ class ManySendsTests(ProducerTestCase):
     def setUp(self) -> None:
         """Set the bound, and have a producer that knows its topic."""
         super().setUp()
-        for module in (single_messages, unfinished):
-            self.patch(module, "MOST_SENDS", 4)
-        self.patch(unfinished, "ENOUGH_SENDS", 3)
+        self.patch(unfinished, "MOST_SENDS", 4)
+        self.patch(unfinished, "SENDS_OF_PARTITION", 3)
+        self.patch(unfinished, "ENOUGH_SHARE", 3 / 4)
 
     def known(self, **settings: Any) -> Any:
         """Return a producer that has sent to the topic."""
@@ -77,9 +82,175 @@ class ManySendsTests(ProducerTestCase):
             self.failureResultOf(each, ClientClosed)
         self.assertEqual(producer._unfinished.sends, 0)
 
+    def test_sends_to_many_partitions_have_more_room(self) -> None:
+        """As many as make sets of several messages for each of them."""
+        self.broker.add("many", 3)
+        producer = self.known(linger=600.0)
+        sending = producer.send("many", b"first", partition=0)
+        producer.flush()
+        self.result(sending)
+        for number in range(9):
+            self.assertTrue(producer.has_room)
+            producer.send("many", b"%d" % number, partition=number % 3)
+        self.assertTrue(producer.has_room)  # three partitions, and that of the topic before
+        for number in range(3):
+            producer.send("many", b"%d" % number, partition=number)
+        self.assertFalse(producer.has_room)
+        waiting = producer.ready()
+        self.assertNoResult(waiting)
+        self.run_for(0.3)
+        self.successResultOf(waiting)
+
     def test_messages_that_are_published_are_not_counted(self) -> None:
         """Nothing but their bytes is held."""
         producer = self.known(linger=600.0)
         for number in range(20):
             self.assertTrue(producer.publish("t", b"%d" % number))
         self.assertTrue(producer.has_room)
+
+
+@define(eq=False)
+class StubConnection:
+    """A connection that is there."""
+
+    def together(self, send: Any) -> None:
+        """Send at once."""
+        send()
+
+
+@define(eq=False)
+class StubLink:
+    """Keeps the requests, with what is told of their answers."""
+
+    current: StubConnection = field(factory=StubConnection)
+    asked: list[tuple[ProduceAck, Any]] = field(factory=list)
+
+    def ask_told(self, connection: StubConnection, request: ProduceAck, timeout: float, told: Any) -> None:
+        """Keep a request."""
+        self.asked.append((request, told))
+
+    def partitions(self) -> list[list[int]]:
+        """Return the partitions of each request."""
+        return [[part.partition for part in request.parts] for request, _ in self.asked]
+
+
+@define(eq=False)
+class StubBatch:
+    """A set of some bytes."""
+
+    def encode(self) -> bytes:
+        """Return its bytes."""
+        return b"set"
+
+    @property
+    def bytes(self) -> int:
+        """Their number."""
+        return 3
+
+
+@define(eq=False)
+class StubQueue:
+    """A queue with some batches, and what has become of those that were taken."""
+
+    partition: int
+    batches: int = 1
+    topic: str = "t"
+    wake: Any = None
+    ends: list[str] = field(factory=list)
+
+    def take(self) -> tuple[StubBatch, bool] | None:
+        """Return a batch, if one is left."""
+        if not self.batches:
+            return None
+        self.batches -= 1
+        return StubBatch(), False
+
+    def acknowledged(self, batch: StubBatch, partition: int, first_id: int, next_position: int) -> None:
+        """Count an acknowledgement."""
+        self.ends.append("stored")
+
+    def refused(self, batch: StubBatch, error: Exception) -> None:
+        """Count a refusal; this queue does not send again."""
+        self.ends.append(type(error).__name__)
+
+
+class MostSetsTests(SynchronousTestCase):
+    """Three sets may be unanswered."""
+
+    def setUp(self) -> None:
+        """Make a sender."""
+        self.patch(module, "MOST_SETS", 3)
+        self.clock = Clock()
+        self.link = StubLink()
+        self.sender = BrokerSender(self.clock, self.link, -1, 30.0)  # type: ignore[arg-type]
+
+    def wake(self, *queues: StubQueue) -> None:
+        """Wake queues up, and let a turn pass."""
+        for queue in queues:
+            queue.wake = queue.wake or self.sender.wake
+            self.sender.wake(queue)  # type: ignore[arg-type]
+        self.clock.advance(0)
+
+    def answer(self, number: int) -> None:
+        """Answer the request of that number, and let a turn pass."""
+        request, told = self.link.asked[number]
+        told(ProduceAckResponse(tuple(ProducedPart("t", part.partition, 0, 0, 0, 9) for part in request.parts)))
+        self.clock.advance(0)
+
+    def test_others_wait_for_answers_in_the_order_of_their_waking(self) -> None:
+        """Each request has as many sets as there is room for."""
+        queues = [StubQueue(number) for number in range(8)]
+        self.wake(*queues[:2])
+        self.wake(*queues[2:])
+        self.assertEqual(self.link.partitions(), [[0, 1], [2]])
+        self.answer(0)
+        self.assertEqual(self.link.partitions()[2:], [[3, 4]])
+        self.wake(StubQueue(8))
+        self.answer(1)
+        self.answer(2)
+        self.assertEqual(self.link.partitions()[3:], [[5], [6, 7]])
+        self.answer(3)
+        self.answer(4)
+        self.assertEqual(self.link.partitions()[5:], [[8]])
+        self.assertTrue(all(queue.ends == ["stored"] for queue in queues))
+
+    def test_a_lost_request_makes_room(self) -> None:
+        """Whatever becomes of its own sets."""
+        queues = [StubQueue(number) for number in range(5)]
+        self.wake(*queues)
+        self.link.asked[0][1](BrokerUnavailable("no answer"))
+        self.clock.advance(0)
+        self.assertEqual(self.link.partitions(), [[0, 1, 2], [3, 4]])
+        self.assertEqual(queues[0].ends, ["BrokerUnavailable"])
+
+    def test_what_waits_is_not_sent_once_another_broker_leads(self) -> None:
+        """The new leader's sender sends it; from here it could overtake or be refused."""
+        queues = [StubQueue(number) for number in range(5)]
+        self.wake(*queues)
+        queues[3].wake = BrokerSender(self.clock, StubLink(), -1, 30.0).wake  # type: ignore[arg-type]
+        self.answer(0)
+        self.assertEqual(self.link.partitions(), [[0, 1, 2], [4]])
+        self.assertEqual(queues[3].batches, 1)
+
+
+class GatheringTests(ProducerTestCase):
+    """A producer of more partitions than sets that may be unanswered."""
+
+    def test_partitions_that_wait_gather_messages(self) -> None:
+        """They leave in one set once there is room, and all arrive in order."""
+        self.patch(module, "MOST_SETS", 2)
+        self.broker.add("many", 6)
+        producer = self.producer()
+        self.result(producer.send("many", b"first", partition=0))
+        sending = []
+        for turn in range(4):
+            sending += [producer.send("many", b"%d" % turn, partition=number) for number in range(6)]
+            self.clock.advance(0)
+        self.run_for(1.0)
+        for each in sending:
+            self.successResultOf(each)
+        self.assertEqual(sum(self.sets()), 25)
+        self.assertLess(len(self.sets()), 16)
+        for log in self.broker.logs["many"].values():
+            payloads = [payload for payload in log.payloads() if payload != b"first"]
+            self.assertEqual(payloads, [b"0", b"1", b"2", b"3"])

@@ -10,7 +10,7 @@ from logd.client.consumer.fetching.fetch_plan import SMALL, FetchEntry
 LEAST_SHARE = 256
 #: Of many partitions, those behind are fetched a few at a time, so that each may have at least this many bytes. A piece
 #: of a partition costs client and broker some 50 us, whatever its size.
-LEAST_PIECE = 16 << 10
+LEAST_PIECE = 64 << 10
 
 
 @define(eq=False)

@@ -192,7 +192,9 @@ class FetchPlan:
         entries = list(islice(line, min(max(0, free) * most, room)))
         for entry in entries:
             self.discard(entry)
-        return [entries[at : at + most] for at in range(0, len(entries), most)]
+        requests = -(-len(entries) // most)
+        each = -(-len(entries) // max(1, requests))  # about equal: a last one of a few costs as much as the others
+        return [entries[at : at + each] for at in range(0, len(entries), max(1, each))]
 
 
 def most_partitions(watched: int) -> int:

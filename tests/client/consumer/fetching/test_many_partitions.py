@@ -210,7 +210,7 @@ class FetchPlanTests(SynchronousTestCase):
         idle, moving = self.entries(1600, True), self.entries(3, False)
         plan = self.plan(*idle, *moving)
         requests = plan.take(5.0, 1603, ROOM)
-        self.assertEqual([len(each) for each in requests], [101] * 15 + [85, 3])
+        self.assertEqual([len(each) for each in requests], [100] * 16 + [3])
         for entry in (*idle[:10], *moving):
             plan.add(entry)
         self.assertEqual(plan.take(5.0, 1603, ROOM), [moving])
@@ -270,7 +270,7 @@ class FetchPlanTests(SynchronousTestCase):
         plan.begin(False)
         self.assertEqual(plan.take(5.0, 1000, 0), [])
         plan.end(False)
-        self.assertEqual([len(each) for each in plan.take(5.0, 1000, 0)], [100, 100, 93])
+        self.assertEqual([len(each) for each in plan.take(5.0, 1000, 0)], [98, 98, 97])
 
     def test_requests_for_few_of_many_wait_a_shorter_time(self) -> None:
         """The partitions asked for in a second are not more for that, down to a tenth of the time."""
