@@ -71,7 +71,7 @@ class ProduceRequest:
 
         Call it again when the connection resumes.
         """
-        if self._waits_for_growth(self._parts, self._next):
+        if self.state is not _CHECKED and self._waits_for_growth(self._parts, self._next):
             return False
         if self.state is _RECEIVED:
             if not self._topics_are_known():
@@ -83,14 +83,15 @@ class ProduceRequest:
             self.state = _CHECKED
         self.state = _GATHERED
         parts, self._parts = self._parts, ()
-        rest_at = self._next + STEP_PARTS
-        for index in range(self._next, len(parts)):
-            if index == rest_at:
-                self._producing.append()
-                waits = self._waits_for_growth(parts, index) or self._producing.ends_turn()
-                rest_at += STEP_PARTS
-            else:
-                waits = False
+        begin = step = self._next
+        for index in range(begin, len(parts)):
+            waits = False
+            if index == step:
+                if index > begin:
+                    self._producing.append()
+                    waits = self._producing.ends_turn()
+                step += STEP_PARTS
+                waits = waits or self._waits_for_growth(parts, index)
             if waits or not self._gather(index, parts[index]):
                 self.state, self._parts, self._next = _CHECKED, parts, index
                 return False
@@ -134,9 +135,9 @@ class ProduceRequest:
         return True
 
     def _waits_for_growth(self, parts: Sequence[Produce | ProducePart], begin: int) -> bool:
-        """Return whether one of the parts from ``begin`` on goes to a log that may not grow now."""
+        """Return whether a part of the step from ``begin`` on goes to a log that may not grow; wait for it then."""
         producing = self._producing
-        return bool(producing.growth.held) and producing.waits_for_growth(parts[begin:] if begin else parts)
+        return bool(producing.growth.held) and producing.waits_for_growth(parts[begin : begin + STEP_PARTS])
 
     def _sets_are_checked(self) -> bool:
         """Have sets that are large in total checked in slices; return whether no such check is left to do."""
