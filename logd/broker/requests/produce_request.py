@@ -229,10 +229,20 @@ class AcknowledgedProduceRequest(ProduceRequest):
             self._answer()
 
     def not_flushed(self, listener: FlushListener, error: BaseException) -> None:
-        """Settle parts that were appended and will never be flushed."""
+        """Settle parts that were appended: no more of them will be flushed."""
         del self._flushing[listener.key]
         for index in listener.indexes:
-            self._lose_part(index, error)
+            if not self._settle_flushed(index, listener):
+                self._lose_part(index, error)
+
+    def _settle_flushed(self, index: int, listener: FlushListener) -> bool:
+        """Settle a part of a listener if it is flushed, though others are not; return whether it is."""
+        result = self._results[index]
+        assert result is not None
+        is_flushed = listener.is_flushed(result.next_position)
+        if is_flushed:
+            self.settle(index, result)
+        return is_flushed
 
     def _lose_part(self, index: int, error: BaseException) -> None:
         """Settle a part that will never be flushed. Later ones are refused until it is sent again."""
@@ -322,7 +332,8 @@ class AcknowledgedProduceRequest(ProduceRequest):
             # All parts are answered together, so those of one log wait for the last of them.
             self._results[index] = result
             listener.indexes.append(index)
-            listener.end = result.next_position
+            # A batch that is stored already has an earlier end than the new ones before it.
+            listener.end = max(listener.end, result.next_position)
         self._producing.routing.due_now(log)
 
     def _listener(self, key: Any, index: int, result: ProducedPart) -> FlushListener:
@@ -337,11 +348,10 @@ class AcknowledgedProduceRequest(ProduceRequest):
         for listener in flushing.values():
             listener.cancel()
             for index in listener.indexes:
-                asked = self._results[index]
-                assert asked is not None
-                if not listener.is_flushed(asked.next_position):
-                    asked = ProducedPart(asked.topic, asked.partition, RequestTimedOut.code)
-                self.settle(index, asked)
+                if not self._settle_flushed(index, listener):
+                    asked = self._results[index]
+                    assert asked is not None
+                    self.settle(index, ProducedPart(asked.topic, asked.partition, RequestTimedOut.code))
 
     def _answer(self) -> None:
         self.state = _ANSWERED

@@ -9,7 +9,7 @@ from kafka.protocol.producer import ProduceRequest
 
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.deferreds import fair_turns
-from tests.broker.kafka.rig import KafkaTestCase
+from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
 from tests.broker.kafka.test_producing import wire
 
 #: Parts of a request that takes several turns.
@@ -34,6 +34,11 @@ class BetweenTurnsTests(KafkaTestCase):
         self.create("t", 2)
         self.ask(self.kafka(), _produce([(1, wire(b"first"))]))
         self.patch(fair_turns, "TURN_SECONDS", 0.0)
+
+    def turns(self, count: int) -> None:
+        """Let the reactor have some turns, without threads."""
+        for _ in range(count):
+            self.clock.advance(0)
 
     def errors(self, response: Any) -> list[int]:
         """Return the error code of each part."""
@@ -77,3 +82,42 @@ class BetweenTurnsTests(KafkaTestCase):
             peer.lose()
         self.assertEqual(len(self.broker.growth._waiting), 0)
         self.broker.growth.let_go_topic("t")
+
+    def test_a_stored_batch_behind_newer_ones(self) -> None:
+        """A batch that is sent again in a later turn has an earlier end; the newer ones wait for their own."""
+        log, peer = self.log_of("t"), self.kafka()
+        stored = wire(b"0", producer=(7, 0, 0))
+        self.kafka().send(_produce([(0, stored)]))
+        others = [(1, wire(b"x"))] * 50
+        first, second = (wire(b"%d" % number, producer=(7, 0, number)) for number in (1, 2))
+        peer.send(_produce([(0, first), *others, (0, second), *others, (0, stored)]))
+        for _ in range(30):
+            self.reads.settle()
+            self.clock.advance(0)
+        self.assertTrue(self.producing(peer).waiting is None)
+        self.assertLess(log.visible_end, log.end)
+        (request,) = self.producing(peer).unanswered
+        self.assertEqual(request._flushing[log].end, log.end)
+        self.settle()
+        self.assertEqual(set(self.errors(*peer.answers())), {0})
+
+    def test_a_log_that_fails_behind_a_flush(self) -> None:
+        """The parts that were flushed before are stored: the client would send them again."""
+        log, peer = self.log_of("t"), self.kafka()
+        peer.send(_produce((0, wire(b"%d" % number)) for number in range(100)))
+        while not self.flushes.works:
+            self.turns(1)
+        self.flushes.work()
+        self.turns(10)
+        self.assertTrue(self.producing(peer).waiting is None)
+        self.flushes.deliver()
+        self.assertTrue(0 < log.visible_end < log.end)
+        log.go_offline(OSError(5, "the disk is gone"))
+        self.settle()
+        errors = self.errors(*peer.answers())
+        self.assertEqual([bool(each) for each in errors], [False] * 50 + [True] * 50)
+
+    def producing(self, peer: KafkaPeer) -> Any:
+        """Return the produce requests of a connection."""
+        session: Any = peer.connection.session
+        return session._producing.native
