@@ -135,6 +135,11 @@ class FetchedEncoder:
         else:
             fields.append(_NO_RECORDS)
 
+    def end(self, piece: MessageSetField) -> None:
+        """End the parts, and have a piece without bytes behind them."""
+        self._end_topic()
+        self.pieces.append(piece)
+
     def finish(self, throttle_ms: int) -> list[MessageSetField]:
         """Return the body."""
         self._end_topic()
@@ -155,4 +160,4 @@ class FetchedEncoder:
         self._join()
         if self._topic is not None:
             self.pieces[self._head_at] = encode_text(self._topic) + INT32.pack(self._count)
-            self._count = 0
+            self._topic, self._count = None, 0

@@ -9,6 +9,7 @@ from kafka.protocol.producer import ProduceRequest
 
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.deferreds import fair_turns
+from tests.broker.kafka.fetches import fetch
 from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
 from tests.broker.kafka.test_producing import wire
 
@@ -23,6 +24,13 @@ def _produce(parts: Iterable[tuple[int, bytes]], acks: int = -1) -> Any:
     return ProduceRequest[8](
         transactional_id=None, acks=acks, timeout_ms=60_000, topic_data=[topic(name="t", partition_data=data)]
     )
+
+
+def _fetch(offset: int, count: int = _PARTS, **more: Any) -> Any:
+    """Return a Fetch that names one partition again and again."""
+    request = fetch(("t", 0, offset), **more)
+    request.topics[0].partitions *= count
+    return request
 
 
 class BetweenTurnsTests(KafkaTestCase):
@@ -117,7 +125,52 @@ class BetweenTurnsTests(KafkaTestCase):
         errors = self.errors(*peer.answers())
         self.assertEqual([bool(each) for each in errors], [False] * 50 + [True] * 50)
 
+    def test_rights_that_change(self) -> None:
+        """A Fetch that has begun before waits for no messages: its client might not read them any more."""
+        peer, counters, waiting = self.kafka(), self.broker.counters, []
+        session: Any = peer.connection.session
+        before = counters.fetch_requests
+
+        def change() -> None:
+            if counters.fetch_requests == before:
+                self.clock.callLater(0, change)
+            else:
+                waiting.append(counters.waiting_parts)
+                session.rights_changed()
+
+        peer.send(_fetch(0, wait_ms=500))
+        self.clock.callLater(0, change)
+        self.settle()
+        self.assertEqual([*waiting, counters.waiting_parts], [0, 0])
+        self.assertEqual(len(peer.answers()), 1)
+
+    def test_rights_that_change_during_a_search(self) -> None:
+        """A thread looks for the entry that contains the offset of a small Fetch."""
+        peer = self.kafka()
+        peer.send(fetch(("t", 1, 10), wait_ms=500, min_bytes=10_000))
+        self.assertTrue(self.reads.works)
+        session: Any = peer.connection.session
+        session.rights_changed()
+        self.settle()
+        self.assertEqual(len(peer.answers()), 1)
+
     def producing(self, peer: KafkaPeer) -> Any:
         """Return the produce requests of a connection."""
         session: Any = peer.connection.session
         return session._producing.native
+
+
+class LargeFetchTests(KafkaTestCase):
+    """Turns have their usual time here, which does not pass."""
+
+    def test_answers_that_are_not_taken(self) -> None:
+        """One of them is in memory at a time, also where it has no messages."""
+        self.create("t")
+        peer, before = self.kafka(), self.broker.counters.fetch_requests
+        peer.transport.taking = False
+        peer.send(_fetch(0, 5000), _fetch(0, 5000))
+        self.settle()
+        self.assertEqual(self.broker.counters.fetch_requests - before, 1)
+        peer.transport.taking = True
+        self.settle()
+        self.assertEqual(len(peer.answers()), 2)
