@@ -6,9 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka.protocol.producer import ProduceRequest
+from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.deferreds import fair_turns
+from logd.errors import ProtocolViolation
+from logd.protocol.kafka.fetch import read_fetch
+from logd.protocol.kafka.header import MOST_PARTS
+from logd.protocol.kafka.produce import read_produce
+from logd.protocol.requests.fields import INT16, INT32, Reader, encode_text
 from tests.broker.kafka.fetches import fetch
 from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
 from tests.broker.kafka.test_producing import wire
@@ -174,3 +180,20 @@ class LargeFetchTests(KafkaTestCase):
         peer.transport.taking = True
         self.settle()
         self.assertEqual(len(peer.answers()), 2)
+
+
+class BoundTests(SynchronousTestCase):
+    """The number of topics is bounded as that of partitions: each takes its time, though it has none."""
+
+    def test_topics_without_partitions(self) -> None:
+        """Of a Fetch, the forgotten ones too, and of a Produce."""
+        topics = INT32.pack(MOST_PARTS + 1) + (encode_text("t") + INT32.pack(0)) * (MOST_PARTS + 1)
+        fetches = INT32.pack(-1) * 4 + b"\0"
+        session = INT32.pack(0) * 2
+        for read, version, data in (
+            (read_fetch, 4, fetches + topics),
+            (read_fetch, 7, fetches + session + INT32.pack(0) + topics),
+            (read_produce, 2, INT16.pack(1) + INT32.pack(0) + topics),
+        ):
+            with self.assertRaises(ProtocolViolation):
+                list(read(Reader(data, 0, len(data)), version))
