@@ -4,6 +4,7 @@
 
     /brokers/ids/<id>                                ephemeral: host, port, instance uuid, what is stored there
     /brokers/topics/<topic>                          uuid, the brokers of each partition, the topic's settings
+    /brokers/topics/<topic>/change-<random>          ephemeral: exists while a broker changes or deletes the topic
     /brokers/topics/<topic>/partitions/<p>/state     leader, leader epoch, in-sync replicas
     /brokers/topics/<topic>/partitions/topic-<uuid>  empty; exists while the replicated topic with that uuid does
     /brokers/deleted/<uuid>                          a deleted topic: the brokers that still store parts of it

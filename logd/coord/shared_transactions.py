@@ -50,7 +50,7 @@ class SharedTransactions:
         """Make a change together with a check, by which it fails; ``is_made`` looks for it if an answer is lost.
 
         Fires once it is made. Fails with the CoordinationError of its own operations: ConnectionLoss or
-        OperationTimeout if it may or may not be made.
+        OperationTimeout if it may or may not be made. Cancelled in this turn of the reactor, it is not made.
         """
         if not self._waiting:
             self._clock.callLater(0, self._make_waiting)
@@ -59,7 +59,7 @@ class SharedTransactions:
         return waiting.made
 
     def _make_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = [each for each in self._waiting if not each.made.called], []
         for start in range(0, len(waiting), BATCH):
             self._background.start(self._make_together(waiting[start : start + BATCH]))
 

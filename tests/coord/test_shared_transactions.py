@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from logd.coord.errors import BadVersion, CoordinationError, NoNode
 from logd.coord.records import Check, SetData
@@ -65,6 +65,16 @@ class SharedTransactionsTests(RegistryTestCase):
         for each in (made[0], made[3]):
             self.successResultOf(each)
         self.assertEqual((self.sizes, self.changed()), ([6, 2, 2, 2, 2], {0, 3}))
+
+    def test_one_that_is_cancelled_is_not_made(self) -> None:
+        """Nor does it keep the others from sharing a transaction."""
+        made = [self.change(0), self.change(1, version=7), self.change(2)]
+        made[1].cancel()
+        self.failureResultOf(made[1], CancelledError)
+        self.settle()
+        for each in (made[0], made[2]):
+            self.successResultOf(each)
+        self.assertEqual((self.sizes, self.changed()), ([3], {0, 2}))
 
     def test_a_lost_answer(self) -> None:
         """The changes were made, and are found in the tree; none is made twice."""

@@ -142,10 +142,11 @@ class TopicAdministration:
                 raise CoordinationUnavailable(f"topic {topic!r} {may}: {error}") from error
             try:
                 await self._reconciler.alter(topic, former, entry)
-            except (CoordinationError, WireError, ValueError) as error:
+            except (CoordinationError, CoordinationUnavailable, ValueError) as error:
+                self._reconciler.try_again(topic, error)  # the topic is changed: what waits for the tree comes later
+            except WireError as error:
                 self._reconciler.try_again(topic, error)
-                if isinstance(error, WireError):
-                    raise
+                raise
             return entry
 
     def _with_settings(self, topic: str, entry: TopicEntry, settings: Mapping[str, str]) -> TopicEntry:

@@ -86,9 +86,10 @@ class BrokerSender:
         for queue in list(self._awake):
             # A queue that had to wait here may have got another leader meanwhile.
             taken = queue.take() if queue.wake == wake else None
+            del self._awake[queue]
             if taken is None:
-                del self._awake[queue]
                 continue
+            self._awake[queue] = None  # behind the others: they have their turn before its next batch
             batch, restart = taken
             data = batch.encode()
             batches.append((queue, batch))
@@ -134,9 +135,10 @@ class BrokerSender:
 
     def _drain_unanswered(self, connection: ClientConnection) -> None:
         """Send the batches of acks=0; a batch handed to the transport counts as sent."""
+        wake = self.wake
         for queue in list(self._awake):
             while connection.writable:
-                taken = queue.take()
+                taken = queue.take() if queue.wake == wake else None
                 if taken is None:
                     del self._awake[queue]
                     break
@@ -166,5 +168,7 @@ class BrokerSender:
             return
         error = BrokerUnavailable(failure.getErrorMessage())
         queues, self._awake = self._awake, {}
+        wake = self.wake
         for queue in queues:
-            queue.unreachable(error)
+            if queue.wake == wake:  # else it has another leader by now
+                queue.unreachable(error)

@@ -140,7 +140,7 @@ def check_identity(topic: str, uuid: str) -> Check:
 
 
 async def make_identity(coordination: ICoordination, topic: str, uuid: str) -> bool:
-    """Make what ``check_identity`` asks for, if an earlier version has created the topic; return whether that was done.
+    """Make what ``check_identity`` asks for, if an earlier version has created the topic; return whether it is there.
 
     Raises CoordinationError.
     """
@@ -152,7 +152,9 @@ async def make_identity(coordination: ICoordination, topic: str, uuid: str) -> b
             return False
         await coordination.multi([claim.removal(), Create(paths.topic_identity(topic, uuid))])
         claim.removed()
-    except (NoNode, NodeExists, ValueError):
+    except NodeExists:
+        return True  # for another partition, whose state was changed at the same time
+    except (NoNode, ValueError):
         return False
     finally:
         claim.release()

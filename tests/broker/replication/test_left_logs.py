@@ -93,6 +93,9 @@ class LeftLogTests(ReplicaTestCase):
         self.move(evolve(self.without_it(), leader=NO_LEADER))
         self.cluster.advance(1.0)
         self.assertEqual((self.stores(0), self.leads(1)), (True, True))
+        assert self.left.broker is not None
+        altered = self.cluster.wait(self.left.broker.administration.alter("t", settings={"retention.ms": "86400000"}))
+        self.assertEqual(altered.settings, {"retention.ms": 86400000})  # nothing of that waits for a leader
         tree = next(each for each in self.cluster.brokers if each is not self.left).coordination
         assert tree is not None
         state = self.state()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -13,6 +13,7 @@ from logd.client.producer import sender as module
 from logd.client.producer import unfinished
 from logd.client.producer.sender import BrokerSender
 from logd.errors import BrokerUnavailable, ClientClosed
+from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from tests.client.producers import ProducerTestCase
 
@@ -113,17 +114,34 @@ class ManySendsTests(ProducerTestCase):
 class StubConnection:
     """A connection that is there."""
 
+    writable: bool = True
+    writing: Deferred[None] = field(factory=Deferred)
+    sent: list[Produce] = field(factory=list)
+
     def together(self, send: Any) -> None:
         """Send at once."""
         send()
+
+    def when_writable(self) -> Deferred[None]:
+        """Return what fires once there is room again."""
+        return self.writing
+
+    def send_only(self, request: Produce) -> None:
+        """Keep a request of acks=0."""
+        self.sent.append(request)
 
 
 @define(eq=False)
 class StubLink:
     """Keeps the requests, with what is told of their answers."""
 
-    current: StubConnection = field(factory=StubConnection)
+    current: StubConnection | None = field(factory=StubConnection)
+    connecting: Deferred[StubConnection] = field(factory=Deferred)
     asked: list[tuple[ProduceAck, Any]] = field(factory=list)
+
+    def get(self) -> Deferred[StubConnection]:
+        """Return what fires with the next connection."""
+        return self.connecting
 
     def ask_told(self, connection: StubConnection, request: ProduceAck, timeout: float, told: Any) -> None:
         """Keep a request."""
@@ -173,6 +191,10 @@ class StubQueue:
         """Count a refusal; this queue does not send again."""
         self.ends.append(type(error).__name__)
 
+    def unreachable(self, error: Exception) -> None:
+        """Note that the leader is looked for again."""
+        self.ends.append("unreachable")
+
 
 class MostSetsTests(SynchronousTestCase):
     """Three sets may be unanswered."""
@@ -214,6 +236,13 @@ class MostSetsTests(SynchronousTestCase):
         self.assertEqual(self.link.partitions()[5:], [[8]])
         self.assertTrue(all(queue.ends == ["stored"] for queue in queues))
 
+    def test_each_queue_has_its_turn(self) -> None:
+        """Those that always have another set keep none of the others waiting."""
+        self.wake(*[StubQueue(number, batches=9) for number in range(5)])
+        for number in range(4):
+            self.answer(number)
+        self.assertEqual(self.link.partitions(), [[0, 1, 2], [3, 4, 0], [1, 2, 3], [4, 0, 1], [2, 3, 4]])
+
     def test_a_lost_request_makes_room(self) -> None:
         """Whatever becomes of its own sets."""
         queues = [StubQueue(number) for number in range(5)]
@@ -231,6 +260,27 @@ class MostSetsTests(SynchronousTestCase):
         self.answer(0)
         self.assertEqual(self.link.partitions(), [[0, 1, 2], [4]])
         self.assertEqual(queues[3].batches, 1)
+
+    def test_what_waits_unacknowledged_is_not_sent_once_another_broker_leads(self) -> None:
+        """With acks=0 nothing would tell that the former leader has refused it."""
+        connection = self.link.current = StubConnection(writable=False)
+        self.sender = BrokerSender(self.clock, self.link, 0, 30.0)  # type: ignore[arg-type]
+        queues = [StubQueue(number) for number in range(2)]
+        self.wake(*queues)
+        queues[0].wake = BrokerSender(self.clock, StubLink(), 0, 30.0).wake  # type: ignore[arg-type]
+        connection.writable = True
+        connection.writing.callback(None)
+        self.assertEqual([request.partition for request in connection.sent], [1])
+        self.assertEqual(queues[0].batches, 1)
+
+    def test_a_broker_that_cannot_be_reached(self) -> None:
+        """Queues that have another leader by now do not look for one again."""
+        self.link.current = None
+        queues = [StubQueue(number) for number in range(2)]
+        self.wake(*queues)
+        queues[0].wake = BrokerSender(self.clock, StubLink(), -1, 30.0).wake  # type: ignore[arg-type]
+        self.link.connecting.errback(BrokerUnavailable("no connection"))
+        self.assertEqual([queue.ends for queue in queues], [[], ["unreachable"]])
 
 
 class GatheringTests(ProducerTestCase):
@@ -254,3 +304,15 @@ class GatheringTests(ProducerTestCase):
         for log in self.broker.logs["many"].values():
             payloads = [payload for payload in log.payloads() if payload != b"first"]
             self.assertEqual(payloads, [b"0", b"1", b"2", b"3"])
+
+    def test_a_stream_of_messages_reaches_all_partitions(self) -> None:
+        """Those whose turn comes first have another set each time that there is room."""
+        self.patch(module, "MOST_SETS", 2)
+        self.broker.add("many", 6)
+        producer = self.producer()
+        self.result(producer.send("many", b"first", partition=0))
+        for turn in range(40):
+            for number in range(6):
+                self.assertTrue(producer.publish("many", b"%d" % turn, partition=number))
+            self.clock.advance(0.01)
+        self.assertGreater(min(len(log.payloads()) for log in self.broker.logs["many"].values()), 30)

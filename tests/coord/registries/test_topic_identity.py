@@ -93,6 +93,23 @@ class IdentityTests(RegistryTestCase):
         self.assertFalse(self.outcome(make_identity(self.tree, "t", "another")))
         self.assertFalse(self.outcome(make_identity(self.tree, "unknown", "first")))
 
+    def test_many_partitions_of_a_topic_of_an_earlier_version(self) -> None:
+        """Changed at the same time, all of them find the node that one has made."""
+        entry = TopicEntry("first", dict.fromkeys(range(3), (1, 2)), replicated=True)
+        self.outcome(create_topic(self.other, "u", entry, dict.fromkeys(entry.partitions, STATE)))
+        self.outcome(self.other.delete(paths.topic_identity("u", "first")))
+        self.states.follow("u", "first", [0, 1, 2])
+        self.settle()
+        changing = []
+        for number in entry.partitions:
+            known = self.states.get("u", number)
+            assert known is not None
+            changing.append(Deferred.fromCoroutine(self.states.change("u", number, known, SHRUNK)))
+        self.settle()
+        for each in changing:
+            self.assertEqual(self.successResultOf(each), KnownState(SHRUNK, 1, "first"))
+        self.assertEqual(self.outcome(self.other.get_children(paths.topic("u"))), ["partitions"])
+
     def test_a_topic_made_again_while_its_node_is_made(self) -> None:
         """The node of a topic is not made for the next one, whose states would be changed by who knows the former."""
         self.outcome(self.other.delete(paths.topic_identity("t", "first")))
