@@ -174,7 +174,6 @@ class Broker(BrokerCore):
             del self.sessions[session]
         self.quotas.closed(session)
         self.gate.discard(session.connection)
-        self.growth.discard(session.connection)
 
 
 @frozen

@@ -30,16 +30,16 @@ class FlushListener:
 
     _request: AcknowledgedProduceRequest
     key: Any
-    #: The parts, in the order of the log.
+    #: The parts, in the order of the request.
     indexes: list[int]
-    #: The end of the last part.
+    #: The greatest end of them in the log.
     end: int
     #: None if the log did not have to wait.
     wait: Wait | None = field(default=None, init=False)
     _log: PartitionLog | None = field(default=None, init=False)
 
     def wait_for(self, log: PartitionLog) -> None:
-        """Wait until the log is visible up to the end of the last part that there is now."""
+        """Wait until the log is visible up to the greatest end that there is now."""
         self._log = log
         self.wait = log.wait_visible(self.end, self)
 

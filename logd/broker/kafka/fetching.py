@@ -83,7 +83,7 @@ class KafkaFetching:
             _close(encoder.pieces)
             end.close()
             raise
-        encoder.pieces.append(end)
+        encoder.end(end)
         return encoder
 
     async def _encode(self, request: KafkaFetch, encoder: FetchedEncoder) -> None:

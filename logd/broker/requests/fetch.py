@@ -48,6 +48,8 @@ class FetchRequests:
         self._waiting_parts = 0
         self._cut_short = 0
         self._lost = False
+        #: How many times all waiting fetches were told to finish. One that began before the last time must not wait.
+        self.finishes = 0
 
     def fetch(self, request: Fetch) -> FetchResponse:
         """Answer a fetch of 0.7 at once."""
@@ -73,8 +75,9 @@ class FetchRequests:
         """Answer a fetch that may wait for messages. Offsets that may lie inside an entry are resolved first."""
         starts = self.find_starts(request)
         if isinstance(starts, Deferred):
-            return starts.addCallback(lambda found: self._begin_or_fail(request, found))
-        return self._begin(request, starts)
+            began = self.finishes
+            return starts.addCallback(lambda found: self._begin_or_fail(request, found, began))
+        return self._begin(request, starts, self.finishes)
 
     def count_answer(self, parts: Sequence[FetchedPart]) -> None:
         """Count the bytes of parts that are answered."""
@@ -115,7 +118,8 @@ class FetchRequests:
         return resolved
 
     def finish(self) -> None:
-        """Answer the waiting fetches with the messages there are, as the broker is stopping."""
+        """Answer the waiting fetches with the messages there are: the broker is stopping, or rights have changed."""
+        self.finishes += 1
         for waiting in tuple(self._waiting):
             waiting.finish()
 
@@ -161,12 +165,14 @@ class FetchRequests:
             return FetchResponse(error.code if error.code < 100 else UnknownError.code)
         return FetchResponse(0) if found is None else FetchResponse(0, found)
 
-    def _begin(self, request: FetchWait, starts: list[Start]) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
+    def _begin(
+        self, request: FetchWait, starts: list[Start], began: int
+    ) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
         broker = self._broker
         broker.counters.fetch_requests += 1
         waiting = self.waiting_fetch(request, starts, WaitingFetch)
         parts = len(request.parts)
-        if broker.stopping or not waiting.must_wait() or not self.may_wait(parts):
+        if broker.stopping or not waiting.must_wait() or not self.may_wait(parts, began):
             return self._counted(waiting.read())
         self.begin_wait(waiting, parts)
         response = waiting.wait().addCallback(self._waited, waiting, parts)
@@ -179,10 +185,13 @@ class FetchRequests:
         room = broker.quotas.answer_bytes(self._rights.requester, most)
         return kind(request, starts, self._logs, broker.clock, broker.large_fetches, most, room)
 
-    def may_wait(self, parts: int) -> bool:
-        """Return whether a fetch of so many parts may wait; log it if there are too many."""
+    def may_wait(self, parts: int, began: int) -> bool:
+        """Return whether a fetch of so many parts may wait; log it if there are too many.
+
+        ``began``: the value of ``finishes`` when it was asked which of the parts may be read.
+        """
         counters = self._broker.counters
-        if self._broker.stopping or self._lost:
+        if self._broker.stopping or self._lost or began != self.finishes:
             return False
         if may_wait(counters, self._waiting_parts, parts):
             return True
@@ -219,11 +228,11 @@ class FetchRequests:
             )  # fmt: skip
 
     def _begin_or_fail(
-        self, request: FetchWait, starts: list[Start]
+        self, request: FetchWait, starts: list[Start], began: int
     ) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
         """Begin after a search on a thread, when no caller is left to whom an error could be raised."""
         try:
-            return self._begin(request, starts)
+            return self._begin(request, starts, began)
         except Exception:
             return failed_answer(request)
 

@@ -235,6 +235,7 @@ class ProduceRequests:
         for request in self.unanswered:
             request.cancel()
         self.unanswered.stop()
+        self.growth.discard(self.connection)
 
     # Called by requests
 

@@ -71,7 +71,7 @@ class ProduceRequest:
 
         Call it again when the connection resumes.
         """
-        if self._waits_for_growth(self._parts, self._next):
+        if self.state is not _CHECKED and self._waits_for_growth(self._parts, self._next):
             return False
         if self.state is _RECEIVED:
             if not self._topics_are_known():
@@ -83,14 +83,15 @@ class ProduceRequest:
             self.state = _CHECKED
         self.state = _GATHERED
         parts, self._parts = self._parts, ()
-        rest_at = self._next + STEP_PARTS
-        for index in range(self._next, len(parts)):
-            if index == rest_at:
-                self._producing.append()
-                waits = self._waits_for_growth(parts, index) or self._producing.ends_turn()
-                rest_at += STEP_PARTS
-            else:
-                waits = False
+        begin = step = self._next
+        for index in range(begin, len(parts)):
+            waits = False
+            if index == step:
+                if index > begin:
+                    self._producing.append()
+                    waits = self._producing.ends_turn()
+                step += STEP_PARTS
+                waits = waits or self._waits_for_growth(parts, index)
             if waits or not self._gather(index, parts[index]):
                 self.state, self._parts, self._next = _CHECKED, parts, index
                 return False
@@ -134,9 +135,9 @@ class ProduceRequest:
         return True
 
     def _waits_for_growth(self, parts: Sequence[Produce | ProducePart], begin: int) -> bool:
-        """Return whether one of the parts from ``begin`` on goes to a log that may not grow now."""
+        """Return whether a part of the step from ``begin`` on goes to a log that may not grow; wait for it then."""
         producing = self._producing
-        return bool(producing.growth.held) and producing.waits_for_growth(parts[begin:] if begin else parts)
+        return bool(producing.growth.held) and producing.waits_for_growth(parts[begin : begin + STEP_PARTS])
 
     def _sets_are_checked(self) -> bool:
         """Have sets that are large in total checked in slices; return whether no such check is left to do."""
@@ -228,10 +229,20 @@ class AcknowledgedProduceRequest(ProduceRequest):
             self._answer()
 
     def not_flushed(self, listener: FlushListener, error: BaseException) -> None:
-        """Settle parts that were appended and will never be flushed."""
+        """Settle parts that were appended: no more of them will be flushed."""
         del self._flushing[listener.key]
         for index in listener.indexes:
-            self._lose_part(index, error)
+            if not self._settle_flushed(index, listener):
+                self._lose_part(index, error)
+
+    def _settle_flushed(self, index: int, listener: FlushListener) -> bool:
+        """Settle a part of a listener if it is flushed, though others are not; return whether it is."""
+        result = self._results[index]
+        assert result is not None
+        is_flushed = listener.is_flushed(result.next_position)
+        if is_flushed:
+            self.settle(index, result)
+        return is_flushed
 
     def _lose_part(self, index: int, error: BaseException) -> None:
         """Settle a part that will never be flushed. Later ones are refused until it is sent again."""
@@ -321,7 +332,8 @@ class AcknowledgedProduceRequest(ProduceRequest):
             # All parts are answered together, so those of one log wait for the last of them.
             self._results[index] = result
             listener.indexes.append(index)
-            listener.end = result.next_position
+            # A batch that is stored already has an earlier end than the new ones before it.
+            listener.end = max(listener.end, result.next_position)
         self._producing.routing.due_now(log)
 
     def _listener(self, key: Any, index: int, result: ProducedPart) -> FlushListener:
@@ -336,11 +348,10 @@ class AcknowledgedProduceRequest(ProduceRequest):
         for listener in flushing.values():
             listener.cancel()
             for index in listener.indexes:
-                asked = self._results[index]
-                assert asked is not None
-                if not listener.is_flushed(asked.next_position):
-                    asked = ProducedPart(asked.topic, asked.partition, RequestTimedOut.code)
-                self.settle(index, asked)
+                if not self._settle_flushed(index, listener):
+                    asked = self._results[index]
+                    assert asked is not None
+                    self.settle(index, ProducedPart(asked.topic, asked.partition, RequestTimedOut.code))
 
     def _answer(self) -> None:
         self.state = _ANSWERED

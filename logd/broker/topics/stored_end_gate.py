@@ -72,7 +72,7 @@ class StoredEndGate:
         self.let_go(tuple(self.held.get(topic, ())))
 
     def must_wait(self, parts: Iterable[Destination], logs: LogStore) -> bool:
-        """Return whether a part of a request has to wait. Call it before any part is taken."""
+        """Return whether one of these parts has to wait. Call it before any of them is taken."""
         for part in parts:
             held = self.held.get(part.topic)
             # With partition -1 any partition of the topic may be picked.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,11 +16,13 @@ from logd.avro.framing import AvroError
 from logd.cli.messages.lines import LineBatch
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.rendering import Render, line_of, renderer
-from logd.client.consumer.consumer import Consumer
 from logd.client.dead_letters.writer import DeadLetters
 from logd.plurals import counted
 from logd.protocol.message import Message
 from logd.protocol.optional_packages import needing
+
+if TYPE_CHECKING:
+    from logd.client.consumer.consumer import Consumer
 
 #: The port of ``twistd logd-registry``.
 DEFAULT_REGISTRY = "http://127.0.0.1:8081"

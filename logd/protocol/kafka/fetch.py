@@ -18,7 +18,7 @@ from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from logd.protocol.kafka.header import READ_PARTS, check_parts
+from logd.protocol.kafka.header import READ_PARTS, check_parts, topic_count
 from logd.protocol.requests.fields import INT8, INT16, INT32, INT64, MessageSetField, Reader, encode_text, size_of
 
 API_KEY = 1
@@ -74,7 +74,7 @@ def read_fetch(reader: Reader, version: int) -> Generator[None, None, KafkaFetch
     if version >= 7:
         reader.unpack(_SESSION)
     parts: list[KafkaFetchPart] = []
-    for _ in range(reader.count(2 + 4)):
+    for _ in range(topic_count(reader)):
         topic = reader.text()
         count = reader.count(4 + 8 + 4)
         check_parts(len(parts) + count)
@@ -88,7 +88,7 @@ def read_fetch(reader: Reader, version: int) -> Generator[None, None, KafkaFetch
             if not len(parts) % READ_PARTS:
                 yield
     if version >= 7:
-        for _ in range(reader.count(2 + 4)):
+        for _ in range(topic_count(reader)):
             reader.text()
             reader.int32s()
     if version >= 11:
@@ -135,6 +135,11 @@ class FetchedEncoder:
         else:
             fields.append(_NO_RECORDS)
 
+    def end(self, piece: MessageSetField) -> None:
+        """End the parts, and have a piece without bytes behind them."""
+        self._end_topic()
+        self.pieces.append(piece)
+
     def finish(self, throttle_ms: int) -> list[MessageSetField]:
         """Return the body."""
         self._end_topic()
@@ -155,4 +160,4 @@ class FetchedEncoder:
         self._join()
         if self._topic is not None:
             self.pieces[self._head_at] = encode_text(self._topic) + INT32.pack(self._count)
-            self._count = 0
+            self._topic, self._count = None, 0

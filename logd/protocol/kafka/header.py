@@ -15,7 +15,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from logd.errors import ProtocolViolation
-from logd.protocol.requests.fields import INT16, Reader
+from logd.protocol.requests.fields import INT16, INT32, Reader
 
 _HEAD = Struct(">hhi")
 RESPONSE_HEAD = Struct(">ii")
@@ -25,7 +25,7 @@ NO_TAGS = b"\0"
 _MOST_TAGS = 100
 
 
-#: The most partitions in one request: more would hold up all other clients.
+#: The most partitions in one request, and the most topics: each takes memory and time.
 MOST_PARTS = 50_000
 #: Partitions that are read in one step: half a millisecond.
 READ_PARTS = 500
@@ -35,6 +35,14 @@ def check_parts(count: int) -> None:
     """Raise ProtocolViolation for a request with too many partitions."""
     if count > MOST_PARTS:
         raise ProtocolViolation(f"{count} partitions in one request, {MOST_PARTS} are allowed")
+
+
+def topic_count(reader: Reader) -> int:
+    """Read the number of topics in a list of them. Raises ProtocolViolation if there are too many."""
+    count = reader.count(INT16.size + INT32.size)
+    if count > MOST_PARTS:
+        raise ProtocolViolation(f"{count} topics in one request, {MOST_PARTS} are allowed")
+    return count
 
 
 class RequestHeader(NamedTuple):

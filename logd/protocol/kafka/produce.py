@@ -15,7 +15,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812  # it is a class
 from typing import NamedTuple
 
-from logd.protocol.kafka.header import READ_PARTS, check_parts, nullable_bytes, nullable_text
+from logd.protocol.kafka.header import READ_PARTS, check_parts, nullable_bytes, nullable_text, topic_count
 from logd.protocol.requests.fields import INT16, INT32, INT64, Reader, encode_text
 
 API_KEY = 0
@@ -78,7 +78,7 @@ def read_produce(reader: Reader, version: int) -> Generator[None, None, KafkaPro
     transactional_id = nullable_text(reader) if version >= 3 else None
     acks, timeout_ms = reader.unpack(_ACKS)
     parts: list[KafkaProducePart] = []
-    for _ in range(reader.count(2 + 4)):
+    for _ in range(topic_count(reader)):
         topic = reader.text()
         count = reader.count(4 + 4)
         check_parts(len(parts) + count)

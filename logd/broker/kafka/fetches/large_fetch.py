@@ -56,6 +56,8 @@ class LargeFetch:
     #: The most bytes of the answer; and behind the first part that has some, what the user's quota leaves.
     _budget: int
     _room: int
+    #: See FetchRequests.
+    _began: int = field(init=False)
     pieces: list[FetchPiece] = field(factory=list, init=False)
     #: The number of parts.
     size: int = field(default=0, init=False)
@@ -65,6 +67,9 @@ class LargeFetch:
     _enough: Deferred[None] | None = field(default=None, init=False)
     _timer: Timer | None = field(default=None, init=False)
     _is_cancelled: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._began = self._native.finishes
 
     async def add(self, request: FetchWait) -> None:
         """Take the parts of a request as the next piece."""
@@ -79,7 +84,7 @@ class LargeFetch:
     async def wait(self, max_wait_ms: int, turns: FairTurns) -> None:
         """Wait until there is enough, or the time is over, or the connection is lost."""
         native = self._native
-        if not self.must_wait or not native.may_wait(self.size):
+        if not self.must_wait or not native.may_wait(self.size, self._began):
             return
         enough = self._enough = Deferred[None]()
         enough.addCallback(lambda _: native.end_wait(self, self.size))
