@@ -86,7 +86,7 @@ def join_others(
     broker = Broker(settings, store, topics, administration, threads, clock, gate, growth, ends)
 
     broker.group_access = GroupAccess(tree, broker.authorizer, clock)
-    broker.groups = GroupCoordinator(tree, clock, store.broker_id, settings.kafka)
+    broker.groups = GroupCoordinator(tree, clock, store.broker_id, settings.kafka, broker.resting)
 
     def info(whole: bool) -> BrokerInfo:
         partitions: dict[str, list[int]] = {}

@@ -68,8 +68,9 @@ _new_parts = st.dictionaries(texts, _new_fields, max_size=3).map(  # the parts o
 _moved_parts = st.lists(st.builds(MovedPart, int32s, int64s, int32s, int8s), max_size=3).map(tuple)
 _numbers = st.lists(int32s, max_size=3).map(tuple)
 _replicas = st.lists(st.tuples(texts, int32s), max_size=3).map(tuple)
-_replica_parts = st.lists(st.builds(ReplicaPart, texts, int32s, int32s, int64s, int32s, int64s), max_size=3).map(tuple)
-_replica_parts_v1 = st.lists(st.builds(ReplicaPart, texts, int32s, int32s, int64s, int32s, int64s, texts), max_size=3)
+_replica_part_fields = (texts, int32s, int32s, int64s, int32s, int64s)
+_replica_parts = st.lists(st.builds(ReplicaPart, *_replica_part_fields, st.just("")), max_size=3)
+_replica_parts_v1 = st.lists(st.builds(ReplicaPart, *_replica_part_fields, texts), max_size=3)
 _flushed_parts = st.lists(st.builds(FlushedPart, texts, int32s, int32s, int64s), max_size=3).map(tuple)
 _placed = st.lists(st.builds(Placed, int32s, _numbers), max_size=3).map(tuple)
 _pairs = st.lists(st.tuples(int32s, int32s), max_size=3).map(tuple)
@@ -81,7 +82,7 @@ native_requests = st.one_of(
     st.builds(CreateTopic, texts, int32s, st.dictionaries(texts, int64s, max_size=3), int32s),
     st.builds(CreateTopicV1, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(CreateTopicV2, texts, int32s, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
-    st.builds(ReplicaFetch, int32s, texts, int32s, int32s, _replica_parts, _replicas, int32s),
+    st.builds(ReplicaFetch, int32s, texts, int32s, int32s, _replica_parts.map(tuple), _replicas, int32s),
     st.builds(ReplicaFetchV1, int32s, texts, int32s, int32s, _replica_parts_v1.map(tuple), _replicas, int32s),
     st.builds(ReplicaProgress, _flushed_parts, int32s),
     st.builds(ReplicaRead, texts, int32s, int32s, int64s, int32s, int32s),

@@ -8,6 +8,7 @@ from attrs import define, field
 
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.config.kafka import KafkaSettings
+from logd.deferreds.fair_turns import RestingWorks
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.tree import MemoryTree
@@ -45,7 +46,9 @@ class GroupBroker:
             self.clock = ProcessClock(self.world.clock)
             self.client = self.tree.client(self.clock, SESSION, CALL)
             self.client.connect(timeout=1e6).addErrback(lambda _: None)
-            self.coordinator = GroupCoordinator(self.client, self.clock, self.number, self.settings, self._new_id)
+            self.coordinator = GroupCoordinator(
+                self.client, self.clock, self.number, self.settings, RestingWorks(self.clock), self._new_id
+            )
 
     def stop(self) -> None:
         """End in order."""

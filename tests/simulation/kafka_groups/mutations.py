@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
@@ -12,7 +12,7 @@ from attrs import evolve
 from logd.broker.kafka.groups import group as group_module
 from logd.broker.kafka.groups.coordinator import GroupCoordinator, refusals
 from logd.broker.kafka.groups.group import KafkaGroup
-from logd.broker.kafka.groups.members import AnswerJoin, JoinAnswer, JoinRequest, KafkaMember
+from logd.broker.kafka.groups.members import AnswerJoin, JoinAnswer, JoinRequest, KafkaMember, SyncAnswer
 from logd.broker.kafka.groups.rebalance_step import RebalanceStep
 from logd.broker.kafka.groups.roster import Roster
 from logd.coord.errors import CoordinationError
@@ -171,12 +171,16 @@ def acknowledge_at_once() -> AbstractContextManager[Any]:
 def leave_joins_unanswered() -> AbstractContextManager[Any]:
     """A generation begins with members who are not told."""
 
-    def tell(member: KafkaMember, answer: JoinAnswer) -> None:
-        asked, member.answer_join = member.answer_join, None
-        if asked is not None and answer.error:
-            asked(answer)
+    answer = GroupCoordinator.answer
 
-    return mock.patch.object(KafkaMember, "tell_join", tell)
+    def answer_others(coordinator: GroupCoordinator, answers: Sequence[Any]) -> None:
+        answer(coordinator, [give for give in answers if not _lets_begin(give.args[0])])
+
+    return mock.patch.object(GroupCoordinator, "answer", answer_others)
+
+
+def _lets_begin(answer: JoinAnswer | SyncAnswer) -> bool:
+    return isinstance(answer, JoinAnswer) and not answer.error
 
 
 #: All of them, by name.

@@ -6,7 +6,7 @@ or the broker, the members are told so (NOT_COORDINATOR), find the next coordina
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from uuid import uuid4
 
@@ -43,6 +43,7 @@ from logd.coord.kafka_groups.commit_operations import Commits
 from logd.coord.kafka_groups.positions import KafkaPositions, NoSuchTopic
 from logd.coord.records import SessionState
 from logd.deferreds.background import Background
+from logd.deferreds.fair_turns import FairTurns, RestingWorks
 from logd.deferreds.locking import QueueLock
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
@@ -85,12 +86,14 @@ class GroupCoordinator:
         clock: Clock,
         broker_id: int,
         settings: KafkaSettings,
+        resting: RestingWorks,
         new_id: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
-        """``new_id()`` returns an id that nobody else has."""
+        """``resting``: the works of all clients. ``new_id()`` returns an id that nobody else has."""
         self.coordination = coordination
         self.broker_id = broker_id
         self._clock = clock
+        self._resting = resting
         self._new_id = new_id
         self._most = settings.kafka_groups_max
         self.limits = GroupLimits.of(settings)
@@ -250,6 +253,11 @@ class GroupCoordinator:
         if held is not None and held.group is group:
             self._background.start(self._write_generation(held, generation))
 
+    def answer(self, answers: Sequence[Callable[[], None]]) -> None:
+        """See GroupOwner."""
+        if answers:
+            self._background.start(self._answer(answers))
+
     def emptied(self, group: KafkaGroup) -> None:
         """See GroupOwner."""
         held = self._held.get(group.name)
@@ -299,6 +307,14 @@ class GroupCoordinator:
                 held = HeldGroup(group, claim, KafkaPositions(self.coordination, name))
                 self._held[name] = held
                 return held
+
+    async def _answer(self, answers: Sequence[Callable[[], None]]) -> None:
+        """Give answers in turns: each is encoded and sent, some 0.1 ms, and a group may have thousands of members."""
+        turns = FairTurns(self._clock, self._resting)
+        for give in answers:
+            if turns.over and not self._stopped:
+                await turns.rest()
+            give()
 
     async def _write_generation(self, held: HeldGroup, generation: int) -> None:
         async with held.lock:

@@ -14,7 +14,8 @@ Then the group is STABLE until a member joins, leaves, or is not heard of within
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 from twisted.logger import Logger
@@ -45,20 +46,11 @@ from logd.broker.kafka.groups.rebalance_step import RebalanceStep
 from logd.broker.kafka.groups.roster import Roster
 from logd.interfaces import Clock
 
+if TYPE_CHECKING:
+    from logd.broker.kafka.groups.group_owner import GroupOwner
+
 #: Seconds for which a request to join of a new member waits: by then its client has given up, and asks again.
 NEW_MEMBER_SECONDS = 300.0
-
-
-class GroupOwner(Protocol):
-    """The part of the coordinator that a group calls."""
-
-    def write_generation(self, group: KafkaGroup, generation: int) -> None:
-        """Write the number to the tree, then call ``group.generation_written``, or ``give_up`` if that fails."""
-        ...
-
-    def emptied(self, group: KafkaGroup) -> None:
-        """Give the group back: it has no members any more. May be called again."""
-        ...
 
 
 class KafkaGroup:
@@ -120,7 +112,7 @@ class KafkaGroup:
         self.roster.touch(member)
         if self.state is GroupState.COMPLETING:
             member.tell_sync(SyncAnswer(REBALANCE_IN_PROGRESS))  # an earlier request, that the client has given up
-            member.answer_sync = answer
+            member.await_sync(answer)
             if member_id == self.leader:
                 self._assign(assignments)
         else:
@@ -163,17 +155,17 @@ class KafkaGroup:
 
     def not_awaited(self, answer: AnswerJoin | AnswerSync) -> None:
         """Note that the connection of the request that waits for ``answer`` is lost."""
-        for member in self.roster:
-            if member.answer_sync == answer:
-                member.answer_sync = None
+        answers = self.roster.answers
+        if (member := answers.syncs.get(answer)) is not None:
+            member.take_sync()
+            self.roster.touch(member)
+        elif (member := answers.joins.get(answer)) is not None:
+            member.take_join()
+            if member.is_new and not member.asked.in_two_steps:  # its client never learned the id
+                self._drop(member)
+                self._changed()
+            else:
                 self.roster.touch(member)
-            elif member.answer_join == answer:
-                member.answer_join = None
-                if member.is_new and not member.asked.in_two_steps:  # its client never learned the id
-                    self._drop(member)
-                    self._changed()
-                else:
-                    self.roster.touch(member)
         self._tell_if_unused()
 
     # Calls of the owner
@@ -193,18 +185,21 @@ class KafkaGroup:
         self._step.begin(self.roster.rebalance_timeout, self._drop_unsynced)
         for member in self.roster:
             member.has_synced = False
-        for member in waiting:
+        answers: list[Callable[[], None]] = []
+        # The leader first: the list of all members, which it is told, then waits for no others.
+        for member in sorted(waiting, key=lambda member: member.member_id != self.leader):
             member.is_new = False
             self.roster.touch(member)
-            member.tell_join(self._current(member))
+            if (answer := member.take_join()) is not None:
+                answers.append(partial(answer, self._current(member)))
+        self._owner.answer(answers)
 
     def give_up(self, error: int = NOT_COORDINATOR) -> None:
         """Answer all requests that wait with an error, and forget everything."""
         self._step.end()
         self.state = GroupState.EMPTY
-        for member in self.roster.clear():
-            member.tell_join(JoinAnswer(error, member.member_id))
-            member.tell_sync(SyncAnswer(error))
+        members = self.roster.clear()
+        self._owner.answer([give for member in members for give in member.take_answers(error)])
 
     # Joining
 
@@ -242,7 +237,7 @@ class KafkaGroup:
             answer(JoinAnswer(GROUP_MAX_SIZE_REACHED, member_id))
         else:
             member.tell_join(JoinAnswer(REBALANCE_IN_PROGRESS, member_id))  # one that the client has given up
-            member.answer_join = answer
+            member.await_join(answer)
             self._prepare()
 
     def _add(self, asked: JoinRequest, answer: AnswerJoin) -> None:
@@ -268,7 +263,7 @@ class KafkaGroup:
             # It is told of the former leader, also where that was itself: then it does not share out anew.
             answer(evolve(self._current(member), leader=leader, members=()))
         else:
-            member.answer_join = answer
+            member.await_join(answer)
             self._prepare()
 
     # Rebalancing
@@ -276,14 +271,12 @@ class KafkaGroup:
     def _prepare(self) -> None:
         """Begin to prepare a generation, unless that is under way; go on if all members are there."""
         if self.state is GroupState.EMPTY:
+            self.state = GroupState.PREPARING
             self._step.begin_initially(self._limits.initial_delay, self.roster.rebalance_timeout, self._wait_for_all)
         elif self.state is not GroupState.PREPARING:
-            for member in self.roster:
-                if member.answer_sync is not None:
-                    self.roster.touch(member)
-                    member.tell_sync(SyncAnswer(REBALANCE_IN_PROGRESS))
+            self.state = GroupState.PREPARING
             self._step.begin(self.roster.rebalance_timeout, self._finish)
-        self.state = GroupState.PREPARING
+            self._answer_syncs(lambda member: SyncAnswer(REBALANCE_IN_PROGRESS))
         self._joined()
 
     def _wait_for_all(self) -> None:
@@ -294,7 +287,7 @@ class KafkaGroup:
     def _joined(self) -> None:
         """Begin the generation if all members wait for it."""
         is_ready = self.state is GroupState.PREPARING and not self._step.is_initial and not self.roster.given
-        if is_ready and all(member.answer_join is not None for member in self.roster):
+        if is_ready and self.roster.all_wait:
             self._finish()
 
     def _finish(self) -> None:
@@ -342,10 +335,16 @@ class KafkaGroup:
             self.roster.members[self.leader].tell_sync(SyncAnswer(GROUP_MAX_SIZE_REACHED))
             return
         self.state = GroupState.STABLE
-        for member in self.roster:
-            if member.answer_sync is not None:
-                self.roster.touch(member)
-                member.tell_sync(SyncAnswer(0, member.assignment))
+        self._answer_syncs(lambda member: SyncAnswer(0, member.assignment))
+
+    def _answer_syncs(self, answer_to: Callable[[KafkaMember], SyncAnswer]) -> None:
+        """Answer all who wait for their assignments."""
+        answers: list[Callable[[], None]] = []
+        for member in tuple(self.roster.answers.syncs.values()):
+            self.roster.touch(member)
+            if (answer := member.take_sync()) is not None:
+                answers.append(partial(answer, answer_to(member)))
+        self._owner.answer(answers)
 
     def _current(self, member: KafkaMember) -> JoinAnswer:
         """Return the answer to a request to join the present generation."""

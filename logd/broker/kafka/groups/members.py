@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from attrs import Factory, define, field, frozen
@@ -97,12 +98,22 @@ AnswerSync = Callable[[SyncAnswer], None]
 
 
 @define(eq=False)
+class WaitingAnswers:
+    """The members of a group by the functions that answer their waiting requests."""
+
+    joins: dict[Callable[..., None], KafkaMember] = field(factory=dict)
+    syncs: dict[Callable[..., None], KafkaMember] = field(factory=dict)
+
+
+@define(eq=False)
 class KafkaMember:
     """A member of a group."""
 
     member_id: str
     #: What the member asked for last.
     asked: JoinRequest
+    #: Shared by all members of the group.
+    _waiting: WaitingAnswers = field(factory=WaitingAnswers, repr=False)
     assignment: bytes = b""
     #: Answers its request to join, or the one for its assignment, while it waits.
     answer_join: AnswerJoin | None = None
@@ -136,15 +147,49 @@ class KafkaMember:
         """Return what the member tells the leader for an assignor."""
         return next((each.metadata for each in self.asked.protocols if each.name == protocol), b"")
 
+    def await_join(self, answer: AnswerJoin) -> None:
+        """Have its request to join wait."""
+        self.answer_join = answer
+        self._waiting.joins[answer] = self
+
+    def await_sync(self, answer: AnswerSync) -> None:
+        """Have its request for its assignment wait."""
+        self.answer_sync = answer
+        self._waiting.syncs[answer] = self
+
+    def take_join(self) -> AnswerJoin | None:
+        """Return what answers its request to join, which waits no more; None if none does."""
+        answer, self.answer_join = self.answer_join, None
+        if answer is not None:
+            del self._waiting.joins[answer]
+        return answer
+
+    def take_sync(self) -> AnswerSync | None:
+        """Return what answers its request for its assignment, which waits no more; None if none does."""
+        answer, self.answer_sync = self.answer_sync, None
+        if answer is not None:
+            del self._waiting.syncs[answer]
+        return answer
+
+    def take_answers(self, error: int) -> list[Callable[[], None]]:
+        """Return calls that answer with an error all that waits; it waits no more."""
+        join, sync = self.take_join(), self.take_sync()
+        answers: list[Callable[[], None]] = []
+        if join is not None:
+            answers.append(partial(join, JoinAnswer(error, self.member_id)))
+        if sync is not None:
+            answers.append(partial(sync, SyncAnswer(error)))
+        return answers
+
     def tell_join(self, answer: JoinAnswer) -> None:
         """Answer its request to join, if there is one."""
-        tell, self.answer_join = self.answer_join, None
+        tell = self.take_join()
         if tell is not None:
             tell(answer)
 
     def tell_sync(self, answer: SyncAnswer) -> None:
         """Answer its request for its assignment, if there is one."""
-        tell, self.answer_sync = self.answer_sync, None
+        tell = self.take_sync()
         if tell is not None:
             tell(answer)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from logd.broker.kafka.error_codes import FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID
+from logd.broker.kafka.groups.known_assignors import KnownAssignors
 from logd.broker.kafka.groups.limits import MemberMemory
-from logd.broker.kafka.groups.members import AnswerJoin, JoinRequest, KafkaMember, request_size
+from logd.broker.kafka.groups.members import AnswerJoin, JoinRequest, KafkaMember, WaitingAnswers, request_size
 from logd.interfaces import Clock, Timer
 
-#: The most assignors that one member may know: those of all are compared at each request to join. Clients name a few.
+#: The most assignors that one member may know: those of all are compared for each generation. Clients name a few.
 _MOST_PROTOCOLS = 100
 
 
@@ -31,6 +32,10 @@ class Roster:
         self.members: dict[str, KafkaMember] = {}
         #: The ids that were given to new members, which have not joined with them yet.
         self.given: dict[str, Timer] = {}
+        self.answers = WaitingAnswers()
+        self._known = KnownAssignors()
+        #: The static members by their names.
+        self._static: dict[str, KafkaMember] = {}
 
     def __iter__(self) -> Iterator[KafkaMember]:
         return iter(tuple(self.members.values()))
@@ -42,6 +47,11 @@ class Roster:
     def is_unused(self) -> bool:
         """True if there are no members, and none is expected."""
         return not (self.members or self.given)
+
+    @property
+    def all_wait(self) -> bool:
+        """True if the requests to join of all members wait."""
+        return len(self.answers.joins) == len(self.members)
 
     @property
     def waiting(self) -> list[KafkaMember]:
@@ -63,16 +73,15 @@ class Roster:
 
     def static_id(self, instance_id: str) -> str:
         """Return the id of the static member of that name, "" if there is none."""
-        return next((each.member_id for each in self.members.values() if each.instance_id == instance_id), "")
+        member = self._static.get(instance_id)
+        return "" if member is None else member.member_id
 
     def fits(self, asked: JoinRequest) -> bool:
         """Return whether the others know an assignor of a request to join; whether there is one, if there are none."""
         if not asked.protocol_type or len(asked.protocols) > _MOST_PROTOCOLS:
             return False
-        others = [each.asked for each in self.members.values() if not _is_same(each, asked)]
-        if any(each.protocol_type != asked.protocol_type for each in others):
-            return False
-        return bool(asked.names.intersection(*[each.names for each in others]))
+        own = self.members.get(asked.member_id) if asked.instance_id is None else self._static.get(asked.instance_id)
+        return self._known.fits(asked, None if own is None else own.asked)
 
     def expect(self, member_id: str, seconds: float) -> None:
         """Expect a new member to join with the id that it is given now, within that time."""
@@ -89,7 +98,9 @@ class Roster:
         """Add a member, whose first request waits ``seconds`` at most; return False if there is no memory for it."""
         if not self._memory.change(0, request_size(asked)):
             return False
-        member = self.members[asked.member_id] = KafkaMember(asked.member_id, asked, answer_join=answer)
+        member = self.members[asked.member_id] = KafkaMember(asked.member_id, asked, self.answers)
+        member.await_join(answer)
+        self._count(member)
         self.touch(member, seconds)
         return True
 
@@ -97,7 +108,9 @@ class Roster:
         """Note what a member asks for now, its id included; return False if there is no memory for that."""
         if not self._memory.change(request_size(member.asked), request_size(asked)):
             return False
+        self._discount(member)
         member.asked = asked
+        self._count(member)
         if member.member_id != asked.member_id:
             member.member_id = asked.member_id
             self.members = {each.member_id: each for each in self.members.values()}
@@ -116,6 +129,7 @@ class Roster:
     def remove(self, member: KafkaMember) -> None:
         """Remove a member."""
         del self.members[member.member_id]
+        self._discount(member)
         self._memory.change(member.size, 0)
         if member.timer is not None:
             member.timer.cancel()
@@ -136,6 +150,16 @@ class Roster:
         if member.timer is None or member.timer_at > member.deadline:
             self._set_timer(member)
 
+    def _count(self, member: KafkaMember) -> None:
+        self._known.add(member.asked)
+        if member.instance_id is not None:
+            self._static[member.instance_id] = member
+
+    def _discount(self, member: KafkaMember) -> None:
+        self._known.remove(member.asked)
+        if member.instance_id is not None:
+            del self._static[member.instance_id]
+
     def _set_timer(self, member: KafkaMember) -> None:
         if member.timer is not None:
             member.timer.cancel()
@@ -154,10 +178,3 @@ class Roster:
     def _was_not_used(self, member_id: str) -> None:
         del self.given[member_id]
         self._not_joined()
-
-
-def _is_same(member: KafkaMember, asked: JoinRequest) -> bool:
-    """Return whether a request to join is one of this member."""
-    if asked.instance_id is not None:
-        return member.instance_id == asked.instance_id
-    return member.member_id == asked.member_id

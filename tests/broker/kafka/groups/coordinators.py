@@ -20,6 +20,7 @@ from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import TreeHost
+from logd.deferreds.fair_turns import RestingWorks
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry, TopicPartition
 from tests.broker.kafka.groups.states import ASKED
@@ -62,7 +63,12 @@ class CoordinatorsTestCase(SynchronousTestCase):
         self.trees = [self.tree_client() for _ in range(2)]
         self.brokers = [
             GroupCoordinator(
-                tree, self.clock, number, self.settings, iter(f"{number}-{n}" for n in range(1000)).__next__
+                tree,
+                self.clock,
+                number,
+                self.settings,
+                RestingWorks(self.clock),
+                iter(f"{number}-{n}" for n in range(1000)).__next__,
             )
             for number, tree in enumerate(self.trees)
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, evolve, field
@@ -30,6 +31,11 @@ class Owner:
             group.generation_written(generation)
         else:
             self.writing.append(generation)
+
+    def answer(self, answers: Sequence[Callable[[], None]]) -> None:
+        """See GroupOwner."""
+        for give in answers:
+            give()
 
     def emptied(self, group: KafkaGroup) -> None:
         """See GroupOwner."""

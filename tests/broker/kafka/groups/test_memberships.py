@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafka.protocol.metadata import FindCoordinatorRequest
 from twisted.logger import capturedLogs
 
 from logd.broker.kafka import error_codes
-from tests.broker.kafka.groups.clients import GroupsTestCase
+from logd.deferreds import fair_turns
+from tests.broker.kafka.groups.clients import GroupClient, GroupsTestCase
 
 COORDINATOR = "/consumers/g/coordinator"
 
@@ -113,6 +116,46 @@ class MembershipTests(GroupsTestCase):
         self.assertEqual(len([each for each in logged if "transactional id" in each["log_format"]]), 1)
         self.assertEqual(self.ask(peer, FindCoordinatorRequest[2](key="g", key_type=2)).error_code, 42)
         self.assertEqual(self.ask(peer, FindCoordinatorRequest[2](key="a/b", key_type=0)).error_code, 24)
+
+    def test_many_members_are_answered_in_turns(self) -> None:
+        """Of the reactor, the leader first, when a generation begins, and when its assignments are there."""
+        clients = [self.client() for _ in range(8)]
+        leader, others = clients[0], clients[1:]
+        for client in clients:
+            client.send_join(version=3)
+        self.settle()
+        self.wait(0.3)
+        self.patch(fair_turns, "TURN_SECONDS", 0.0)
+        self.clock.advance(0.3)
+        joined = self.answers_of_turns(clients)
+        self.assertEqual([len(each) for each in joined], [1] * 8)
+        for client, (answer,) in zip(clients, joined, strict=True):
+            self.assertEqual(answer.error_code, 0)
+            client.member_id, client.generation = answer.member_id, answer.generation_id
+        self.assertEqual([len(answer.members) for (answer,) in joined], [8] + [0] * 7)
+        for client in others:
+            client.send_sync()
+        self.settle()
+        leader.send_sync({client.member_id: b"yours" for client in clients})
+        synced = self.answers_of_turns(clients)
+        self.assertEqual([[each.assignment for each in turn] for turn in synced], [[b"yours"]] * 8)
+
+    def answers_of_turns(self, clients: list[GroupClient]) -> list[list[Any]]:
+        """Return the answers that leave in each turn of the reactor, without turns that have none."""
+        turns: list[list[Any]] = []
+
+        def look(left: int) -> None:  # a timer of each turn, as the clock runs those of many in one call
+            found = [answer for client in clients for answer in client.peer.answers()]
+            if found:
+                turns.append(found)
+            if left:
+                self.clock.callLater(0, look, left - 1)
+
+        for _ in range(10):
+            self.tree_clock.advance(0)
+            look(5 * len(clients))
+            self.clock.advance(0)
+        return turns
 
     def test_a_client_that_is_no_member_commits(self) -> None:
         """It may while the group has no members, and may not while it has."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from random import Random
 
+from attrs import evolve
+
 from logd.broker.kafka.groups.members import GroupState
-from tests.broker.kafka.groups.states import GroupStateTestCase, Player
+from tests.broker.kafka.groups.states import ASKED, GroupStateTestCase, Player
 from tests.broker.kafka.groups.test_states import protocols
 
 WALKS, STEPS = 60, 120
@@ -32,6 +35,7 @@ class RandomWalkTests(GroupStateTestCase):
         for _ in range(STEPS):
             self.step(random, players)
             self.check(players)
+            self.check_fits(random)
         self.owner.at_once = True
         self.write()
         for _ in range(400):  # all that is not heard of any more ends with its session
@@ -73,6 +77,21 @@ class RandomWalkTests(GroupStateTestCase):
                 player.lose_join()
                 player.asked_times -= 1
 
+    def check_fits(self, random: Random) -> None:
+        """Check a request to join, of a member that may be there, against those of all other members."""
+        roster = self.group.roster
+        known = [member.asked for member in roster]
+        asked = evolve(
+            random.choice([*known, ASKED]),
+            protocols=protocols(*random.sample(["range", "a", "b", "c", "d"], 2)),
+            protocol_type=random.choice(["consumer", "consumer", "connect"]),
+        )
+        key = operator.attrgetter("member_id" if asked.instance_id is None else "instance_id")
+        others = [each for each in known if key(each) != key(asked)]
+        common = asked.names.intersection(*(each.names for each in others))
+        alike = all(each.protocol_type == asked.protocol_type for each in others)
+        self.assertEqual(roster.fits(asked), alike and bool(common))
+
     def write(self) -> None:
         """End the writing of a generation, if one is written."""
         if self.owner.writing:
@@ -92,5 +111,7 @@ class RandomWalkTests(GroupStateTestCase):
                 self.assertIsNone(member.answer_sync)
         for member in roster:
             self.assertTrue(member.timer is not None or member.is_waiting, member)
+        self.assertEqual(set(roster.answers.joins.values()), {m for m in roster if m.answer_join is not None})
+        self.assertEqual(set(roster.answers.syncs.values()), {m for m in roster if m.answer_sync is not None})
         names = [member.instance_id for member in roster if member.instance_id is not None]
         self.assertEqual(len(names), len(set(names)))
