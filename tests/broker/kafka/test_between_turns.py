@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.deferreds import fair_turns
 from logd.errors import ProtocolViolation
+from logd.protocol import loops
 from logd.protocol.kafka.fetch import read_fetch
 from logd.protocol.kafka.header import MOST_PARTS
 from logd.protocol.kafka.produce import read_produce
@@ -130,6 +131,16 @@ class BetweenTurnsTests(KafkaTestCase):
         self.settle()
         errors = self.errors(*peer.answers())
         self.assertEqual([bool(each) for each in errors], [False] * 50 + [True] * 50)
+
+    def test_large_records(self) -> None:
+        """Each has a turn of its own: batches that are made of old messages take long."""
+        peer, log = self.kafka(), self.log_of("t")
+        peer.send(_produce((0, wire(b"%d" % number * 5000)) for number in range(4)))
+        self.assertLess(log.end, 10_000)
+        self.settle()
+        self.assertEqual(self.errors(*peer.answers()), [0] * 4)
+        stored = [each.payload or b"" for each in loops.decode_set(self.content("t")).messages]
+        self.assertEqual([each[:1] for each in stored], [b"0", b"1", b"2", b"3"])
 
     def test_rights_that_change(self) -> None:
         """A Fetch that has begun before waits for no messages: its client might not read them any more."""
