@@ -12,7 +12,7 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from logd.coord.errors import ConnectionLoss, CoordinationError, OperationTimeout
+from logd.coord.errors import ConnectionLoss, OperationTimeout
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Check, Operation
 from logd.deferreds.background import Background
@@ -69,7 +69,7 @@ class SharedTransactions:
             checks = dict.fromkeys(each.check for each in batch)
             try:
                 await self._coordination.multi([*checks, *(each.change for each in batch)])
-            except CoordinationError as error:  # of one of them, which keeps no other one waiting
+            except Exception as error:  # of one of them, which keeps no other one waiting
                 is_doubtful = isinstance(error, ConnectionLoss | OperationTimeout)
             else:
                 for each in batch:
@@ -80,7 +80,7 @@ class SharedTransactions:
             try:
                 if not (is_doubtful and await waiting.is_made()):
                     await self._make_one(waiting)
-            except CoordinationError as error:
+            except Exception as error:  # also a bug: nobody may wait for ever
                 waiting.made.errback(error)
             else:
                 waiting.made.callback(None)

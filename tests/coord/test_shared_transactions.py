@@ -56,6 +56,21 @@ class SharedTransactionsTests(RegistryTestCase):
         self.assertEqual(self.sizes, [BATCH + 1, 101])
         self.assertEqual(len(self.changed()), self.number)
 
+    def test_whatever_goes_wrong_nobody_waits_for_ever(self) -> None:
+        """An operation that cannot even be written fails alone, too."""
+        multi = self.tree.multi
+
+        def failing(operations: Any, timeout: float | None = None) -> Deferred[Any]:
+            if any(getattr(each, "path", "") == "/n1" for each in operations):
+                raise ValueError("it cannot be written")
+            return multi(operations, timeout)
+
+        self.tree.multi = failing  # type: ignore[method-assign]
+        made = [self.change(number) for number in range(3)]
+        self.settle()
+        self.failureResultOf(made[1], ValueError)
+        self.assertEqual(self.changed(), {0, 2})
+
     def test_one_that_cannot_be_made_fails_alone(self) -> None:
         """The others are made without it, each by itself."""
         made = [self.change(0), self.change(1, version=7), self.change(2, check="/another"), self.change(3)]

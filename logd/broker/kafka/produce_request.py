@@ -56,7 +56,7 @@ _CODES: dict[type[SequenceProblem], int] = {
 
 @define(eq=False)
 class _Noted:
-    """What the answer needs beside the places of parts in their logs; of each part by its index."""
+    """The things that the answer needs beside the places of parts in their logs; of each part by its index."""
 
     #: Where an error is the answer: Kafka's code and a text.
     errors: dict[int, tuple[int, str]] = field(factory=dict)

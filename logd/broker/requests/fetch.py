@@ -48,7 +48,7 @@ class FetchRequests:
         self._waiting_parts = 0
         self._cut_short = 0
         self._lost = False
-        #: How many times all waiting fetches were told to finish. One that began before the last time must not wait.
+        #: The number of times that all waiting fetches were told to finish: one that began before must not wait.
         self.finishes = 0
 
     def fetch(self, request: Fetch) -> FetchResponse:

@@ -43,7 +43,7 @@ class MadeAgainTests(ReplicaTestCase):
         return bytes_of(broker, log, log.start, log.end)
 
     def test_a_follower_of_the_former_topic_has_nothing_of_the_new_one(self) -> None:
-        """What is acknowledged with acks=-1 is on the disk of every in-sync replica, whatever that one has flushed."""
+        """Messages acknowledged with acks=-1 are on the disks of all in-sync replicas, whatever those have flushed."""
         leader, late = self.leader, self.followers[0]
         self.slow(late)
         self.make_again(leader)
