@@ -10,8 +10,8 @@
 
 Earlier releases did not write ``patterns``, ``modified`` and ``passed``, and ignore them.
 ``head`` and ``tail`` are BLAKE2b of 8 bytes over the first ``head_bytes`` bytes and the ``tail_bytes`` bytes before
-``position`` (at position 0 only the head, of bytes that were seen). Files are in the order in which they were found,
-so the oldest of one name is first.
+``position``. The head may be longer than what was read: it is of bytes that were seen. Files are in the order in which
+they were found, so the oldest of one name is first.
 """
 
 from __future__ import annotations
