@@ -98,12 +98,13 @@ class Router:
         if key is None and not queue.held_up and (partition is not None or self._stays):
             settings = self._settings
             # A message that fits the limit of the batch is then not larger than the limit of messages, either.
-            self.current[topic if partition is None else (topic, partition)] = CurrentBatch(
+            self.current[topic if partition is None else (topic, partition)] = (
                 batch,
                 queue,
                 batch.form.payload_overhead,
                 min(settings.batch_bytes, settings.message_bytes),
                 min(settings.batch_messages, batch.form.most_messages),
+                self._pool,
             )
         return batch, queue
 
@@ -289,7 +290,7 @@ class Router:
         """Take no more messages into a batch without looking for it."""
         for name in (batch.topic, (batch.topic, batch.partition)):
             current = self.current.get(name)
-            if current is not None and current.batch is batch:
+            if current is not None and current[0] is batch:
                 del self.current[name]
 
     def _queue(self, topic: str, partition: int) -> PartitionQueue:

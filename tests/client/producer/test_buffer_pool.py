@@ -44,6 +44,18 @@ class BufferPoolTests(SynchronousTestCase):
         self.pool.give(5)
         self.assertEqual((seen, self.pool.free), ([False], True))
 
+    def test_the_room_is_the_limit_or_nothing(self) -> None:
+        """It is closed as soon as one waits, for whatever, and open again once none does, or at the end."""
+        for wait in (self.pool.ready, lambda: self.pool.wait_behind(lambda: None), lambda: self.wait("a", 0)):
+            self.assertEqual(self.pool.room, 10)
+            self.pool.take(10)
+            wait()
+            self.assertEqual(self.pool.room, 0)
+            self.pool.give(10)
+        self.assertEqual(self.pool.room, 10)
+        self.pool.open()
+        self.assertEqual(self.pool.room, self.pool.limit)
+
     def test_waiters_are_bounded_in_number(self) -> None:
         """One more than allowed is refused; one that leaves makes a place."""
         self.pool.take(10)
