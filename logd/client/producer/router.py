@@ -96,16 +96,12 @@ class Router:
             queue = self._queue(topic, chosen)
         batch = queue.accumulator.with_room(1, size)
         if key is None and not queue.held_up and (partition is not None or self._stays):
-            settings = self._settings
+            settings, form = self._settings, batch.form
             # A message that fits the limit of the batch is then not larger than the limit of messages, either.
-            self.current[topic if partition is None else (topic, partition)] = (
-                batch,
-                queue,
-                batch.form.payload_overhead,
-                min(settings.batch_bytes, settings.message_bytes),
-                min(settings.batch_messages, batch.form.most_messages),
-                self._pool,
-            )
+            limit = min(settings.batch_bytes, settings.message_bytes)
+            most = min(settings.batch_messages, form.most_messages)
+            name = topic if partition is None else (topic, partition)
+            self.current[name] = batch, queue, form.payload_overhead, limit, most, self._pool
         return batch, queue
 
     def hold_published(self, topic: str, message: Published) -> HeldMessages:
