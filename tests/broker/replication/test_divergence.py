@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.leader import LeaderRole
 from logd.log.partition import PartitionLog
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaPart
 from tests.broker.replication.test_replicas import ReplicaTestCase
 
 
@@ -39,3 +41,21 @@ class DivergenceTests(ReplicaTestCase):
         self.cluster.advance(3.0)
         self.assertEqual((ends, role.trouble), ([first], ""))
         self.assertEqual(len(self.contents()), 1)
+
+    def test_no_end_is_told_before_the_logs_were_compared(self) -> None:
+        """An answer may have no room for that yet: the follower would show its own bytes as those of the leader."""
+        self.send(b"first", acks=1)
+        follower = self.followers[0]
+        assert follower.store is not None
+        log = self.logs()[self.leader.host]
+        role = log.replica
+        assert isinstance(role, LeaderRole)
+        part = ReplicaPart("t", 0, role.epoch, log.end + 100, role.epoch, log.end + 100)
+        connection = self.cluster.wait(self.cluster.connect(self.leader.address))
+        told = []
+        for room in (0, 1000):
+            request = ReplicaFetch(follower.store.broker_id, follower.store.instance, 0, room, (part,))
+            answer = self.cluster.wait(connection.request(request))
+            told += [(each.error, each.epoch_end) for each in answer.parts]
+        self.assertEqual(told, [(0, log.end)])
+        connection.abort()
