@@ -41,6 +41,7 @@ class ReplayTests(SynchronousTestCase):
 
     def test_a_seed_replays_exactly(self) -> None:
         """Also in another process, where strings hash otherwise: a failure that cannot be replayed cannot be mended."""
+        freeze_others(self)
         digest = simulate(5).digest
         self.assertEqual(simulate(5).digest, digest)
         command = "from tests.simulation.simulation import simulate; print(simulate(5).digest)"
