@@ -59,3 +59,35 @@ class DivergenceTests(ReplicaTestCase):
             told += [(each.error, each.epoch_end) for each in answer.parts]
         self.assertEqual(told, [(0, log.end)])
         connection.abort()
+
+
+class RefusedTruncationTests(ReplicaTestCase):
+    """A follower with bytes that readers have seen, and that its leader does not have."""
+
+    def test_the_remedy_is_named_and_helps(self) -> None:
+        """The partition's folder is removed, and the replica is copied anew."""
+        first = self.send(b"first").next_position
+        self.send(b"second")
+        self.cluster.advance(1.0)
+        follower = self.followers[0]
+        log = self.logs()[follower.host]
+        role = log.replica
+        assert isinstance(role, FollowerRole)
+        assert follower.store is not None
+        leader, me, folder = role.leader, follower.store.broker_id, log.folder
+        role._truncate(first)
+        self.cluster.advance(0.5)
+        self.assertIn("readers have seen it", role.trouble)
+        remedy = f"copied anew from broker {leader}, stop broker {me}, remove {folder}, and start it again"
+        self.assertIn(remedy, role.trouble)
+        self.cluster.wait(follower.stop())
+        for name in follower.files.list(folder):
+            follower.files.remove(f"{folder}/{name}")
+        follower.files.remove_directory(folder)
+        follower.files.sync_directory(folder.rpartition("/")[0])
+        self.cluster.advance(3.0)
+        follower.start()
+        self.cluster.advance(5.0)
+        self.assertEqual(len(self.contents()), 1)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+        self.assertIn(b"second", self.contents().pop())
