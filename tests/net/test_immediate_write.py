@@ -55,7 +55,11 @@ class TogetherTests(SynchronousTestCase):
             client.request(FETCH)
             client.after_answers(after)
 
-        client.together(lambda: [client.request_told(FETCH, told) for _ in range(2)])
+        def two() -> None:
+            client.request_told(FETCH, told)
+            client.request_told(FETCH, told)
+
+        client.together(two)
         (both,) = transport.written
         client.dataReceived(bytes.fromhex("00000002 0000 00000002 0000"))
         self.assertEqual(calls, ["told", "told", "after"])
