@@ -10,9 +10,10 @@ from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ProtocolViolation
-from logd.protocol.kafka import fetch, join_group, produce
+from logd.protocol.kafka import fetch, produce
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.header import read_header
+from logd.protocol.kafka.responses import join_group
 from logd.protocol.requests.fields import Reader
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from logd.broker.kafka.error_codes import kafka_code
-from logd.broker.kafka.groups.coordinator import GroupRefused
+from logd.broker.kafka.groups.refusals import GroupRefused
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
 from logd.errors import WireError

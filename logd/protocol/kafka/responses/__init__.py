@@ -1,0 +1,1 @@
+"""Responses to Kafka's clients that may be large, written in pieces."""
