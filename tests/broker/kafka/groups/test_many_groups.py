@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import Deferred
@@ -70,13 +71,13 @@ class ManyGroupsTests(CoordinatorsTestCase):
 
     writing: Deferred[None]
 
-    def write(self, written: list[int]) -> Callable[[int], Deferred[None]]:
+    def write(self, written: list[int]) -> Callable[[int], Coroutine[Any, Any, None]]:
         """Return what writes a generation when the test says so."""
 
-        def write(generation: int) -> Deferred[None]:
+        async def write(generation: int) -> None:
             written.append(generation)
             self.writing = Deferred()
-            return self.writing
+            await self.writing
 
         return write
 

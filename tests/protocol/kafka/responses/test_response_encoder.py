@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -29,14 +30,16 @@ def random_value(random: Random, field: Any, version: int) -> Any:
         return [random_struct(random, field.array_of, version) for _ in range(random.choice((0, 1, 3, _STEP + 1)))]
     if field.is_array():
         return [random_value(random, field.array_of, version) for _ in range(random.randrange(3))]
-    return {
+    makers: dict[str, Callable[[], Any]] = {
         "string": lambda: random.choice(_TEXTS),
         "bytes": lambda: random.choice(_BYTES),
         "bool": lambda: random.random() < 0.5,
         "uuid": lambda: UUID(int=random.getrandbits(128)),
         "float64": random.random,
         "bitfield": lambda: {3, 7},
-    }.get(field.type_str, lambda: random.randrange(100))()
+    }
+    make = makers.get(field.type_str)
+    return random.randrange(100) if make is None else make()
 
 
 def random_struct(random: Random, struct: Any, version: int, kind: Any = None) -> Any:
