@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
 from logd.errors import OffsetOutOfRange
-from logd.log.checkpoints_and_expiry import LOOKED_AT_ONCE
+from logd.log import checkpoints_and_expiry
 from logd.log.partition import PartitionLog
 from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint
 from logd.log.recovery.flush_mark import read_mark
@@ -227,15 +227,17 @@ class UpkeepTests(SynchronousTestCase):
 
     def test_a_pass_over_partitions_takes_turns(self) -> None:
         """Other work gets the reactor in between."""
+        at_once = 20
+        self.patch(checkpoints_and_expiry, "LOOKED_AT_ONCE", at_once)
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
-        count = LOOKED_AT_ONCE + 5
+        count = at_once + 5
         for number in range(count):
             log = rig.log(partition=number)
             log.append([ENTRY], 1, -1)
             log.append([ENTRY], 1, -1)
         rig.threads.settle()
         rig.store.expire()
-        self.assertEqual(sum(1 for log in rig.store.logs() if log.start), LOOKED_AT_ONCE)
+        self.assertEqual(sum(1 for log in rig.store.logs() if log.start), at_once)
         rig.clock.advance(0)
         self.assertEqual(sum(1 for log in rig.store.logs() if log.start), count)
         rig.store.expire()

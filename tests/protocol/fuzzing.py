@@ -24,7 +24,7 @@ from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaFetchV1, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
-from logd.protocol.requests.replicas.replica_read import ReplicaRead
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadV1
 from logd.protocol.requests.requests import encode_request
 
 LIMIT = 4096
@@ -41,6 +41,7 @@ ASKED = (
     ReplicaFetchV1(1, "uuid", 0, 1024, (ReplicaPart("t", 0, 1, 0, -1, 0, "uuid"),), (("t", 1),)),
     ReplicaProgress((FlushedPart("t", 0, 1, 5),)),
     ReplicaRead("t", 0, 1, 0, 100),
+    ReplicaReadV1("t", "uuid", 0, 1, 0, 100),
     AlterTopic("t", "uuid", 2, {"retention.ms": "5"}),
     Authenticate("SCRAM-SHA-256", b"n,,n=ann,r=abc"),
     PrepareGroup("g"),

@@ -20,7 +20,7 @@ from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaFetchV1, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
-from logd.protocol.requests.replicas.replica_read import ReplicaRead
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadV1
 
 int16s = st.integers(-(1 << 15), (1 << 15) - 1)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -86,6 +86,7 @@ native_requests = st.one_of(
     st.builds(ReplicaFetchV1, int32s, texts, int32s, int32s, _replica_parts_v1.map(tuple), _replicas, int32s),
     st.builds(ReplicaProgress, _flushed_parts, int32s),
     st.builds(ReplicaRead, texts, int32s, int32s, int64s, int32s, int32s),
+    st.builds(ReplicaReadV1, texts, texts, int32s, int32s, int64s, int32s, int32s),
     st.builds(AlterTopic, texts, texts, int32s, st.dictionaries(texts, texts, max_size=3), int32s),
     st.builds(Authenticate, texts, st.binary(max_size=40), int32s),
     st.builds(DeleteTopic, texts, int32s),

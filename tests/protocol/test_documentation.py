@@ -83,7 +83,7 @@ from logd.protocol.requests.replicas.operations import (
     Reassign,
     ReassignResponse,
 )
-from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse, ReplicaReadV1
 from logd.protocol.requests.requests import NativeRequest, decode_request, encode_request
 from logd.protocol.requests.responses import (
     ErrorResponse,
@@ -160,6 +160,7 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
         2, UUID, 500, 4 << 20, (ReplicaPart("test", 0, 5, 28, 4, 28, UUID),), (("test", 1),), ID
     ),
     "ReplicaRead": ReplicaRead("test", 0, 5, 28, 14, ID),
+    "ReplicaRead, version 1": ReplicaReadV1("test", UUID, 0, 5, 28, 14, ID),
     "ReplicaProgress": ReplicaProgress((FlushedPart("test", 0, 5, 42),), ID),
     "Repair, dry run": Repair("test", 3, True, False, 1 << 30, False, ID),
     "Repair, cut": Repair("test", 3, False, True, -1, False, ID),

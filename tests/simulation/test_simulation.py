@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from itertools import chain
-from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -20,7 +17,7 @@ from tests.simulation.violation import Violation
 
 #: Tests that share the seeds.
 PARTS = 4
-SEEDS = int(os.environ.get("LOGD_SIMULATIONS", "100"))
+SEEDS = int(os.environ.get("LOGD_SIMULATIONS", "50"))
 START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
 #: Seeds that one broken thing may take to be found, here.
 TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "10"))
@@ -40,9 +37,7 @@ BEGINNINGS = {
     "skip_silently": 8,
     "answer_before_the_flush": 4,
     "flush_before_the_last_answer": 3,
-    "tree_answers_before_the_flush": 18,
-    "begin_a_lost_log_again": 2,
-    "end_at_a_lost_segment": 2,
+    "tree_answers_before_the_flush": 24,
     "time_by_the_time_of_day": 3,
     "end_the_tree_on_a_full_disk": 16,
     "stop_without_a_deadline": 3,
@@ -56,7 +51,6 @@ BEGINNINGS = {
     "append_batches_before_their_format": 6,
     "believe_names_in_the_tree": 1,
     "believe_json_in_the_tree": 1,
-    "begin_again_at_the_known_end": 2,
     "remove_before_the_checkpoint": 39,
     "stop_at_a_damaged_record": 6,
     "believe_damaged_records": 12,
@@ -78,8 +72,6 @@ BEGINNINGS = {
 ERRORS: dict[str, type[Exception]] = {"tell_listeners_until_one_raises": ListenerError}
 #: Errors of a mutation that does not fit the code any more, not of a process that it breaks.
 BUGS = (AttributeError, ImportError, NameError, TypeError)
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class SimulatingTestCase(SynchronousTestCase):
@@ -118,23 +110,6 @@ class SimulationTests(SimulatingTestCase):
                 simulate(seed)
             except Exception as error:
                 self.fail(f"seed {seed}: {error!r}; python -m tests.simulation --seed {seed} --trace")
-
-    def test_a_seed_replays_exactly(self) -> None:
-        """Also in another process, where strings hash otherwise: a failure that cannot be replayed cannot be mended."""
-        digest = simulate(5).digest
-        self.assertEqual(simulate(5).digest, digest)
-        command = "from tests.simulation.simulation import simulate; print(simulate(5).digest)"
-        for salt in ("1", "2"):
-            environment = {**os.environ, "PYTHONHASHSEED": salt, "PYTHONPATH": str(ROOT)}
-            ran = subprocess.run(
-                [sys.executable, "-c", command],
-                env=environment,
-                cwd=ROOT,
-                capture_output=True,
-                timeout=120,
-                check=False,
-            )
-            self.assertEqual(ran.stdout.decode().strip(), digest, ran.stderr.decode())
 
     def test_the_seeds_are_full_of_events(self) -> None:
         """Faults, rebalances, conflicts, commits and repeated messages occur; an idle simulator would find nothing."""

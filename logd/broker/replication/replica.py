@@ -301,9 +301,12 @@ class Replica:
         try:
             await called_back(partial(self._owner.store.truncate, log, position, 0))
         except TruncationRefused as error:
-            role.trouble = str(error)
+            role.trouble = (
+                f"{error}. To have it copied anew from broker {role.leader}, stop broker {self._me}, "
+                f"remove {log.folder}, and start it again"
+            )
             await sleep(self._owner.clock, RETRY_SECONDS)
-            raise
+            raise TruncationRefused(role.trouble) from error
         await self._write_history(self.history.cut(position))
 
     async def _begin_epoch(self, epoch: int, start: int, role: FollowerRole) -> None:

@@ -49,8 +49,8 @@ class LeaderConnection:
     """A connection to a leader, and what was asked on it."""
 
     connection: BrokerConnection
-    #: False if the leader is of an earlier release, whose requests do not have them.
-    has_uuids: bool
+    #: The number of the first request without uuids; None, unless the leader is of an earlier release and refuses them.
+    without_uuids_from: int | None = None
     #: Requests without an answer: at most two, of which the first is answered at once.
     under_way: int = 0
     #: The number of requests that were sent.
@@ -79,8 +79,6 @@ class ReplicaFetcher:
     _flushed: dict[Place, FollowerRole] = field(factory=dict, init=False)
     _telling: Timer | None = field(default=None, init=False)
     _link: LeaderConnection | None = field(default=None, init=False)
-    #: True if the leader is of an earlier release, as the last connection has shown.
-    _is_old: bool = field(default=False, init=False)
     _background: Background = field(factory=lambda: Background("following a leader"), init=False)
     _retries: set[Timer] = field(factory=set, init=False)
     _trouble: str = field(default="", init=False)
@@ -166,15 +164,18 @@ class ReplicaFetcher:
                 return
             self._trouble = ""
             backoff.reset()
-            self._link, self._is_old = LeaderConnection(connection, not self._is_old), False
-            self._news, self._forgotten = dict(self._roles), set()
+            self._link = LeaderConnection(connection)
+            self._name_all()
             lost = connection.when_lost()
             self._send_soon()
             reason = await lost
             self._lose()
-            if not self._is_old:
-                self._say(f"the connection was lost: {reason}")
+            self._say(f"the connection was lost: {reason}")
             await sleep(self._clock, backoff.next())
+
+    def _name_all(self) -> None:
+        """Have all partitions named again: the leader knows none of them."""
+        self._news, self._forgotten = dict(self._roles), set()
 
     def _lose(self) -> None:
         link, self._link = self._link, None
@@ -204,7 +205,7 @@ class ReplicaFetcher:
         most = max((role.wanted_bytes for role in roles), default=0)
         max_bytes = max(self._max_bytes, most)
         parts = tuple([role.part() for role in roles])
-        version = ReplicaFetchV1 if link.has_uuids else ReplicaFetch
+        version = ReplicaFetchV1 if link.without_uuids_from is None else ReplicaFetch
         request = version(self._links.me, self._instance(), WAIT_MS, max_bytes, parts, forgotten)
         link.under_way += 1
         link.sent += 1
@@ -227,9 +228,14 @@ class ReplicaFetcher:
             return
         link.under_way -= 1
         if response.error:
-            self._is_old = response.error == UnsupportedVersion.code and link.has_uuids
-            if not self._is_old:
-                self._say(str(error_for_code(response.error, response.text)))
+            is_refused = response.error == UnsupportedVersion.code
+            if is_refused and link.without_uuids_from is None:
+                link.without_uuids_from = link.sent + 1
+                self._name_all()
+            if is_refused and number < (link.without_uuids_from or 0):
+                self._send_soon()
+                return
+            self._say(str(error_for_code(response.error, response.text)))
             link.connection.abort()
             return
         assert isinstance(response, ReplicaFetchResponse)

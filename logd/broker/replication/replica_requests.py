@@ -284,12 +284,18 @@ class ReplicaRequests:
         return ReplicaFetchedPart(*where, 0, *at, log.start, log.visible_end, epoch, -1, found)
 
     def _news(self, sent: set[Place]) -> list[ReplicaFetchedPart]:
-        """Return the ends that the follower was not told yet."""
+        """Return the ends that the follower was not told yet.
+
+        Only where its log is the beginning of this one. There may have been no room yet to say where they diverge: the
+        follower would show its own bytes as visible ones, and refuse for ever to cut them off.
+        """
         news = []
         shown, self._shown = self._shown, {}
         for followed in shown:
             role, place = followed.role, (followed.part.topic, followed.part.partition)
-            if place in sent or role is None or not followed.is_wanted or not self._is_current(followed):
+            if place in sent or role is None or not followed.is_equal or not followed.is_wanted:
+                continue
+            if not self._is_current(followed):
                 continue
             log = role.log
             if (followed.told_start, followed.told_visible) != (log.start, log.visible_end):

@@ -41,7 +41,7 @@ from logd.protocol.requests.replica_fetch import (
 )
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
-from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse, ReplicaReadV1
 from logd.protocol.requests.requests import Unsupported
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class BrokerSession:
             ReplicaFetch: self._fetch_as_replica,
             ReplicaFetchV1: self._fetch_as_replica,
             ReplicaRead: self._read_as_replica,
+            ReplicaReadV1: self._read_as_replica,
             Unsupported: self._describing.unsupported,
         }
 
@@ -202,7 +203,7 @@ class BrokerSession:
             return ReplicaFetchResponse(refusal.code, text=str(refusal))
         return self._replicas.fetch(request)
 
-    def _read_as_replica(self, request: ReplicaRead) -> Any:
+    def _read_as_replica(self, request: ReplicaRead | ReplicaReadV1) -> Any:
         """Answer another broker that heals its own log with bytes from here; nobody else may."""
         refusal = self.rights.broker_refusal()
         if refusal is not None:

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class BytesProgress:
@@ -27,12 +18,13 @@ class BytesProgress:
         self._progress: Progress | None = None
         if quiet or not sys.stderr.isatty():
             return
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), *self._figures())
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._progress = self._bar()
         self._task = self._progress.add_task(what, total=total)
 
-    def _figures(self) -> tuple[ProgressColumn, ...]:
-        return DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+    def _bar(self) -> Progress:
+        from logd.cli.terminal.bars import bytes_bar
+
+        return bytes_bar()
 
     def reach(self, done: int, total: int | None = None) -> None:
         """Show ``done`` bytes of ``total``, which may have changed."""
@@ -59,5 +51,7 @@ class BytesProgress:
 class CountProgress(BytesProgress):
     """As BytesProgress, of things that are counted."""
 
-    def _figures(self) -> tuple[ProgressColumn, ...]:
-        return (MofNCompleteColumn(),)
+    def _bar(self) -> Progress:
+        from logd.cli.terminal.bars import count_bar
+
+        return count_bar()

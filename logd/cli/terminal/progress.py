@@ -1,25 +1,16 @@
-"""Shows the progress of a command on stderr if stderr is a terminal."""
+"""Shows the progress of a command on stderr if stderr is a terminal.
+
+Rich is imported only then: most commands run in scripts, and it is a tenth of what a command has to import.
+"""
 
 from __future__ import annotations
 
 import sys
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-from rich.text import Text
-
-from logd.plurals import counted
-
-
-class _RateColumn(ProgressColumn):
-    """The number of messages, and the rate per second."""
-
-    def render(self, task: Task) -> Text:
-        messages = task.fields["messages"]
-        elapsed = task.elapsed or 0.0
-        rate = f" ({messages / elapsed:,.0f}/s)" if elapsed > 0.5 else ""
-        return Text(f"{counted(messages, 'message')}{rate}")
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class ProgressLine:
@@ -33,11 +24,9 @@ class ProgressLine:
         self._progress: Progress | None = None
         if quiet or not sys.stderr.isatty():
             return
-        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
-        if total:
-            columns.append(BarColumn())
-        columns += [_RateColumn(), TimeElapsedColumn()]
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        from logd.cli.terminal.bars import rate_bar
+
+        self._progress = rate_bar(with_bar=bool(total))
         self._task = self._progress.add_task(what, total=total, messages=0)
 
     def __enter__(self) -> ProgressLine:

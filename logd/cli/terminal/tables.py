@@ -1,4 +1,7 @@
-"""Prints tables on a terminal, and tab-separated lines without a heading elsewhere."""
+"""Prints tables on a terminal, and tab-separated lines without a heading elsewhere.
+
+Rich, which takes a while, is imported only where a table is drawn.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 #: Text up to this length is never folded, however narrow the terminal: an address, HOST:PORT in IPv4.
 _WHOLE = 21
@@ -31,6 +31,10 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 def show_fields(fields: Mapping[str, object]) -> None:
     """Print names and values, one pair a line."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -45,6 +49,10 @@ def _text(cell: object) -> str:
 
 def _print(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> None:
     """Print a table on a terminal. In a narrow one headings wrap and texts fold; numbers and heading words do not."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console()
     cells = [[row[index] for row in rows] for index in range(len(headings))]
     longest = [max(map(len, each), default=0) for each in cells]

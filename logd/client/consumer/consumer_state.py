@@ -101,6 +101,7 @@ class ConsumerState:
         self.closed = True
         if self.group is not None:  # a second caller waits too: to disconnect now would cut the leaving short
             return self.group.close().addCallback(lambda _: self._disconnect())
+        self.fetcher.close()  # first: it has nothing to tell brokers of each partition that a stream gives back
         for stream in self._streams:
             stream.close()
         return self._disconnect()

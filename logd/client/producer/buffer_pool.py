@@ -28,6 +28,8 @@ class BufferPool:
     def __init__(self, limit: int, max_waiting: int) -> None:
         self.used = 0
         self.limit = limit
+        #: The bytes below which a caller need not wait: ``limit``, but 0 while others wait already.
+        self.room = limit
         self._max_waiting = max_waiting
         #: The callers that wait, in order.
         self.line: deque[BufferWaiter] = deque()
@@ -39,7 +41,7 @@ class BufferPool:
     @property
     def free(self) -> bool:
         """Return whether bytes may be taken at once."""
-        return self.used < self.limit and not self.line
+        return self.used < self.room
 
     def take(self, count: int) -> None:
         """Hold ``count`` bytes."""
@@ -58,9 +60,7 @@ class BufferPool:
 
     def wait_behind(self, admit: Callable[[], None]) -> BufferWaiter:
         """Join the queue behind sends that wait, with bytes that the caller adds to ``behind``."""
-        place = BufferWaiter(admit, False)
-        self.line.append(place)
-        return place
+        return self._join(BufferWaiter(admit, False))
 
     def wait(self, admit: Callable[[], None]) -> BufferWaiter:
         """Join the queue. Raises ProducerBufferFull when ``max_waiting`` callers wait already."""
@@ -69,10 +69,8 @@ class BufferPool:
                 f"{self.used} bytes are held (buffer_bytes = {self.limit}) and {self._waiting} sends wait already "
                 f"(max_waiting = {self._max_waiting}): wait for ready() between sends"
             )
-        place = BufferWaiter(admit, True)
-        self.line.append(place)
         self._waiting += 1
-        return place
+        return self._join(BufferWaiter(admit, True))
 
     def leave(self, place: BufferWaiter) -> None:
         """Leave the queue, if the place was not admitted yet."""
@@ -87,14 +85,18 @@ class BufferPool:
         if self.free:
             return succeed(None)
         waiting: Deferred[None] = Deferred(lambda _: self.leave(place))
-        place = BufferWaiter(lambda: waiting.callback(None), False)
-        self.line.append(place)
+        place = self._join(BufferWaiter(lambda: waiting.callback(None), False))
         return waiting
 
     def open(self) -> None:
         """Admit all callers, room or not. For the end: they find the producer closed."""
-        self.limit = 1 << 62
+        self.limit = self.room = 1 << 62
         self._admit()
+
+    def _join(self, place: BufferWaiter) -> BufferWaiter:
+        self.line.append(place)
+        self.room = 0
+        return place
 
     def _admit(self) -> None:
         if self._admitting:  # an admitted caller takes bytes, and may release some at once
@@ -104,6 +106,8 @@ class BufferPool:
         try:
             while line and (self.used < self.limit or line[0].admit is None):
                 place = line.popleft()
+                if not line:
+                    self.room = self.limit
                 admit, place.admit = place.admit, None
                 if admit is not None:
                     self._waiting -= place.counted

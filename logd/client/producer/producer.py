@@ -158,8 +158,8 @@ class Producer:
                 name = topic if partition is None else (topic, partition)
                 current = self._current.get(name)
                 pool = self._pool
-                if current is not None and pool.used < pool.limit and not pool.line:
-                    batch, queue, overhead, limit, most = current
+                if current is not None and pool.used < pool.room:
+                    batch, queue, overhead, limit, most, _ = current
                     size = len(messages) + overhead
                     total = batch.bytes + size
                     if total <= limit:
@@ -246,34 +246,30 @@ class Producer:
         A message that is not taken raises: ProducerBufferFull once twice ``buffer_bytes`` are held, ClientClosed,
         InvalidTopic, MessageTooLarge (above ``message_bytes``), and TypeError or ValueError as Message does.
         """
-        name = topic if partition is None else (topic, partition)
-        current = self._current.get(name)
-        pool = self._pool
         if type(payload) is not bytes or key is not None or timestamp is not None or headers:
             self._begin_publish(topic)
             message = Message(payload, key=key, timestamp=timestamp, headers=headers)
             message = message if self._unfinished.audit is None else self._unfinished.audit.stamp(message)
             return self._singles.publish(topic, message, partition, key)
-        if pool.used < pool.limit and not pool.line:
-            if current is not None:
-                batch, queue, overhead, limit, most = current
-                size = len(payload) + overhead
-                total = batch.bytes + size
-                if total <= limit:
-                    records = batch.records
-                    records.append(payload)
-                    batch.bytes = total
-                    pool.used = used = pool.used + size + RECORD_MEMORY
-                    if len(records) >= most:
-                        queue.accumulator.seal()
-                    if used < pool.limit:
-                        return True
-                    self._router.flush()  # what lingers takes the room that the next message waits for
-                    return False
-            elif self._open_ways:
-                way = self._open_ways.get(name)
-                if way is not None and way.take(payload):
-                    return True
+        name = topic if partition is None else (topic, partition)
+        current = self._current.get(name)
+        if current is not None:
+            batch, queue, overhead, limit, most, pool = current
+            size = len(payload) + overhead
+            total = batch.bytes + size
+            used = pool.used + size + RECORD_MEMORY
+            if total <= limit and used < pool.room:
+                records = batch.records
+                records.append(payload)
+                batch.bytes = total
+                pool.used = used
+                if len(records) >= most:
+                    queue.accumulator.seal()
+                return True
+        elif self._open_ways and self._pool.free:
+            way = self._open_ways.get(name)
+            if way is not None and way.take(payload):
+                return True
         self._begin_publish(topic)
         record = payload if self._unfinished.audit is None else self._unfinished.audit.stamp(payload)
         return self._singles.publish(topic, record, partition, None)

@@ -96,15 +96,12 @@ class Router:
             queue = self._queue(topic, chosen)
         batch = queue.accumulator.with_room(1, size)
         if key is None and not queue.held_up and (partition is not None or self._stays):
-            settings = self._settings
+            settings, form = self._settings, batch.form
             # A message that fits the limit of the batch is then not larger than the limit of messages, either.
-            self.current[topic if partition is None else (topic, partition)] = CurrentBatch(
-                batch,
-                queue,
-                batch.form.payload_overhead,
-                min(settings.batch_bytes, settings.message_bytes),
-                min(settings.batch_messages, batch.form.most_messages),
-            )
+            limit = min(settings.batch_bytes, settings.message_bytes)
+            most = min(settings.batch_messages, form.most_messages)
+            name = topic if partition is None else (topic, partition)
+            self.current[name] = batch, queue, form.payload_overhead, limit, most, self._pool
         return batch, queue
 
     def hold_published(self, topic: str, message: Published) -> HeldMessages:
@@ -289,7 +286,7 @@ class Router:
         """Take no more messages into a batch without looking for it."""
         for name in (batch.topic, (batch.topic, batch.partition)):
             current = self.current.get(name)
-            if current is not None and current.batch is batch:
+            if current is not None and current[0] is batch:
                 del self.current[name]
 
     def _queue(self, topic: str, partition: int) -> PartitionQueue:

@@ -56,8 +56,7 @@ class SingleMessages:
     @property
     def buffer_has_room(self) -> bool:
         """Return whether a message would not wait in the producer, however many sends are under way."""
-        pool = self._pool
-        return pool.used < pool.limit and not pool.line and (self._fast_path is None or self._fast_path.writable)
+        return self._pool.free and (self._fast_path is None or self._fast_path.writable)
 
     def send(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent] | None:
         """Send a message, whose partition ``key`` decides if none is given; return None if it has to wait."""

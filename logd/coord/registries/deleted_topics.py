@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -20,13 +21,15 @@ from logd.errors import UnknownTopic
 
 #: Operations in one multi, which keeps it far below ZooKeeper's limit of 1 MiB.
 BATCH = 1000
+#: The most groups that one sentence names.
+_NAMED = 5
 
 
 async def delete_topic(coordination: ICoordination, name: str) -> None:
     """Delete the topic's node and every group's positions in it, and leave the note for the brokers that store it.
 
-    Raises UnknownTopic, CoordinationError (DataInconsistency for an entry that cannot be read). After a lost answer the
-    topic may be gone.
+    Raises UnknownTopic, CoordinationError: DataInconsistency for an entry that cannot be read, and BadVersion, with the
+    remedy, if others change the topic again and again meanwhile. After a lost answer the topic may be gone.
     """
     try:
         path = paths.topic(name)
@@ -40,7 +43,11 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
 
 
 async def _delete(coordination: ICoordination, name: str, path: str, claim: TopicClaim) -> None:
-    for _ in range(ATTEMPTS):
+    #: The nodes that the former attempt was to remove, and has not.
+    former: set[str] = set()
+    #: Nodes of positions and changes that came or went between two attempts, and the deletion's note if it is there.
+    disturbing: set[str] = set()
+    for attempt in range(ATTEMPTS):
         try:
             await claim.make()
             data, stat = await coordination.get(path)
@@ -60,10 +67,14 @@ async def _delete(coordination: ICoordination, name: str, path: str, claim: Topi
         if entry.replicated:
             for request in (paths.election(name), paths.reassignment(name)):
                 doomed += await _itself(coordination, request)
+        if attempt:
+            disturbing |= former.symmetric_difference(doomed)
+        former = set(doomed)
         operations: list[Operation] = [Delete(each) for each in doomed]
         try:
             while len(operations) > BATCH:
                 await coordination.multi([claim.check(), *operations[:BATCH]])
+                former.difference_update(each.path for each in operations[:BATCH])
                 del operations[:BATCH]
             await coordination.multi(
                 [
@@ -73,12 +84,33 @@ async def _delete(coordination: ICoordination, name: str, path: str, claim: Topi
                     Delete(path, stat.version),
                 ]
             )
-        except (NoNode, NotEmpty, BadVersion, NodeExists):
+        except (NoNode, NotEmpty, BadVersion, NodeExists) as error:
             claim.doubt()
+            if isinstance(error, NodeExists):
+                disturbing.add(paths.deleted_topic(entry.uuid))
             continue  # a position was committed, or the topic deleted by another: read again
         claim.removed()
         return
-    raise UnknownTopic(f"topic {name!r} changes faster than it can be deleted: stop its consumers")
+    raise BadVersion(_reason(disturbing), path)
+
+
+def _reason(disturbing: Iterable[str]) -> str:
+    """Return the reason why a topic was not deleted, and the remedy, by the nodes that have kept it from that."""
+    note = next((each for each in disturbing if each.startswith(f"{paths.DELETED_TOPICS}/")), None)
+    if note is not None:
+        return f"the coordination tree notes that it is deleted already: remove {note} with a ZooKeeper client"
+    groups = sorted({each.split("/")[2] for each in disturbing if each.startswith(f"{paths.CONSUMERS}/")})
+    if not groups:
+        return (
+            "other brokers are changing it at the same time (its settings, its partitions or their in-sync replicas): "
+            "delete it again when they have done so"
+        )
+    many = len(groups) > 1
+    named = ", ".join(groups[:_NAMED]) + (f" and {len(groups) - _NAMED} more" if len(groups) > _NAMED else "")
+    return (
+        f"group{'s' * many} {named} commit{'s' * (not many)} positions in it at the same time: stop "
+        f"{'their' if many else 'its'} consumers, and delete it again"
+    )
 
 
 async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int, ...] | None:

@@ -62,7 +62,7 @@ from logd.protocol.requests.replicas.operations import (
     Reassign,
     ReassignResponse,
 )
-from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse, ReplicaReadV1
 
 
 class Api(NamedTuple):
@@ -314,6 +314,16 @@ NATIVE_APIS = (
         replica_read.read_replica_read,
         replica_read.encode_replica_read_response,
         replica_read.read_replica_read_response,
+    ),
+    Api(
+        34,
+        ReplicaReadV1,
+        ReplicaReadResponse,
+        replica_read.encode_replica_read_v1,
+        replica_read.read_replica_read_v1,
+        replica_read.encode_replica_read_response,
+        replica_read.read_replica_read_response,
+        version=1,
     ),
 )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.leader import LeaderRole
 from logd.log.partition import PartitionLog
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaPart
 from tests.broker.replication.test_replicas import ReplicaTestCase
 
 
@@ -39,3 +41,53 @@ class DivergenceTests(ReplicaTestCase):
         self.cluster.advance(3.0)
         self.assertEqual((ends, role.trouble), ([first], ""))
         self.assertEqual(len(self.contents()), 1)
+
+    def test_no_end_is_told_before_the_logs_were_compared(self) -> None:
+        """An answer may have no room for that yet: the follower would show its own bytes as those of the leader."""
+        self.send(b"first", acks=1)
+        follower = self.followers[0]
+        assert follower.store is not None
+        log = self.logs()[self.leader.host]
+        role = log.replica
+        assert isinstance(role, LeaderRole)
+        part = ReplicaPart("t", 0, role.epoch, log.end + 100, role.epoch, log.end + 100)
+        connection = self.cluster.wait(self.cluster.connect(self.leader.address))
+        told = []
+        for room in (0, 1000):
+            request = ReplicaFetch(follower.store.broker_id, follower.store.instance, 0, room, (part,))
+            answer = self.cluster.wait(connection.request(request))
+            told += [(each.error, each.epoch_end) for each in answer.parts]
+        self.assertEqual(told, [(0, log.end)])
+        connection.abort()
+
+
+class RefusedTruncationTests(ReplicaTestCase):
+    """A follower with bytes that readers have seen, and that its leader does not have."""
+
+    def test_the_remedy_is_named_and_helps(self) -> None:
+        """The partition's folder is removed, and the replica is copied anew."""
+        first = self.send(b"first").next_position
+        self.send(b"second")
+        self.cluster.advance(1.0)
+        follower = self.followers[0]
+        log = self.logs()[follower.host]
+        role = log.replica
+        assert isinstance(role, FollowerRole)
+        assert follower.store is not None
+        leader, me, folder = role.leader, follower.store.broker_id, log.folder
+        role._truncate(first)
+        self.cluster.advance(0.5)
+        self.assertIn("readers have seen it", role.trouble)
+        remedy = f"copied anew from broker {leader}, stop broker {me}, remove {folder}, and start it again"
+        self.assertIn(remedy, role.trouble)
+        self.cluster.wait(follower.stop())
+        for name in follower.files.list(folder):
+            follower.files.remove(f"{folder}/{name}")
+        follower.files.remove_directory(folder)
+        follower.files.sync_directory(folder.rpartition("/")[0])
+        self.cluster.advance(3.0)
+        follower.start()
+        self.cluster.advance(5.0)
+        self.assertEqual(len(self.contents()), 1)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+        self.assertIn(b"second", self.contents().pop())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest import mock
 
+from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
 from logd.protocol.requests import requests
 from logd.protocol.requests.apis import NATIVE_BY_NUMBER
-from logd.protocol.requests.replica_fetch import ReplicaFetchV1
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchV1
+from logd.protocol.requests.requests import Unsupported
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
 from tests.simulation.replication.contents import bytes_of
@@ -84,3 +87,33 @@ class MadeAgainTests(ReplicaTestCase):
             self.send(b"to an old leader")
             self.cluster.advance(2.0)
             self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+
+    def test_a_leader_that_is_upgraded_once_it_has_refused_uuids(self) -> None:
+        """It is told them from its next start on, however soon that is."""
+        known = {key: api for key, api in NATIVE_BY_NUMBER.items() if api.request is not ReplicaFetchV1}
+        leader, (follower, _) = self.leader, self.followers
+        refused, told = list[Unsupported](), set[type]()
+        fetch = ReplicaRequests.fetch
+
+        def refuse(*values: int) -> Unsupported:
+            refused.append(Unsupported(*values))
+            return refused[-1]
+
+        def note(session: ReplicaRequests, request: ReplicaFetch | ReplicaFetchV1) -> Any:
+            told.add(type(request))
+            return fetch(session, request)
+
+        follower.kill()
+        with (
+            mock.patch.object(requests, "NATIVE_BY_NUMBER", known),
+            mock.patch.object(requests, "Unsupported", refuse),
+        ):
+            follower.start()
+            while not refused:
+                self.cluster.advance(0.001)
+            self.cluster.advance(0.001)
+            leader.kill()
+        with mock.patch.object(ReplicaRequests, "fetch", note):
+            leader.start()
+            self.cluster.advance(10.0)
+        self.assertEqual((told, self.in_sync()), ({ReplicaFetchV1}, (0, 1, 2)))

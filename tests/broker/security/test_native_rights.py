@@ -29,7 +29,7 @@ from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaFetchV1, ReplicaPart, ReplicaProgress
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
 from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
-from logd.protocol.requests.replicas.replica_read import ReplicaRead
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadV1
 from logd.security.access_rules import CLUSTER_NAME, AccessRule, Effect, Operation, ResourceType
 from logd.security.principals import ANONYMOUS
 from tests.broker.rig import BrokerTestCase, Peer
@@ -96,6 +96,7 @@ FREE: dict[type, str] = {
     ReplicaFetchV1: "as ReplicaFetch",
     ReplicaProgress: "as ReplicaFetch",
     ReplicaRead: "as ReplicaFetch",
+    ReplicaReadV1: "as ReplicaFetch",
 }
 
 
@@ -203,8 +204,9 @@ class NativeRightsTests(BrokerTestCase):
         for peer in (self.connect(), self.connect_as("ann"), self.root):
             answer = self.ask(peer, ReplicaFetch(1, "i", 0, 1000, (ReplicaPart("t", 0, 0, 0, -1, 0),)))
             self.assertEqual((answer.error, answer.parts), (CLUSTER_REFUSED, ()))
-            answer = self.ask(peer, ReplicaRead("t", 0, 0, 0, 100))
-            self.assertEqual((answer.error, bytes(answer.message_set)), (CLUSTER_REFUSED, b""))
+            for request in (ReplicaRead("t", 0, 0, 0, 100), ReplicaReadV1("t", "uuid", 0, 0, 0, 100)):
+                answer = self.ask(peer, request)
+                self.assertEqual((answer.error, bytes(answer.message_set)), (CLUSTER_REFUSED, b""))
             peer.send(ReplicaProgress((FlushedPart("t", 0, 0, 1 << 40),)))
             self.settle()
             self.assertEqual(self.content("t"), before)

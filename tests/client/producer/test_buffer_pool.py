@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.producer.buffer_pool import BufferPool
@@ -43,6 +46,20 @@ class BufferPoolTests(SynchronousTestCase):
         self.wait("b", 1)
         self.pool.give(5)
         self.assertEqual((seen, self.pool.free), ([False], True))
+
+    def test_the_room_is_the_limit_or_nothing(self) -> None:
+        """It is closed as soon as one waits, for whatever, and open again once none does, or at the end."""
+        behind, wait = partial(self.pool.wait_behind, lambda: None), partial(self.wait, "a", 0)
+        ways: list[Callable[[], object]] = [self.pool.ready, behind, wait]
+        for wait_for_room in ways:
+            self.assertEqual(self.pool.room, 10)
+            self.pool.take(10)
+            wait_for_room()
+            self.assertEqual(self.pool.room, 0)
+            self.pool.give(10)
+        self.assertEqual(self.pool.room, 10)
+        self.pool.open()
+        self.assertEqual(self.pool.room, self.pool.limit)
 
     def test_waiters_are_bounded_in_number(self) -> None:
         """One more than allowed is refused; one that leaves makes a place."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
-from logd.coord.errors import NoNode
+from logd.coord.errors import BadVersion, NoNode
+from logd.coord.records import Operation
 from logd.coord.registries.deleted_topics import brokers_to_remove, delete_topic, removed_by
 from logd.coord.registries.topics import create_topic, read_topic
 from logd.errors import UnknownTopic
@@ -90,6 +94,42 @@ class DeleteTopicTests(RegistryTestCase):
         self.tree.link.delay = lambda: 0.0
         self.assertIsInstance(self.error(self.tree.get(paths.group_offset("g", "t", 0))), NoNode)
         self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
+
+    def error_while(self, path: str) -> BaseException:
+        """Return the error of a deletion, while another client makes nodes of this path, a number behind it."""
+        other = self.client()
+        multi, made = self.tree.multi, iter(range(1000))
+
+        def change(operations: Sequence[Operation], timeout: float | None = None) -> Deferred[Any]:
+            return other.create(f"{path}{next(made)}").addCallback(lambda _: multi(operations))
+
+        self.tree.multi = change  # type: ignore[method-assign]
+        return self.error(delete_topic(self.tree, "t"))
+
+    def test_changes_that_keep_a_topic_from_being_deleted(self) -> None:
+        """The topic exists, no consumer has to be stopped, and another attempt may be made."""
+        error = self.error_while(f"{paths.topic('t')}/change-")
+        self.assertIsInstance(error, BadVersion)
+        self.assertIn("other brokers are changing it", str(error))
+        self.assertIn("delete it again", str(error))
+        self.assertNotIn("consumers", str(error))
+
+    def test_commits_that_keep_a_topic_from_being_deleted(self) -> None:
+        """The groups are named whose consumers have to be stopped."""
+        path = paths.group_offset("busy", "t", 0)
+        self.outcome(self.tree.create(path, b"1", makepath=True))
+        error = self.error_while(path)
+        self.assertIsInstance(error, BadVersion)
+        self.assertIn("group busy commits positions in it", str(error))
+        self.assertIn("stop its consumers", str(error))
+
+    def test_a_note_of_the_deletion_of_a_topic_that_exists(self) -> None:
+        """No attempt helps: the node is named that has to be removed."""
+        path = "/brokers/deleted/some-uuid"
+        self.outcome(self.tree.create(path, b'{"topic": "t", "brokers": [1]}', makepath=True))
+        error = self.error(delete_topic(self.tree, "t"))
+        self.assertIsInstance(error, BadVersion)
+        self.assertIn(f"remove {path}", str(error))
 
     def test_a_delete_takes_any_number_of_positions(self) -> None:
         """1,500 of them do not fit into one change."""

@@ -40,6 +40,16 @@ class GoldenTests(LoopsTestCase):
         self.assertEqual(self.loops.encode_set([KEYED_MESSAGE]), KEYED)
         self.assertEqual(self.loops.encode_set([Message(None, key=b"k", timestamp=TIME)]), TOMBSTONE)
 
+    def test_payloads_alone_are_encoded_as_their_messages(self) -> None:
+        """A message among them is refused with a TypeError, by which producers tell that there is one."""
+        payloads = [b"a", b"", bytes(300)]
+        messages = [Message(each) for each in payloads]
+        self.assertEqual(self.loops.encode_payloads(payloads), self.loops.encode_set(messages))
+        self.assertEqual(self.loops.encode_payload_records(payloads), self.loops.encode_records(messages))
+        for loop in (self.loops.encode_payloads, self.loops.encode_payload_records):
+            for mixed in (messages, [*payloads, *messages], [*messages, *payloads]):
+                self.assertRaises(TypeError, loop, mixed)
+
     def test_each_vector_gives_its_message(self) -> None:
         """With its id and next position; a gap gives none, and is counted."""
         data = HELLO_0 + HELLO_1 + GAP + KEYED + TOMBSTONE

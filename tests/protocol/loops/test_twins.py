@@ -139,7 +139,15 @@ class TwinsTests(TwinsTestCase):
         self.assertEqual(self.compiled.encode_set(iter(messages)), python.encode_set(iter(messages)))
 
     @_settings
-    @given(st.lists(st.binary(max_size=70) | st.none() | st.text(max_size=3) | st.binary(max_size=3).map(bytearray)))
+    @given(
+        st.lists(
+            st.binary(max_size=70)
+            | st.none()
+            | st.text(max_size=3)
+            | st.binary(max_size=3).map(bytearray)
+            | st.binary(max_size=3).map(Message)
+        )
+    )
     def test_encode_payloads(self, payloads: list[object]) -> None:
         """Payloads alone, and what is none."""
         for loop in ("encode_payloads", "encode_payload_records"):

@@ -13,7 +13,7 @@ from tests.simulation.kafka_groups.mutations import GROUP_MUTATIONS
 from tests.simulation.kafka_groups.simulation import simulate_groups
 from tests.simulation.violation import Violation
 
-SEEDS = max(1, int(os.environ.get("LOGD_SIMULATIONS", "100")) // 20)
+SEEDS = max(1, int(os.environ.get("LOGD_SIMULATIONS", "50")) // 10)
 START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
 #: Seeds that a mutation may take to be found, and hints at where to begin, for what seed 0 does not find.
 MOST_TRIES = 200

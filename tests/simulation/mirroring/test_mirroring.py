@@ -20,7 +20,7 @@ from logd.mirror.partition_copy import PartitionCopy
 from tests.simulation.mirroring.simulation import digest_of, simulate_mirror
 from tests.simulation.violation import Violation
 
-SEEDS = max(1, int(os.environ.get("LOGD_SIMULATIONS", "100")) // 10)
+SEEDS = max(1, int(os.environ.get("LOGD_SIMULATIONS", "50")) // 5)
 START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
 ROOT = Path(__file__).resolve().parents[3]
 #: Seeds that a mutation may take to be found.

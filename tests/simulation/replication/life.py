@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from unittest import mock
 
 from attrs import define, field
 from twisted.logger import LogEvent
 
+from logd.broker.replication import replica_requests
 from logd.protocol import loops
 from logd.testing.memory.disk import PowerLoss
 from tests.simulation.replication.calm import begin_calmly
@@ -165,7 +167,9 @@ def live(
 ) -> tuple[Counter[str], str]:
     """Run a seed; return the faults made, and the hash of all events. Raises Violation."""
     world = ReplicationWorld(seed, show)
-    with world.randomness(), world.observed(), world.unburied():
+    # Answers of few partitions: what a follower has to be told of one waits while there are others.
+    most = mock.patch.object(replica_requests, "MOST_SENT", world.random("most sent").choice([1, 500]))
+    with world.randomness(), world.observed(), world.unburied(), most:
         life = Life(world, kinds, calm)
         try:
             run(life)

@@ -69,9 +69,9 @@ class ReplicatedGaps:
 
     async def _check_others(self, log: PartitionLog, known: DamagedSegment) -> None:
         """Raise InvalidRequest if another replica has the bytes of a damage, or does not say that it lacks them."""
-        epoch = self._leading(log).epoch
+        chosen = self._leading(log).state
         for broker in self._manager.healing_sources(log.topic, log.partition):
-            other = OtherReplica(broker, self._manager, log, epoch)
+            other = OtherReplica(broker, self._manager, log, chosen)
             try:
                 for damage in known.damages:
                     try:

@@ -131,11 +131,11 @@ class Healer:
     async def _heal(self, log: PartitionLog, known: DamagedSegment, end: int) -> bool:
         """Take the damaged bytes from the first replica that has them; return whether that is done."""
         reasons = []
-        state = self._manager.states.get(log.topic, log.partition)
-        for broker in self._manager.healing_sources(log.topic, log.partition) if state is not None else ():
-            assert state is not None
+        chosen = self._manager.states.get(log.topic, log.partition)
+        for broker in self._manager.healing_sources(log.topic, log.partition) if chosen is not None else ():
+            assert chosen is not None
             known.healing = f"it is being healed with the bytes of broker {broker}"
-            other = OtherReplica(broker, self._manager, log, state.state.leader_epoch)
+            other = OtherReplica(broker, self._manager, log, chosen)
             try:
                 taken = await self._heal_from(log, known, end, other)
             except (LogdError, OSError) as error:

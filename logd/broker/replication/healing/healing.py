@@ -17,7 +17,7 @@ from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import CorruptMessage, LogdError
 from logd.log.partition import PartitionLog
-from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse, ReplicaReadV1
 
 if TYPE_CHECKING:
     from logd.broker.replication.healing.healer import Healer
@@ -76,7 +76,7 @@ class Healing:
         healer = self._healer
         return HealingCounts() if healer is None else HealingCounts(healer.healed, healer.healed_bytes, healer.failures)
 
-    def read(self, request: ReplicaRead) -> Deferred[ReplicaReadResponse]:
+    def read(self, request: ReplicaRead | ReplicaReadV1) -> Deferred[ReplicaReadResponse]:
         """Answer another replica that heals its log with bytes of here."""
         from logd.broker.replication.healing.read_requests import ReplicaReads
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from logd.broker.replication.replica_manager import ReplicaManager
+from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.timeouts import with_timeout
-from logd.errors import CorruptMessage, LogdError, NotLeader, UnknownError, error_for_code
+from logd.errors import CorruptMessage, LogdError, NotLeader, UnknownError, UnsupportedVersion, error_for_code
 from logd.log.partition import PartitionLog
-from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse, ReplicaReadV1
 from logd.protocol.requests.responses import ErrorResponse
 
 if TYPE_CHECKING:
@@ -29,20 +30,34 @@ class OtherReplica:
     broker: int
     _manager: ReplicaManager
     _log: PartitionLog
-    _epoch: int
+    #: The partition's state when the replica was chosen.
+    _chosen: KnownState
     _connection: BrokerConnection | None = field(default=None, init=False)
 
     async def read(self, position: int, length: int) -> bytes | memoryview:
         """Return whole entries from ``position`` on, about ``length`` bytes, not checked. Raises LogdError.
 
-        The answer counts only if the replica is in sync, and the leader epoch the same, when it comes.
+        The answer counts only if the replica is in sync when it comes, in the same topic and leader epoch.
         """
         self.check()
+        log, chosen = self._log, self._chosen
+        place = (log.topic, chosen.uuid, log.partition, chosen.state.leader_epoch)
+        request = ReplicaReadV1(*place, position, max(0, min(length, READ_BYTES)))
+        response = await self._ask(request)
+        if response.error == UnsupportedVersion.code:  # a broker of an earlier release
+            response = await self._ask(request.without_uuid())
+        if response.error:
+            raise error_for_code(response.error, response.text)
+        assert isinstance(response, ReplicaReadResponse)
+        if response.position != position or not response.message_set:
+            raise CorruptMessage(f"broker {self.broker} answers with bytes of {response.position}", position)
+        self.check()
+        return response.message_set
+
+    async def _ask(self, request: ReplicaRead | ReplicaReadV1) -> ReplicaReadResponse | ErrorResponse:
+        """Return the answer to a request. Raises LogdError."""
         if self._connection is None:
             self._connection = await self._manager.links.open(self.broker)
-        request = ReplicaRead(
-            self._log.topic, self._log.partition, self._epoch, position, max(0, min(length, READ_BYTES))
-        )
         try:
             response: ReplicaReadResponse | ErrorResponse = await with_timeout(
                 self._manager.clock, ANSWER_SECONDS, self._connection.request(request)
@@ -52,20 +67,16 @@ class OtherReplica:
             if isinstance(error, LogdError):
                 raise
             raise UnknownError(f"broker {self.broker} does not answer: {error!r}") from error
-        if response.error:
-            raise error_for_code(response.error, response.text)
-        assert isinstance(response, ReplicaReadResponse)
-        if response.position != position or not response.message_set:
-            raise CorruptMessage(f"broker {self.broker} answers with bytes of {response.position}", position)
-        self.check()
-        return response.message_set
+        return response
 
     def check(self) -> None:
-        """Raise NotLeader unless the replica is in sync now, in the leader epoch in which it was chosen."""
-        where = self._log.topic, self._log.partition
+        """Raise NotLeader unless the replica is in sync now, in the topic and leader epoch in which it was chosen."""
+        where, chosen = (self._log.topic, self._log.partition), self._chosen
         known = self._manager.states.get(*where)
-        if known is None or known.state.leader_epoch != self._epoch:
-            raise NotLeader(f"the leader epoch is not {self._epoch} any more")
+        if known is None or known.uuid != chosen.uuid:
+            raise NotLeader("the topic was deleted")
+        if known.state.leader_epoch != chosen.state.leader_epoch:
+            raise NotLeader(f"the leader epoch is not {chosen.state.leader_epoch} any more")
         if self.broker not in self._manager.healing_sources(*where):
             raise NotLeader(f"broker {self.broker} is not in sync any more")
 

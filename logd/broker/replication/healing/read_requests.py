@@ -23,7 +23,7 @@ from logd.errors import (
 )
 from logd.log.damage.verified_read import read_verified
 from logd.log.partition import PartitionLog
-from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse, ReplicaReadV1
 
 
 @define(eq=False)
@@ -34,11 +34,11 @@ class ReplicaReads:
     #: Called with a log and the position of an entry in it that was found to be damaged.
     _suspect: Callable[[PartitionLog, int], None]
 
-    def answer(self, request: ReplicaRead) -> Deferred[ReplicaReadResponse]:
+    def answer(self, request: ReplicaRead | ReplicaReadV1) -> Deferred[ReplicaReadResponse]:
         """Return the entries, or the reason why they are not given."""
         return Deferred.fromCoroutine(self._answer(request))
 
-    async def _answer(self, request: ReplicaRead) -> ReplicaReadResponse:
+    async def _answer(self, request: ReplicaRead | ReplicaReadV1) -> ReplicaReadResponse:
         try:
             return ReplicaReadResponse(0, request.position, await self._read(request))
         except WireError as error:
@@ -46,7 +46,7 @@ class ReplicaReads:
         except (LogdError, OSError) as error:
             return ReplicaReadResponse(UnknownError.code, text=str(error))
 
-    async def _read(self, request: ReplicaRead) -> bytes:
+    async def _read(self, request: ReplicaRead | ReplicaReadV1) -> bytes:
         log = self._checked(request)
         # Bytes that are not visible yet may be truncated, and another leader may put other messages there.
         snapshot = log.snapshot(log.visible_end)
@@ -61,8 +61,8 @@ class ReplicaReads:
             raise UnknownError(f"{log.folder} was replaced meanwhile")
         return data
 
-    def _checked(self, request: ReplicaRead) -> PartitionLog:
-        """Return the log. Raises WireError unless it is that of an in-sync replica in the leader epoch named."""
+    def _checked(self, request: ReplicaRead | ReplicaReadV1) -> PartitionLog:
+        """Return the log. Raises WireError unless it is that of an in-sync replica of the topic and epoch named."""
         manager, name = self._manager, f"{request.topic}-{request.partition}"
         log = manager.store.log(request.topic, request.partition)
         if log is None:
@@ -72,6 +72,8 @@ class ReplicaReads:
         known = manager.states.get(request.topic, request.partition)
         if known is None or known.state.leader_epoch != request.leader_epoch:
             raise StaleLeaderEpoch(f"{name} is not in leader epoch {request.leader_epoch} for this broker")
+        if isinstance(request, ReplicaReadV1) and known.uuid != request.uuid:
+            raise StaleLeaderEpoch(f"{name} is one of another topic of that name for this broker")
         if not known.state.is_member(manager.store.broker_id, manager.store.instance):
             raise NotLeader(f"broker {manager.store.broker_id} is not in sync for {name}")
         if not log.start <= request.position < log.visible_end:

@@ -33,6 +33,11 @@ class FetchMemory:
         """Return the number of pieces, of LEAST_PIECE bytes each, for which there is room."""
         return max(0, self.total - self._claimed) // LEAST_PIECE
 
+    @property
+    def enough_pieces(self) -> int:
+        """Return the number of pieces from which on a request is worth its cost: a quarter of all."""
+        return self.total // LEAST_PIECE // 4
+
     def share_behind(self, watched: int, count: int) -> int:
         """Return the bytes that each of ``count`` partitions behind the ends of their logs may hold."""
         share = self.share(watched)

@@ -127,19 +127,17 @@ class FetchPlan:
         self.under_way -= 1
         self.waiting -= waits
 
-    def take(self, now: float, watched: int, room: int) -> list[list[FetchEntry]]:
+    def take(self, now: float, watched: int, room: int, enough: int = 1) -> list[list[FetchEntry]]:
         """Take the entries to be fetched now out of the queues: a list for each request.
 
         ``watched`` is the number of partitions of the consumer. Of more than SMALL, at most ``room`` of those behind
-        are taken, or any number if no answer is to come that makes room.
+        are taken; see ``_room_behind``.
         """
         free = MOST_REQUESTS - self.under_way
         if watched <= SMALL:
             return self._cut({**self._behind, **self._moving, **self._idle}, SMALL, free)
         most = most_partitions(watched)
-        if not room and self.under_way == self.waiting:
-            room = len(self._behind)
-        requests = self._cut(self._behind, most, free, room)
+        requests = self._cut(self._behind, most, free, self._room_behind(room, enough, self.under_way > self.waiting))
         behind = bool(requests)
         free = min(free - len(requests), MOST_WAITING - self.waiting)
         if self._idle and now >= self.idle_from:
@@ -151,15 +149,16 @@ class FetchPlan:
             requests += self._cut(self._moving, most, free)
         return requests
 
-    def take_for_session(self, now: float, watched: int, room: int, free: int, owed: int) -> list[list[FetchEntry]]:
+    def take_for_session(
+        self, now: float, watched: int, room: int, free: int, owed: int, enough: int = 1
+    ) -> list[list[FetchEntry]]:
         """Take the entries for the next requests of a fetch session: those behind in pieces, all others together.
 
-        At most ``room`` of those behind are taken, or any number if no answer is ``owed`` for others behind. While some
-        are behind, the others are gathered. ``free`` is the number of requests that may be sent.
+        At most ``room`` of those behind are taken, while ``owed`` answers are to come for others behind; see
+        ``_room_behind``. While some are behind, the others are gathered. ``free`` is the number of requests that may be
+        sent.
         """
-        if not room and not owed:
-            room = len(self._behind)
-        requests = self._cut(self._behind, most_partitions(watched), free, room)
+        requests = self._cut(self._behind, most_partitions(watched), free, self._room_behind(room, enough, bool(owed)))
         if (self._moving or self._idle) and len(requests) < free and self._may_move(now, bool(requests or owed)):
             requests += self._cut({**self._moving, **self._idle}, MAX_ITEMS, 1)
         return requests
@@ -174,6 +173,17 @@ class FetchPlan:
         for entry in entries:
             self.discard(entry)
         return entries
+
+    def _room_behind(self, room: int, enough: int, owed: bool) -> int:
+        """Return the number of entries behind that may be fetched, if there is memory for ``room`` of them.
+
+        While an answer is ``owed``, which makes more room, there are none before ``enough`` may be fetched together.
+        Otherwise each answer, and each piece that is read, would make room for a few, their answer for a few again, and
+        so on until each request is for one or two. If none is owed, there may be any number.
+        """
+        if not owed:
+            return room or len(self._behind)
+        return room if room >= min(enough, len(self._behind)) else 0
 
     def _may_move(self, now: float, sending: bool) -> bool:
         """Return whether moving entries may be fetched now: none are behind, or they were gathered long enough."""

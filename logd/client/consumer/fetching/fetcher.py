@@ -209,7 +209,7 @@ class Fetcher:
         self, link: BrokerLink, connection: ClientConnection, plan: FetchPlan, now: float
     ) -> None:
         watched, memory = len(self._entries), self._memory
-        requests = plan.take(now, watched, memory.pieces())
+        requests = plan.take(now, watched, memory.pieces(), memory.enough_pieces)
         behind = sum([len(entries) for entries in requests if entries[0].fetch.behind])
         shares = {True: memory.share_behind(watched, behind), False: memory.share(watched)}
         for entries in requests:

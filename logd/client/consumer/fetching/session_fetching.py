@@ -85,7 +85,8 @@ class SessionFetching:
         """Send the requests that are due to the broker of ``link``. ``now`` is in the clock's seconds."""
         watched, memory = len(self._entries), self._memory
         free = MOST_REQUESTS - session.under_way
-        chunks = plan.take_for_session(now, watched, memory.pieces(), free, session.behind)
+        room, enough = memory.pieces(), memory.enough_pieces
+        chunks = plan.take_for_session(now, watched, room, free, session.behind, enough)
         behind = sum([len(entries) for entries in chunks if entries[0].fetch.behind])
         shares = {True: memory.share_behind(watched, behind), False: memory.share(watched)}
         for entries in chunks:

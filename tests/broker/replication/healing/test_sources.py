@@ -10,7 +10,10 @@ from attrs import evolve
 from logd.broker.replication.healing.read_requests import ReplicaReads
 from logd.coord.registries.partition_states import KnownState
 from logd.errors import InvalidMessage, InvalidRequest, NotLeader, OffsetOutOfRange, StaleLeaderEpoch, WrongPartition
-from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse
+from logd.log.epochs.mark import MARK_BYTES
+from logd.protocol.requests import requests
+from logd.protocol.requests.apis import NATIVE_BY_NUMBER
+from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse, ReplicaReadV1
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.healing.test_healing import DamagedReplicaTestCase
 
@@ -20,11 +23,23 @@ class ReplicaReadTests(DamagedReplicaTestCase):
 
     def ask(self, broker: MemoryBroker, position: int, length: int = 1 << 20, **changes: Any) -> Any:
         """Send a request to a broker, and return its answer."""
+        request = ReplicaReadV1("t", self.uuid, 0, self.epoch, position, length)._replace(**changes)
+        return self.answer(broker, request)
+
+    def answer(self, broker: MemoryBroker, request: ReplicaRead | ReplicaReadV1) -> Any:
+        """Return a broker's answer to a request."""
         connection = self.cluster.wait(self.cluster.connect(broker.address))
-        request = ReplicaRead("t", 0, self.epoch, position, length)._replace(**changes)
         answer = self.cluster.wait(connection.request(request))
         connection.abort()
         return answer
+
+    @property
+    def uuid(self) -> str:
+        """The topic's uuid."""
+        assert self.leader.broker is not None
+        entry = self.leader.broker.topics.get("t")
+        assert entry is not None
+        return entry.uuid
 
     @property
     def epoch(self) -> int:
@@ -76,6 +91,15 @@ class ReplicaReadTests(DamagedReplicaTestCase):
         start = self.log(self.leader).segment_list.starts[1]
         for epoch in (self.epoch - 1, self.epoch + 1):
             self.assertEqual(self.ask(self.leader, start, leader_epoch=epoch).error, StaleLeaderEpoch.code)
+
+    def test_nothing_is_given_of_another_topic(self) -> None:
+        """Brokers of earlier releases, which do not tell the topic's uuid, are answered as before."""
+        follower = self.followers[0]
+        start = self.log(follower).segment_list.starts[1]
+        answer = self.ask(follower, start, uuid="another")
+        self.assertEqual((answer.error, bytes(answer.message_set)), (StaleLeaderEpoch.code, b""))
+        answer = self.answer(follower, ReplicaRead("t", 0, self.epoch, start, 1 << 20))
+        self.assertEqual(answer, self.ask(follower, start))
 
     def test_what_is_not_visible_is_not_given(self) -> None:
         """It may be truncated, and another leader may put other messages there."""
@@ -147,7 +171,7 @@ class CheckedBytesTests(DamagedReplicaTestCase):
         """Let all replicas answer with other bytes: ``change(data)``."""
         read = ReplicaReads._read
 
-        async def changed(reads: ReplicaReads, request: ReplicaRead) -> bytes:
+        async def changed(reads: ReplicaReads, request: ReplicaReadV1) -> bytes:
             return bytes(change(await read(reads, request)))
 
         return mock.patch.object(ReplicaReads, "_read", changed)
@@ -168,6 +192,15 @@ class CheckedBytesTests(DamagedReplicaTestCase):
             self.cluster.advance(65.0)
             self.assertEqual(bytes(self.inode(broker, 1).data), sound)
 
+    def test_bytes_of_an_earlier_release(self) -> None:
+        """It refuses to be told uuids, and is asked without them."""
+        known = {key: api for key, api in NATIVE_BY_NUMBER.items() if api.request is not ReplicaReadV1}
+        broker = self.followers[0]
+        sound = self.flip(broker, 1)
+        with mock.patch.object(requests, "NATIVE_BY_NUMBER", known):
+            self.cluster.advance(3.0)
+        self.assertEqual(bytes(self.inode(broker, 1).data), sound)
+
     def test_a_source_that_leaves_the_in_sync_set_does_not_count(self) -> None:
         """Its answer of that time is not used."""
         broker = self.followers[0]
@@ -175,7 +208,7 @@ class CheckedBytesTests(DamagedReplicaTestCase):
         kind = type(broker.broker.replication)
         sources, read, left = kind.healing_sources, ReplicaReads._read, list[int]()
 
-        async def leaving(reads: ReplicaReads, request: ReplicaRead) -> bytes:
+        async def leaving(reads: ReplicaReads, request: ReplicaReadV1) -> bytes:
             data = await read(reads, request)
             left.append(reads._manager.store.broker_id)
             return data
@@ -189,3 +222,40 @@ class CheckedBytesTests(DamagedReplicaTestCase):
             self.cluster.advance(3.0)
         self.assertEqual(len(left), 2)
         self.assertEqual(bytes(self.inode(broker, 1).data), harmed)
+
+
+class MadeAgainTests(DamagedReplicaTestCase):
+    """A topic that was deleted, and made again under its name, with messages of the same lengths."""
+
+    def setUp(self) -> None:
+        """Make it again while one broker hears of nothing that happens in the tree, and another one late."""
+        super().setUp()
+        leader, (self.damaged, self.late) = self.leader, self.followers
+        self.slow(self.late, 2.4)
+        assert leader.broker is not None
+        entry = leader.broker.topics.get("t")
+        assert entry is not None
+        administration = leader.broker.administration
+        self.cluster.wait(administration.delete("t"))
+        self.cluster.wait(administration.create("t", 1, {}, brokers=dict(entry.partitions)))
+        self.cluster.advance(0.2)
+        self.slow(self.damaged, 2.0)
+        for number in range(10):
+            self.send(b"another %02d " % number + b"x" * 40)
+        self.cluster.advance(0.1)
+
+    def slow(self, broker: MemoryBroker, seconds: float) -> None:
+        """Let a broker hear of all changes of the tree so much later."""
+        assert broker.coordination is not None
+        broker.coordination.link.delay = lambda: seconds
+
+    def test_bytes_of_the_former_topic_are_not_taken(self) -> None:
+        """They are sound, and entries begin and end in the same places; no epoch has passed."""
+        self.assertIn(b"message 00", self.inode(self.late, 0).data)
+        for broker in (self.leader, self.damaged):
+            self.healing(broker).verifier.stop()
+            self.flip(broker, 0, MARK_BYTES + 20)
+        self.healing(self.damaged).suspect(self.log(self.damaged), MARK_BYTES)
+        self.cluster.advance(0.5)
+        self.assertIn(b"another 01", self.inode(self.damaged, 0).data)
+        self.assertNotIn(b"message", self.inode(self.damaged, 0).data)

@@ -13,6 +13,7 @@ from logd.backoff import Backoff
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.end_positions import Ends
 from logd.client.consumer.fetching import fetch_plan as fetchplan
+from logd.client.consumer.fetching.fetch_memory import FetchMemory
 from logd.client.consumer.fetching.fetch_plan import (
     GATHER_SECONDS,
     LARGE_REQUESTS,
@@ -271,6 +272,30 @@ class FetchPlanTests(SynchronousTestCase):
         self.assertEqual(plan.take(5.0, 1000, 0), [])
         plan.end(False)
         self.assertEqual([len(each) for each in plan.take(5.0, 1000, 0)], [98, 98, 97])
+
+    def test_partitions_behind_are_not_asked_for_a_few_at_a_time(self) -> None:
+        """While an answer is to come, they wait for memory for enough of them, or for all."""
+        behind = self.entries(20, False)
+        for entry in behind:
+            entry.fetch.visible_end = 1
+        for ways in range(2):
+            plan = self.plan(*behind)
+
+            def take(room: int, owed: int, session: int = ways, plan: FetchPlan = plan) -> list[list[FetchEntry]]:
+                plan.under_way = owed
+                if session:
+                    return plan.take_for_session(5.0, 1000, room, MOST_REQUESTS, owed, 8)
+                return plan.take(5.0, 1000, room, 8)
+
+            self.assertEqual(take(3, 0), [behind[:3]])
+            self.assertEqual(take(7, 1), [])
+            self.assertEqual(take(8, 1), [behind[3:11]])
+            self.assertEqual(take(8, 1), [behind[11:19]])
+            self.assertEqual((take(0, 1), take(1, 1)), ([], [behind[19:]]))
+
+    def test_a_request_is_worth_a_quarter_of_the_memory(self) -> None:
+        """However little there is."""
+        self.assertEqual([FetchMemory(size).enough_pieces for size in (8 << 20, 256 << 10, 1024)], [32, 1, 0])
 
     def test_requests_for_few_of_many_wait_a_shorter_time(self) -> None:
         """The partitions asked for in a second are not more for that, down to a tenth of the time."""

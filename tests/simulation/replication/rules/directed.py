@@ -22,7 +22,7 @@ from logd.coord.partition_state import PartitionState
 from logd.log.damage import replacement
 from logd.log.damage.verified_read import read_verified
 from logd.protocol.requests.replica_fetch import ReplicaPart
-from logd.protocol.requests.replicas.replica_read import ReplicaRead
+from logd.protocol.requests.replicas.replica_read import ReplicaReadV1
 from tests.broker.replication.healing.test_sources import CheckedBytesTests, ReplicaReadTests
 from tests.broker.replication.test_fencing import FollowerGuardTests
 from tests.broker.replication.test_made_again import MadeAgainTests
@@ -64,7 +64,7 @@ def give_bytes_out_of_sync() -> AbstractContextManager[Any]:
 def give_what_is_not_visible() -> AbstractContextManager[Any]:
     """A replica gives the bytes of all its log to one that heals, visible or not."""
 
-    async def read(reads: ReplicaReads, request: ReplicaRead) -> bytes:
+    async def read(reads: ReplicaReads, request: ReplicaReadV1) -> bytes:
         log = reads._manager.store.log(request.topic, request.partition)
         assert log is not None
         return read_verified(log.snapshot(log.end), request.position, request.length)

@@ -80,6 +80,18 @@ def keep_what_diverges() -> AbstractContextManager[Any]:
     return mock.patch.object(replica_requests, "_divergence", lambda role, part: None)
 
 
+def tell_ends_uncompared() -> AbstractContextManager[Any]:
+    """A leader tells its visible end before it has said where the follower's log and its own diverge."""
+    news = ReplicaRequests._news
+
+    def uncompared(requests: ReplicaRequests, sent: set[tuple[str, int]]) -> list[ReplicaFetchedPart]:
+        for followed in requests._shown:
+            followed.is_equal = True
+        return news(requests, sent)
+
+    return mock.patch.object(ReplicaRequests, "_news", uncompared)
+
+
 def lead_again_in_the_same_epoch() -> AbstractContextManager[Any]:
     """An epoch of which the log has no entry is forgotten: a leader that is back at once goes on in its epoch."""
     read = Replica._read_history
@@ -264,6 +276,13 @@ RULES: tuple[Rule, ...] = (
         2,
         keep_what_diverges,
         3,
+        "I3",
+        ("kill the leader", "isolate the leader", "leader without the tree", "two failovers"),
+    ),
+    Rule(
+        2,
+        tell_ends_uncompared,
+        219,
         "I3",
         ("kill the leader", "isolate the leader", "leader without the tree", "two failovers"),
     ),
