@@ -59,7 +59,7 @@ class ManyGroupsTests(CoordinatorsTestCase):
         self.patch(fair_turns, "TURN_SECONDS", 0.0)
         written: list[int] = []
         began: list[int] = []
-        held.claim.write_generation = self.write(written)  # type: ignore[method-assign]
+        self.patch(held.claim, "write_generation", self.write(written))
         self.patch(type(held.group), "generation_written", lambda group, generation: began.append(generation))
         broker.write_generation(held.group, 7)
         self.assertEqual((written, began), ([7], []))
