@@ -102,7 +102,8 @@ def elect_unclean(
     leader = wanted if wanted in candidates else next(iter(candidates), None)
     if state.leader != NO_LEADER or leader is None:
         return None
-    return _led_by(evolve(state, in_sync=(leader,), last=(), instances={leader: live[leader]}), leader)
+    led = _led_by(evolve(state, in_sync=(leader,), last=(), instances={leader: live[leader]}), leader)
+    return evolve(led, unclean_epoch=led.leader_epoch)
 
 
 def without_leader(state: PartitionState, successors: Collection[int], remembered: bool) -> PartitionState:

@@ -6,7 +6,9 @@
 
 The members up to ``isr`` are those of Kafka 0.8. ``last`` are replicas that left the in-sync set while it was below
 min.insync.replicas, and a leader that has given up: nothing has become visible since, so they have everything visible.
-``instances`` names the data directory of each broker in both lists; a broker with another one is in neither.
+``instances`` names the data directory of each broker in both lists; a broker with another one is in neither. Once a
+person has let a replica lead that lacked messages, ``"unclean_epoch"`` is the leader epoch in which the last such one
+began to lead.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ class PartitionState:
     instances: Mapping[int, str] = field(factory=dict)
     #: The epoch of the controller that wrote the leader.
     controller_epoch: int = 0
+    #: The leader epoch that began with the last unclean election; 0 if there was none.
+    unclean_epoch: int = 0
 
     def is_member(self, broker: int, instance: str) -> bool:
         """Return whether a broker with this data directory is in sync."""
@@ -61,17 +65,18 @@ class PartitionState:
 
     def encode(self) -> bytes:
         """Return the node's value."""
-        return json.dumps(
-            {
-                "version": 1,
-                "controller_epoch": self.controller_epoch,
-                "leader": self.leader,
-                "leader_epoch": self.leader_epoch,
-                "isr": list(self.in_sync),
-                "last": list(self.last),
-                "instances": {str(broker): uuid for broker, uuid in sorted(self.instances.items())},
-            }
-        ).encode()
+        value: dict[str, Any] = {
+            "version": 1,
+            "controller_epoch": self.controller_epoch,
+            "leader": self.leader,
+            "leader_epoch": self.leader_epoch,
+            "isr": list(self.in_sync),
+            "last": list(self.last),
+            "instances": {str(broker): uuid for broker, uuid in sorted(self.instances.items())},
+        }
+        if self.unclean_epoch:
+            value["unclean_epoch"] = self.unclean_epoch
+        return json.dumps(value).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> PartitionState:
@@ -87,6 +92,7 @@ class PartitionState:
                 _brokers(value["last"]),
                 instances,
                 whole_number(value["controller_epoch"]),
+                whole_number(value.get("unclean_epoch", 0)),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not the state of a partition ({error!r}): {excerpt(data)}") from error

@@ -298,8 +298,19 @@ class Replica:
         snapshot = log.snapshot(log.end)
         wanted = position
         position = await self._on_thread(lambda: find_boundary(snapshot, wanted))
+        known, _ = self._owner.known(log.topic, log.partition)
+        given_up = known is not None and known.state.unclean_epoch > self.history.latest
+        if given_up and position < log.visible_end:
+            self._log.warn(
+                "{topic}-{partition} loses {count} bytes that readers have seen: a person let broker {leader} lead "
+                "without them",
+                topic=log.topic,
+                partition=log.partition,
+                count=log.visible_end - position,
+                leader=role.leader,
+            )
         try:
-            await called_back(partial(self._owner.store.truncate, log, position, 0))
+            await called_back(partial(self._owner.store.truncate, log, position, 0, given_up=given_up))
         except TruncationRefused as error:
             role.trouble = (
                 f"{error}. To have it copied anew from broker {role.leader}, stop broker {self._me}, "

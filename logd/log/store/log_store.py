@@ -39,6 +39,9 @@ def _say_nothing(format: str, **fields: object) -> None:  # noqa: A002  (the nam
     """Discard a report: the default."""
 
 
+Done = Callable[[BaseException | None], None]
+
+
 class LogStore:
     """The data directory of one broker. Owner thread only, but for ``open`` and ``close``, which block."""
 
@@ -222,7 +225,7 @@ class LogStore:
     def delete(
         self,
         topic: str,
-        done: Callable[[BaseException | None], None],
+        done: Done,
         partitions: Iterable[int] = (),
         whole: bool = True,
     ) -> None:
@@ -241,9 +244,7 @@ class LogStore:
             log.close()
         self._deletion.delete(leaving, logs, done)
 
-    def reopen(
-        self, log: PartitionLog, prepare: Callable[[], bool], done: Callable[[BaseException | None], None]
-    ) -> None:
+    def reopen(self, log: PartitionLog, prepare: Callable[[], bool], done: Done) -> None:
         """Call ``prepare()`` on a thread and, if it returns true, recover an offline partition and serve it.
 
         ``done`` gets the error, or None if the partition is served or ``prepare`` returned false. The recovery is that
@@ -253,20 +254,19 @@ class LogStore:
         """
         self._reopener.reopen(log, prepare, self._known_ends.get((log.topic, log.partition)), done)
 
-    def truncate(
-        self, log: PartitionLog, position: int, stored_end: int, done: Callable[[BaseException | None], None]
-    ) -> None:
+    def truncate(self, log: PartitionLog, position: int, stored_end: int, done: Done, given_up: bool = False) -> None:
         """Truncate a served log to ``position``, where an entry begins; a new PartitionLog then takes its place.
 
-        ``stored_end`` is this log's end in the coordination tree, which the caller lowers first. ``done`` gets the
-        error, or None once the truncation is durable and the log is served. TruncationRefused, OffsetOutOfRange and
-        PartitionOffline change nothing. After any other error the log is offline, and a start finds its end at the
-        position or behind it. Waits on the log fail. For followers in replication only.
+        ``stored_end`` is this log's end in the coordination tree, which the caller lowers first; ``given_up``, whether
+        a person let a replica lead that lacks what readers have seen here. ``done`` gets None once the truncation is
+        durable and the log is served. TruncationRefused, OffsetOutOfRange and PartitionOffline change nothing. After
+        any other error the log is offline, and a start finds its end at the position or behind it. Waits on the log
+        fail. For followers only.
         """
         known_end = max(stored_end, self._known_ends.get((log.topic, log.partition), 0))
-        self._truncator.truncate(log, position, known_end, done)
+        self._truncator.truncate(log, position, known_end, done, given_up=given_up)
 
-    def restart(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
+    def restart(self, log: PartitionLog, position: int, done: Done) -> None:
         """Replace a log, offline or not, by an empty one that begins at ``position``; the former files are removed.
 
         For followers only, whose leader has everything that counts. ``done`` gets the error, or None once the empty log
@@ -281,7 +281,7 @@ class LogStore:
 
         self.reopen(log, prepare, done)
 
-    def delete_before(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
+    def delete_before(self, log: PartitionLog, position: int, done: Done) -> None:
         """Delete the messages before ``position``: the log begins with the entry that contains it from now on.
 
         That entry stays whole. Of the messages in it, readers leave out those before ``PartitionLog.first``.
@@ -320,7 +320,7 @@ class LogStore:
         ends = (highest_end(self.files, folder), self._known_ends.get((topic, partition), 0), log.end if log else 0)
         return max(ends)
 
-    def begin_again(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
+    def begin_again(self, log: PartitionLog, position: int, done: Done) -> None:
         """Accept the loss of an offline partition: serve an empty log that begins and ends at ``position``.
 
         ``position`` is a multiple of 2^40 above every known end (see ``beginning_after``). The old folder is kept,
@@ -336,7 +336,7 @@ class LogStore:
 
         self.reopen(log, prepare, done)
 
-    def make_lasting(self, logs: Sequence[PartitionLog], done: Callable[[BaseException | None], None]) -> None:
+    def make_lasting(self, logs: Sequence[PartitionLog], done: Done) -> None:
         """Make the names of new logs durable, on a thread; ``done`` gets the error, or None.
 
         A log becomes durable by itself once something in it is visible. This is for logs that are announced before.

@@ -9,7 +9,8 @@
 
 After a crash between any two steps the log ends at the position or behind it, at an entry boundary, and the caller asks
 again. Ids behind the position are given again, so only bytes that no reader has seen may be cut off, and the
-coordination tree must not vouch for them either. A truncation below one of these ends is refused.
+coordination tree must not vouch for them either. A truncation below one of these ends is refused, unless a person has
+given up what is lost.
 """
 
 from __future__ import annotations
@@ -112,16 +113,23 @@ class Truncator:
     _reopener: Reopener
 
     def truncate(
-        self, log: PartitionLog, position: int, known_end: int, done: Callable[[BaseException | None], None]
+        self,
+        log: PartitionLog,
+        position: int,
+        known_end: int,
+        done: Callable[[BaseException | None], None],
+        *,
+        given_up: bool = False,
     ) -> None:
         """See LogStore.truncate."""
-        error = _refusal(log, position, known_end)
+        error = _refusal(log, position, known_end, given_up)
         if error is not None or position == log.end:
             done(error)
             return
 
         def checked(boundary: int | None, error: BaseException | None) -> None:
-            error = error or _refusal(log, position, known_end)  # retention, readers or an error may have intervened
+            # Retention, readers or an error may have intervened.
+            error = error or _refusal(log, position, known_end, given_up)
             if error is None and boundary != position:
                 error = TruncationRefused(f"{log.folder} is not truncated to {position}: that is inside an entry")
             if error is not None:
@@ -153,13 +161,14 @@ class Truncator:
         self._reopener.reopen(log, prepare, known_end, reopened)
 
 
-def _refusal(log: PartitionLog, position: int, known_end: int) -> LogdError | None:
+def _refusal(log: PartitionLog, position: int, known_end: int, given_up: bool) -> LogdError | None:
     """Return the error for a log that may not be truncated to a position, None if it may be."""
     if log.offline is not None:
         return PartitionOffline(f"{log.topic}-{log.partition} is offline: {log.offline}")
     if not log.start <= position <= log.end:
         return OffsetOutOfRange(f"{log.folder}: position {position} is not between {log.start} and {log.end}")
-    for end, why in ((log.visible_end, "readers have seen it"), (known_end, "the coordination tree vouches for it")):
+    shown = 0 if given_up else log.visible_end
+    for end, why in ((shown, "readers have seen it"), (known_end, "the coordination tree vouches for it")):
         if position < end:
             return TruncationRefused(
                 f"{log.folder} is not truncated to {position}, so that no id is given twice: {why} up to {end}"

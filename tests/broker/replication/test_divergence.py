@@ -32,9 +32,9 @@ class DivergenceTests(ReplicaTestCase):
         assert store is not None
         truncate = store.truncate
 
-        def noted(_: object, log: PartitionLog, position: int, *more: Any) -> None:
+        def noted(_: object, log: PartitionLog, position: int, *more: Any, **named: Any) -> None:
             ends.append(position)
-            truncate(log, position, *more)
+            truncate(log, position, *more, **named)
 
         self.patch(type(store), "truncate", noted)
         role._truncate(first + 3)

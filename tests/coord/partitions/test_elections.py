@@ -98,7 +98,16 @@ class ElectionTests(SynchronousTestCase):
         self.assertIsNone(elect(state, (1, 2), LIVE, 1))
         found = elect_unclean(state, (1, 2), {2: "b"})
         assert found is not None
-        self.assertEqual((found.leader, found.in_sync), (2, (2,)))
+        self.assertEqual((found.leader, found.in_sync, found.unclean_epoch), (2, (2,), 1))
+        self.assertEqual(PartitionState.decode(found.encode()), found)
+
+    def test_the_state_remembers_an_unclean_election(self) -> None:
+        """A former member that was away has to learn that what it showed was given up."""
+        found = elect_unclean(lost_with_the_tree(), (1, 2), {2: "b"})
+        assert found is not None
+        led = elect(evolve(found, in_sync=(1, 2), instances=LIVE), (1, 2), {1: "a"}, 1)
+        assert led is not None
+        self.assertEqual((led.leader, led.leader_epoch, led.unclean_epoch), (1, 2, 1))
 
 
 class ReassignmentTests(SynchronousTestCase):

@@ -190,6 +190,17 @@ class RefusedTests(TruncationTestCase):
         self.log.visible_end = 100
         self.assertIn("readers have seen it up to 100", str(self.refused(80)))
 
+    def test_visible_bytes_go_where_a_person_has_given_them_up(self) -> None:
+        """Nothing else is overlooked."""
+        self.log.visible_limit = self.log.visible_end = 100
+        outcomes: list[BaseException | None] = []
+        self.rig.store.truncate(self.log, 80, 81, outcomes.append, given_up=True)
+        self.assertIn("the coordination tree vouches for it up to 81", str(outcomes.pop()))
+        self.rig.store.truncate(self.log, 80, 0, outcomes.append, given_up=True)
+        self.rig.threads.settle()
+        self.assertEqual(outcomes, [None])
+        self.assertEqual((self.log.end, self.log.visible_end), (80, 80))
+
     def test_a_stored_end_stays(self) -> None:
         """The next start would take the log for a lost one."""
         error = self.refused(80, stored_end=81)

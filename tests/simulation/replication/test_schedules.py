@@ -85,6 +85,34 @@ class ScheduleTests(SynchronousTestCase):
 
         self.live(schedule)
 
+    def test_an_unclean_election_beside_members_that_live(self) -> None:
+        """They reach neither the tree nor others meanwhile; what readers saw of them is lost, and they follow then."""
+
+        def schedule(life: Life) -> None:
+            cluster = life.cluster
+            state = cluster.checker.state(0)
+            assert state is not None
+            behind = cluster.brokers[next(number for number in state.in_sync if number != state.leader)]
+            behind.kill()
+            life.go_on(10.0)
+            members = cluster.checker.state(0)
+            assert members is not None and behind.settings.id not in members.in_sync
+            for number in (*members.in_sync, *members.last):
+                if number != behind.settings.id:
+                    life.faults.network.isolate(cluster.brokers[number])
+                    life.faults.network.lose_tree(cluster.brokers[number])
+            cluster.start(behind)
+            life.go_on(10.0)
+            life.faults.operators.elect_unclean()
+            life.go_on(10.0)
+            elected = cluster.checker.state(0)
+            assert elected is not None
+            if behind.settings.id not in members.last:
+                self.assertEqual(elected.leader, behind.settings.id)
+
+        for seed in range(1, 4):
+            self.live(schedule, seed)
+
     def test_an_unclean_election(self) -> None:
         """Nobody leads while all members are gone; once an operator asks, a replica that lacks messages does."""
 
