@@ -33,9 +33,8 @@ from logd.protocol.kafka.apis import API_VERSIONS, APIS, KafkaApi
 from logd.protocol.kafka.conversation import ApiVersions, KafkaToken, NotServed
 from logd.protocol.kafka.fetch import API_KEY as FETCH_KEY
 from logd.protocol.kafka.fetch import FetchedEncoder, KafkaFetch
+from logd.protocol.kafka.large_responses import KafkaJoined, ResponseEncoder, is_large
 from logd.protocol.kafka.produce import KafkaProduce
-from logd.protocol.kafka.responses.join_group import KafkaJoined
-from logd.protocol.kafka.responses.response_encoder import ResponseEncoder, is_large
 from logd.protocol.requests.fields import size_of
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.kafka import fetch, produce
 from logd.protocol.kafka.apis import API_VERSIONS, API_VERSIONS_FLEXIBLE, APIS, UNSUPPORTED_VERSION, encode_api_versions
 from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, read_header, skip_tags
+from logd.protocol.kafka.large_responses import JOIN_GROUP_KEY, ResponseEncoder, encode_joined
 from logd.protocol.kafka.other_clients import other_client
-from logd.protocol.kafka.responses import join_group
-from logd.protocol.kafka.responses.response_encoder import ResponseEncoder
 from logd.protocol.requests.fields import INT16, Piece, Reader, size_of
 
 #: The longest time that an answer can tell.
@@ -203,8 +202,8 @@ def _encode(token: KafkaToken, response: Any) -> list[Piece]:
             body = [produce.encode_produced(response, version, throttle_ms)]
     elif header.api_key == fetch.API_KEY:
         body = response.finish(throttle_ms)
-    elif header.api_key == join_group.API_KEY:
-        body = list(join_group.encode_joined(response, version, throttle_ms))
+    elif header.api_key == JOIN_GROUP_KEY:
+        body = list(encode_joined(response, version, throttle_ms))
     else:
         tags = NO_TAGS if version >= APIS[header.api_key].flexible_from else b""
         if isinstance(response, ResponseEncoder):

@@ -12,9 +12,9 @@ from attrs import evolve
 from logd.broker.kafka.groups import group as group_module
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.kafka.groups.group import KafkaGroup
+from logd.broker.kafka.groups.group_rights import refusals
 from logd.broker.kafka.groups.members import AnswerJoin, JoinAnswer, JoinRequest, KafkaMember, SyncAnswer
 from logd.broker.kafka.groups.rebalance_step import RebalanceStep
-from logd.broker.kafka.groups.refusals import refusals
 from logd.broker.kafka.groups.roster import Roster
 from logd.coord.errors import CoordinationError
 from logd.coord.kafka_groups.claim import GroupClaim

@@ -18,8 +18,8 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from logd.broker.kafka.groups.group_rights import GroupRefused
 from logd.broker.kafka.groups.members import GroupState
-from logd.broker.kafka.groups.refusals import GroupRefused
 from logd.coord import paths
 from logd.coord.errors import CoordinationError
 from logd.coord.kafka_groups.commit_operations import Committed

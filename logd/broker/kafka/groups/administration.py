@@ -8,10 +8,9 @@ from typing import Any
 
 from logd.broker.kafka.error_codes import GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, NON_EMPTY_GROUP
 from logd.broker.kafka.groups.group import KafkaGroup
-from logd.broker.kafka.groups.group_rights import GroupRights
+from logd.broker.kafka.groups.group_rights import GroupRefused, GroupRights, refusals
 from logd.broker.kafka.groups.members import GroupState
 from logd.broker.kafka.groups.membership_requests import likely_coordinator
-from logd.broker.kafka.groups.refusals import GroupRefused, refusals
 from logd.broker.kafka.groups.subscriptions import CONSUMER, encode_assignment, encode_subscription
 from logd.broker.requests.core import BrokerCore
 from logd.coord.groups.group_changes import GroupChanged, GroupLive, delete_group

@@ -22,9 +22,9 @@ from logd.broker.kafka.error_codes import (
     UNKNOWN_MEMBER_ID,
 )
 from logd.broker.kafka.groups.group import KafkaGroup
+from logd.broker.kafka.groups.group_rights import GroupRefused, refusals
 from logd.broker.kafka.groups.limits import GroupLimits, MemberMemory
 from logd.broker.kafka.groups.members import JoinAnswer, JoinRequest, SyncAnswer
-from logd.broker.kafka.groups.refusals import GroupRefused, refusals
 from logd.broker.topics.named_locks import NamedLocks
 from logd.config.kafka import KafkaSettings
 from logd.coord import paths

@@ -16,13 +16,12 @@ from logd.broker.kafka.error_codes import (
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
 )
-from logd.broker.kafka.groups.group_rights import GroupRights
+from logd.broker.kafka.groups.group_rights import GroupRefused, GroupRights
 from logd.broker.kafka.groups.members import Caller, GroupProtocol, JoinAnswer, JoinRequest, SyncAnswer
-from logd.broker.kafka.groups.refusals import GroupRefused
 from logd.broker.requests.core import BrokerCore
 from logd.checkedjson import excerpt
 from logd.protocol.kafka.apis import APIS
-from logd.protocol.kafka.responses.join_group import KafkaJoined
+from logd.protocol.kafka.large_responses import KafkaJoined
 from logd.security.access_rules import Operation
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = (APIS[number] for number in range(10, 15))

@@ -13,8 +13,7 @@ from logd.broker.kafka.error_codes import (
     OFFSET_METADATA_TOO_LARGE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from logd.broker.kafka.groups.group_rights import GroupRights
-from logd.broker.kafka.groups.refusals import GroupRefused, refusals
+from logd.broker.kafka.groups.group_rights import GroupRefused, GroupRights, refusals
 from logd.broker.kafka.groups.subscriptions import CONSUMER, subscribed_topics
 from logd.broker.requests.core import BrokerCore
 from logd.coord.kafka_groups.commit_operations import Committed

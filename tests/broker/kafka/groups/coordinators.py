@@ -12,8 +12,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
+from logd.broker.kafka.groups.group_rights import GroupRefused
 from logd.broker.kafka.groups.members import JoinAnswer
-from logd.broker.kafka.groups.refusals import GroupRefused
 from logd.config.kafka import KafkaSettings
 from logd.coord import paths
 from logd.coord.kafka_groups.commit_operations import Committed

@@ -1,4 +1,4 @@
-"""Tests of logd.protocol.kafka.responses.response_encoder; kafka-python encodes the same at once."""
+"""Tests of logd.protocol.kafka.large_responses; kafka-python encodes the same at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.protocol.kafka import fetch, produce
+from logd.protocol.kafka import fetch, large_responses, produce
 from logd.protocol.kafka.apis import API_VERSIONS, APIS
-from logd.protocol.kafka.responses import response_encoder
-from logd.protocol.kafka.responses.response_encoder import SHARED_BYTES, STEP_ITEMS, ResponseEncoder, is_large
+from logd.protocol.kafka.large_responses import SHARED_BYTES, STEP_ITEMS, ResponseEncoder, is_large
 
 #: The responses that kafka-python does not write.
 _WRITTEN_HERE = (produce.API_KEY, fetch.API_KEY, API_VERSIONS)
@@ -54,7 +53,7 @@ class ResponseEncoderTests(SynchronousTestCase):
 
     def test_the_same_bytes(self) -> None:
         """With few items and many, at the top and inside; the time to wait is told where there is a field for it."""
-        self.patch(response_encoder, "STEP_ITEMS", _STEP)
+        self.patch(large_responses, "STEP_ITEMS", _STEP)
         random = Random(1)
         many = 0
         for api in APIS.values():

@@ -1,1 +1,0 @@
-"""Responses to Kafka's clients that may be large, written in pieces."""

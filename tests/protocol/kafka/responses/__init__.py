@@ -1,1 +1,0 @@
-"""Tests of logd.protocol.kafka.responses."""
