@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
+from logd.broker.replication import replica_fetcher
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
@@ -87,6 +88,22 @@ class MadeAgainTests(ReplicaTestCase):
             self.send(b"to an old leader")
             self.cluster.advance(2.0)
             self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+
+    def test_followers_of_an_earlier_release(self) -> None:
+        """They name no uuids, and have what is acknowledged when the leader is dead."""
+        leader, followers = self.leader, self.followers
+        with mock.patch.object(replica_fetcher, "ReplicaFetchV1", ReplicaFetch):
+            for follower in followers:
+                follower.kill()
+                follower.start()
+            self.cluster.advance(5.0)
+            sent = self.send(b"to old followers")
+            self.assertEqual({log.flushed_end for log in self.logs().values()}, {sent.next_position})
+            leader.kill(power_lost=True)
+            self.send(b"to an old leader")
+        for follower in followers:
+            self.assertIn(b"to old followers", self.content(follower))
+            self.assertIn(b"to an old leader", self.content(follower))
 
     def test_a_leader_that_is_upgraded_once_it_has_refused_uuids(self) -> None:
         """It is told them from its next start on, however soon that is."""
