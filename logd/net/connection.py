@@ -67,6 +67,8 @@ class BrokerConnection(Protocol):
         self._waiting: dict[int, Deferred[Any] | Callable[[Any], None]] = {}
         #: Requests that leave together in one write, at the end of ``dataReceived`` or of ``together``.
         self._held: list[bytes] | None = None
+        #: Functions to call once the answers of the present read are told; None while none are being told.
+        self._after: dict[Callable[[], object], None] | None = None
         self._watchers: WaitingDeferreds[BaseException] = WaitingDeferreds()
         self._writable_waiters: WaitingDeferreds[None] = WaitingDeferreds()
         self._lost: Failure | None = None
@@ -142,6 +144,16 @@ class BrokerConnection(Protocol):
         finally:
             self._let_go()
 
+    def after_answers(self, call: Callable[[], object]) -> None:
+        """Call ``call`` once the answers that came in one read are told, however often it is given; or at once.
+
+        What it sends leaves in the same write as the requests made by those who were told.
+        """
+        if self._after is None:
+            call()
+        else:
+            self._after[call] = None
+
     def send_only(self, request: Any) -> None:
         """Send a request that has no response. Raises BrokerUnavailable if the connection is lost already."""
         if self._lost is not None:
@@ -204,14 +216,20 @@ class BrokerConnection(Protocol):
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
         held, self._held = self._held, [] if self._held is None else self._held
-        for request, response in self._conversation.receive_data(data):
-            waiting = self._waiting.pop(id(request), None)
-            if waiting is None:
-                continue
-            if isinstance(waiting, Deferred):
-                waiting.callback(response)
-            else:
-                waiting(response)
+        before, self._after = self._after, {}
+        try:
+            for request, response in self._conversation.receive_data(data):
+                waiting = self._waiting.pop(id(request), None)
+                if waiting is None:
+                    continue
+                if isinstance(waiting, Deferred):
+                    waiting.callback(response)
+                else:
+                    waiting(response)
+        finally:
+            after, self._after = self._after, before
+            for call in after:
+                call()
         if held is None:
             self._let_go()
         if self._conversation.violation is not None:

@@ -28,3 +28,7 @@ class ToldRequests:
     def together(self, write: Callable[[], object]) -> None:
         """Call ``write``; each request leaves by itself."""
         write()
+
+    def after_answers(self, call: Callable[[], object]) -> None:
+        """Call ``call`` at once; each answer comes by itself."""
+        call()

@@ -39,6 +39,34 @@ class TogetherTests(SynchronousTestCase):
         self.assertEqual(responses, [FetchResponse(0)])
         self.assertEqual(transport.written, [both, both])
 
+    def test_a_function_is_called_once_for_all_answers_of_a_read(self) -> None:
+        """After the last of them; what it sends leaves with what they led to. Outside of a read it is called now."""
+        transport = DirectTransport()
+        client = BrokerConnection(1 << 20)
+        client.makeConnection(transport)
+        calls: list[str] = []
+
+        def after() -> None:
+            calls.append("after")
+            client.request(FETCH)
+
+        def told(_: Any) -> None:
+            calls.append("told")
+            client.request(FETCH)
+            client.after_answers(after)
+
+        def two() -> None:
+            client.request_told(FETCH, told)
+            client.request_told(FETCH, told)
+
+        client.together(two)
+        (both,) = transport.written
+        client.dataReceived(bytes.fromhex("00000002 0000 00000002 0000"))
+        self.assertEqual(calls, ["told", "told", "after"])
+        self.assertEqual(transport.written, [both, both + both[: len(both) // 2]])
+        client.after_answers(after)
+        self.assertEqual(calls[3:], ["after"])
+
     def test_what_the_socket_does_not_take_is_left_to_the_reactor(self) -> None:
         """The rest in order, and an error, which only the reactor turns into a lost connection."""
         for room in (0, 5):

@@ -54,9 +54,12 @@ class KafkaLeaderEpochs:
         """Return where epochs end on this broker: consumers with a later position are ahead of what is left."""
         kind = OFFSET_FOR_LEADER_EPOCH.response_class.OffsetForLeaderTopicResult
         topics = []
+        turns = self._broker.turns()
         for topic in request.topics:
             parts = []
             for part in topic.partitions:
+                if turns.over:
+                    await turns.rest()
                 error, found = self._partition(topic.topic, part)
                 parts.append(
                     kind.EpochEndOffset(

@@ -13,6 +13,7 @@ from logd.broker.kafka.error_codes import (
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 from logd.broker.security.rights import Rights
+from logd.checkedjson import excerpt
 from logd.coord.errors import CoordinationError
 from logd.protocol.kafka.apis import APIS
 
@@ -28,15 +29,20 @@ class KafkaInitProducerId:
         self._rights = rights
         self._ids = ids
         self._peer = peer
+        #: True once the log says that this client wants transactions: it may ask again as often as it likes.
+        self._wants_transactions = False
 
     async def init_producer_id(self, request: Any) -> Any:
         """Return an id with epoch 0; transactions are refused, which ends such a producer with an error."""
         error, producer = 0, -1
         if request.transactional_id is not None:
-            self._log.warn(
-                "{peer} asked for the transactional id {name!r}: there are no transactions; leave transactional.id out",
-                peer=self._peer, name=request.transactional_id,
-            )  # fmt: skip
+            if not self._wants_transactions:
+                self._wants_transactions = True
+                self._log.warn(
+                    "{peer} asked for the transactional id {name}: there are no transactions; leave transactional.id "
+                    "out",
+                    peer=self._peer, name=excerpt(request.transactional_id),
+                )  # fmt: skip
             error = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         elif not self._rights.may_write_something():
             error = CLUSTER_AUTHORIZATION_FAILED

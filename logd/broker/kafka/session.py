@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from logd.broker.kafka.describing import DESCRIBE_CLUSTER, METADATA, KafkaDescribing
 from logd.broker.kafka.fetches.shared_work import FetchWork
 from logd.broker.kafka.fetching import KafkaFetching
+from logd.broker.kafka.groups.membership_requests import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from logd.broker.kafka.groups.requests import KafkaGroupRequests
 from logd.broker.kafka.leader_epochs import OFFSET_FOR_LEADER_EPOCH, KafkaLeaderEpochs
 from logd.broker.kafka.list_offsets import LIST_OFFSETS, KafkaListingOffsets
@@ -30,7 +31,9 @@ from logd.net.session import PauseReason
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.kafka.apis import API_VERSIONS, APIS, KafkaApi
 from logd.protocol.kafka.conversation import ApiVersions, KafkaToken, NotServed
+from logd.protocol.kafka.fetch import API_KEY as FETCH_KEY
 from logd.protocol.kafka.fetch import FetchedEncoder, KafkaFetch
+from logd.protocol.kafka.large_responses import KafkaJoined, ResponseEncoder, is_large
 from logd.protocol.kafka.produce import KafkaProduce
 from logd.protocol.requests.fields import size_of
 
@@ -41,6 +44,14 @@ Handler = Callable[[Any], Coroutine[Any, Any, Any]]
 
 #: The requests that may come before a client has authenticated.
 _BEFORE_ALL = frozenset((API_VERSIONS, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key))
+#: The requests of one connection that may be under way together: their answers are small, or bounded in all, and some
+#: wait for messages or other clients. Each of the other ones waits for the answer to the one before, as in Kafka.
+_TOGETHER = frozenset(
+    (
+        FETCH_KEY,
+        *(each.key for each in (FIND_COORDINATOR, HEARTBEAT, INIT_PRODUCER_ID, JOIN_GROUP, SYNC_GROUP)),
+    )
+)
 
 
 class KafkaSession:
@@ -188,17 +199,15 @@ class KafkaSession:
             self.connection.answer(token, request)
             return False
         answer: Deferred[Any]
-        resting = len(self._broker.resting)
         if isinstance(request, KafkaFetch):
             answer = Deferred.fromCoroutine(self._fetching.fetch(request))
         else:
             self._groups.called_by(token.header.client_id)
             answer = Deferred.fromCoroutine(self._handler(type(request).__name__)(request))
-        # An answer that takes many turns may name all topics, and is in memory until it is whole: one at a time.
-        # That of a Fetch is bounded, and waits for messages.
-        is_long = len(self._broker.resting) > resting and not isinstance(request, KafkaFetch)
         answer.addCallback(self._answer, token, "unknown" if api is None else api.name, self._producing.native.arrived)
         answer.addErrback(self._failed)
+        # An answer may name all topics, or all members of all groups, and is in memory until it is whole: one at once.
+        is_long = key not in _TOGETHER and not (answer.called and not answer.paused)
         if is_long:
             self.connection.pause(PauseReason.LONG_REQUEST)
             answer.addCallback(lambda _: self._long_request_ended())
@@ -216,11 +225,24 @@ class KafkaSession:
             self._kinds |= _by_kind({ELECT_LEADERS: self._elections.elect_leaders})
         return self._kinds[kind]
 
-    def _answer(self, response: Any, token: KafkaToken, api: str, arrived: float) -> None:
+    def _answer(self, response: Any, token: KafkaToken, api: str, arrived: float) -> Deferred[None] | None:
+        version = token.header.version
+        if not isinstance(response, FetchedEncoder | KafkaJoined) and is_large(response, version):
+            return Deferred.fromCoroutine(self._answer_in_turns(response, token, api, arrived))
+        self._send(response, token, api, arrived)
+        return None
+
+    async def _answer_in_turns(self, response: Any, token: KafkaToken, api: str, arrived: float) -> None:
+        encoder, turns = ResponseEncoder(response, token.header.version), self._broker.turns()
+        for _ in encoder.steps():
+            if turns.over:
+                await turns.rest()
+        self._send(encoder, token, api, arrived)
+
+    def _send(self, response: Any, token: KafkaToken, api: str, arrived: float) -> None:
         meter = self.connection.meter
         if meter is not None:
-            pieces = response.pieces if isinstance(response, FetchedEncoder) else ()  # all others are small
-            token.throttle_ms = meter.throttle_ms(sum(map(size_of, pieces)))
+            token.throttle_ms = meter.throttle_ms(_large_bytes(response))
         broker = self._broker
         broker.counters.latencies.of("kafka", api).observe(broker.clock.seconds() - arrived)
         self.connection.answer(token, response)
@@ -243,6 +265,15 @@ class KafkaSession:
             return
         self.connection.close(drain=False)
         self._log.failure("a request of {peer} failed; its connection is closed", failure, peer=self.connection.caller)
+
+
+def _large_bytes(response: Any) -> int:
+    """Return the bytes of a response; 0 for a small one."""
+    if isinstance(response, FetchedEncoder):
+        return sum(map(size_of, response.pieces))
+    if isinstance(response, KafkaJoined):
+        return sum([len(metadata) for _, _, metadata in response.members])
+    return response.size if isinstance(response, ResponseEncoder) else 0
 
 
 def _by_kind(handlers: Mapping[KafkaApi, Handler]) -> dict[str, Handler]:

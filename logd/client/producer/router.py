@@ -95,8 +95,8 @@ class Router:
         if queue is None:
             queue = self._queue(topic, chosen)
         batch = queue.accumulator.with_room(1, size)
-        if key is None and not queue.held_up and (partition is not None or self._stays):
-            settings, form = self._settings, batch.form
+        settings, form = self._settings, batch.form
+        if key is None and settings.batch_messages > 1 and not queue.held_up and (partition is not None or self._stays):
             # A message that fits the limit of the batch is then not larger than the limit of messages, either.
             limit = min(settings.batch_bytes, settings.message_bytes)
             most = min(settings.batch_messages, form.most_messages)

@@ -117,7 +117,7 @@ class BrokerSender:
             self._schedule()  # a lost request makes room for others too
 
     def _answered(self, response: ProduceAckResponse, batches: list[tuple[PartitionQueue, ProducerBatch]]) -> None:
-        already, self._scheduled = self._scheduled, True  # the queues that wake up now are drained below, at once
+        already, self._scheduled = self._scheduled, True  # the queues that wake up now are drained below
         for (queue, batch), part in zip(batches, response.parts, strict=True):
             if part.error == 0:
                 queue.acknowledged(batch, part.stored_partition, part.first_id, part.next_position)
@@ -125,7 +125,12 @@ class BrokerSender:
                 queue.refused(batch, refusal(batch, part.error))
         self._scheduled = already
         if self._awake and not already and not self._waiting:
-            self._drain()
+            connection = self.link.current
+            if connection is None:
+                self._drain()
+            else:  # one drain for all answers that came in one read
+                self._scheduled = True
+                connection.after_answers(self._drain)
 
     def _lost(self, error: BaseException, batches: list[tuple[PartitionQueue, ProducerBatch]]) -> None:
         if not isinstance(error, LogdError):

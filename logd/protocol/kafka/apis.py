@@ -2,7 +2,7 @@
 
 Produce and Fetch are read and written here, by slices; ApiVersions too, since it is answered whatever its version is.
 The response to JoinGroup is written here, since it may be large. All others are those of kafka-python
-(``kafka.protocol``), of the extra ``kafka``.
+(``kafka.protocol``), of the extra ``kafka``; large ones are encoded in steps (``large_responses``).
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from logd.protocol.conversation.foreign import foreign_opening, software_name
 from logd.protocol.conversation.framed import OrderedConversation, OrderedToken
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES
 from logd.protocol.conversation.interfaces import IConversation, Received
-from logd.protocol.kafka import fetch, join_group, produce
+from logd.protocol.kafka import fetch, produce
 from logd.protocol.kafka.apis import API_VERSIONS, API_VERSIONS_FLEXIBLE, APIS, UNSUPPORTED_VERSION, encode_api_versions
 from logd.protocol.kafka.header import NO_TAGS, RESPONSE_HEAD, RequestHeader, read_header, skip_tags
+from logd.protocol.kafka.large_responses import JOIN_GROUP_KEY, ResponseEncoder, encode_joined
 from logd.protocol.kafka.other_clients import other_client
 from logd.protocol.requests.fields import INT16, Piece, Reader, size_of
 
@@ -201,13 +202,16 @@ def _encode(token: KafkaToken, response: Any) -> list[Piece]:
             body = [produce.encode_produced(response, version, throttle_ms)]
     elif header.api_key == fetch.API_KEY:
         body = response.finish(throttle_ms)
-    elif header.api_key == join_group.API_KEY:
-        body = list(join_group.encode_joined(response, version, throttle_ms))
+    elif header.api_key == JOIN_GROUP_KEY:
+        body = list(encode_joined(response, version, throttle_ms))
     else:
-        if throttle_ms and hasattr(response, "throttle_time_ms"):
-            response.throttle_time_ms = throttle_ms
         tags = NO_TAGS if version >= APIS[header.api_key].flexible_from else b""
-        body = [tags, bytes(response.encode(version=version))]
+        if isinstance(response, ResponseEncoder):
+            body = [tags, *response.finish(throttle_ms)]
+        else:
+            if throttle_ms and hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = throttle_ms
+            body = [tags, bytes(response.encode(version=version))]
     size = sum(map(size_of, body)) + 4
     head = RESPONSE_HEAD.pack(size, header.correlation_id)
     return [head, *(bytes(piece) if isinstance(piece, memoryview) else piece for piece in body)]

@@ -117,10 +117,19 @@ class StubConnection:
     writable: bool = True
     writing: Deferred[None] = field(factory=Deferred)
     sent: list[Produce] = field(factory=list)
+    #: What is to be called after the answers of one read, while there is one.
+    reading: list[Any] | None = None
 
     def together(self, send: Any) -> None:
         """Send at once."""
         send()
+
+    def after_answers(self, call: Any) -> None:
+        """Keep it during a read, else call it at once."""
+        if self.reading is None:
+            call()
+        else:
+            self.reading.append(call)
 
     def when_writable(self) -> Deferred[None]:
         """Return what fires once there is room again."""
@@ -235,6 +244,25 @@ class MostSetsTests(SynchronousTestCase):
         self.answer(4)
         self.assertEqual(self.link.partitions()[5:], [[8]])
         self.assertTrue(all(queue.ends == ["stored"] for queue in queues))
+
+    def test_answers_of_one_read_make_room_for_one_request(self) -> None:
+        """However many answers there are, the queues are looked at once, and nothing is sent before."""
+        connection = self.link.current = StubConnection()
+        queues = [StubQueue(number) for number in range(6)]
+        for queue in queues:
+            self.wake(queue)
+        self.assertEqual(self.link.partitions(), [[0], [1], [2]])
+        connection.reading = []
+        for number in range(3):
+            self.answer(number)
+        (drain,) = connection.reading
+        self.assertEqual(len(self.link.asked), 3)
+        connection.reading = None
+        drain()
+        self.assertEqual(self.link.partitions()[3:], [[3, 4, 5]])
+        self.answer(3)
+        self.wake(StubQueue(6))
+        self.assertEqual(self.link.partitions()[4:], [[6]])
 
     def test_each_queue_has_its_turn(self) -> None:
         """Those that always have another set keep none of the others waiting."""

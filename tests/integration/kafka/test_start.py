@@ -24,7 +24,7 @@ HEAVY = (
     *("kafka.admin", "kafka.consumer", "kafka.producer", "kafka.net", "cramjam", "fastavro", "numpy", "opentelemetry"),
     *("logd.client", "logd.schema_registry", "logd.web", "logd.mirror", "logd.bench", "logd.cli", "click"),
 )
-#: The most modules of such a broker. It has 875, of which 427 are its own.
+#: The most modules of such a broker. It has 879, of which 431 are its own.
 MOST = 880
 #: Calls ``leave_tls_out`` with an endpoint, and prints what came of it.
 _REACTOR = """\

@@ -10,7 +10,7 @@ from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ProtocolViolation
-from logd.protocol.kafka import fetch, join_group, produce
+from logd.protocol.kafka import fetch, large_responses, produce
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.header import read_header
 from logd.protocol.requests.fields import Reader
@@ -141,9 +141,9 @@ class JoinGroupTests(SynchronousTestCase):
         """kafka-python reads every version, and writes the same."""
         kind = JoinGroupResponse.JoinGroupResponseMember
         members = (("a-1", None, b"topics"), ("b-2", "b", b""))
-        joined = join_group.KafkaJoined(0, 7, "range", "a-1", "a-1", members)
-        for version in APIS[join_group.API_KEY].versions:
-            body = b"".join(join_group.encode_joined(joined, version, 12))
+        joined = large_responses.KafkaJoined(0, 7, "range", "a-1", "a-1", members)
+        for version in APIS[large_responses.JOIN_GROUP_KEY].versions:
+            body = b"".join(large_responses.encode_joined(joined, version, 12))
             same = JoinGroupResponse(
                 throttle_time_ms=12,
                 error_code=0,
@@ -158,6 +158,6 @@ class JoinGroupTests(SynchronousTestCase):
     def test_metadata_is_not_copied(self) -> None:
         """The leader of a large group is told of many megabytes, which other clients do not wait for."""
         metadata = [b"m" * 1000 for _ in range(3)]
-        joined = join_group.KafkaJoined(0, 1, "range", "a", "a", [("a", None, each) for each in metadata])
-        pieces = join_group.encode_joined(joined, 5)
+        joined = large_responses.KafkaJoined(0, 1, "range", "a", "a", [("a", None, each) for each in metadata])
+        pieces = large_responses.encode_joined(joined, 5)
         self.assertEqual([id(each) for each in pieces[2::2]], [id(each) for each in metadata])

@@ -11,7 +11,8 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from logd.broker.kafka.groups.coordinator import GroupCoordinator, GroupRefused, OnLost
+from logd.broker.kafka.groups.coordinator import GroupCoordinator, OnLost
+from logd.broker.kafka.groups.group_rights import GroupRefused
 from logd.testing.memory.clocks import ProcessClock
 from tests.simulation.world import World
 

@@ -17,7 +17,7 @@ from logd.broker.kafka.error_codes import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-from logd.broker.kafka.groups.coordinator import GroupRefused, refusals
+from logd.broker.kafka.groups.group_rights import GroupRefused, refusals
 from logd.broker.kafka.groups.members import GroupProtocol, JoinAnswer, JoinRequest, SyncAnswer
 from logd.broker.kafka.groups.membership_requests import likely_coordinator
 from logd.coord.kafka_groups.commit_operations import Committed

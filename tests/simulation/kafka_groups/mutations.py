@@ -10,8 +10,9 @@ from unittest import mock
 from attrs import evolve
 
 from logd.broker.kafka.groups import group as group_module
-from logd.broker.kafka.groups.coordinator import GroupCoordinator, refusals
+from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.kafka.groups.group import KafkaGroup
+from logd.broker.kafka.groups.group_rights import refusals
 from logd.broker.kafka.groups.members import AnswerJoin, JoinAnswer, JoinRequest, KafkaMember, SyncAnswer
 from logd.broker.kafka.groups.rebalance_step import RebalanceStep
 from logd.broker.kafka.groups.roster import Roster
@@ -98,10 +99,8 @@ def members_live_for_ever() -> AbstractContextManager[Any]:
 def expect_new_members_for_ever() -> AbstractContextManager[Any]:
     """A group waits for each client that it has given an id."""
 
-    def expect(roster: Roster, member_id: str, seconds: float) -> None:
-        roster.given[member_id] = roster._clock.callLater(1e6, lambda: None)
-
-    return mock.patch.object(Roster, "expect", expect)
+    expect = Roster.expect
+    return mock.patch.object(Roster, "expect", lambda roster, member_id, seconds: expect(roster, member_id, 1e6))
 
 
 def wait_for_all_for_ever() -> AbstractContextManager[Any]:

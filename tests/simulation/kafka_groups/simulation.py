@@ -18,7 +18,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from logd.broker.kafka.groups.coordinator import GroupRefused
+from logd.broker.kafka.groups.group_rights import GroupRefused
 from logd.broker.kafka.groups.members import GroupState
 from logd.coord import paths
 from logd.coord.errors import CoordinationError

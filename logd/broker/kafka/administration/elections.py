@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from attrs import define, field
@@ -35,8 +35,6 @@ PREFERRED, UNCLEAN = 0, 1
 #: Seconds between two looks at whether the elected brokers lead, and the most for which a client may wait.
 LOOK_SECONDS = 0.1
 MOST_SECONDS = 60.0
-#: The most partitions of a topic that are looked at in one turn of the reactor.
-LOOKED_AT_ONCE = 500
 
 Place = tuple[str, int]
 
@@ -57,10 +55,10 @@ class KafkaElections:
     async def elect_leaders(self, request: Any) -> Any:
         """Let preferred leaders lead, or, in an unclean election, the live replicas with the most of each."""
         unclean = request.election_type == UNCLEAN
-        wanted: dict[str, list[int]] = {}
+        named: dict[str, dict[int, None]] = {}
         for each in request.topic_partitions or ():
-            numbers = wanted.setdefault(each.topic, [])
-            numbers += [number for number in dict.fromkeys(each.partitions) if number not in numbers]
+            named.setdefault(each.topic, {}).update(dict.fromkeys(each.partitions))
+        wanted: Mapping[str, Collection[int]] = named
         try:
             self._check(request.election_type)
             if request.topic_partitions is None:
@@ -74,9 +72,8 @@ class KafkaElections:
             self._broker.administration_log.refused(self._rights.requester, action, "", str(error))
             common = ChangeOutcome(code_of(error), str(error))
             outcomes = {(topic, number): common for topic, numbers in wanted.items() for number in numbers}
-        return ELECT_LEADERS.response(
-            throttle_time_ms=0, error_code=common.code, replica_election_results=_results(outcomes)
-        )
+        results = await self._results(outcomes)
+        return ELECT_LEADERS.response(throttle_time_ms=0, error_code=common.code, replica_election_results=results)
 
     def _check(self, kind: int) -> None:
         self._rights.check_cluster(Operation.ALTER)
@@ -94,7 +91,7 @@ class KafkaElections:
         return found
 
     async def _elect(
-        self, wanted: Mapping[str, Iterable[int]], unclean: bool, seconds: float
+        self, wanted: Mapping[str, Collection[int]], unclean: bool, seconds: float
     ) -> dict[Place, ChangeOutcome]:
         """Ask for the elections that are needed, and wait until they are held."""
         clock, operations = self._broker.clock, self._broker.operations
@@ -106,11 +103,12 @@ class KafkaElections:
         outcomes: dict[Place, ChangeOutcome] = {}
         #: By partition: the least leader epoch of an election that is held.
         waiting: dict[Place, int] = {}
+        turns = self._broker.turns()
         for topic, numbers in wanted.items():
             epochs = {}
-            for count, number in enumerate(numbers, 1):
-                if not count % LOOKED_AT_ONCE:
-                    await self._sleep(0.0)
+            for number in numbers:
+                if turns.over:
+                    await turns.rest()
                 try:
                     epochs[number] = self._next_epoch(topic, number, draining, unclean)
                 except Refused as error:
@@ -185,12 +183,14 @@ class KafkaElections:
 
         return await outcome_of(ask(), log, requester, action, topic)
 
-
-def _results(outcomes: Mapping[Place, ChangeOutcome]) -> list[Any]:
-    """Return the outcomes by topics, as the response has them."""
-    kind = ELECT_LEADERS.response_class.ReplicaElectionResult
-    found: dict[str, list[Any]] = {}
-    for (topic, number), outcome in outcomes.items():
-        part = kind.PartitionResult(partition_id=number, error_code=outcome.code, error_message=outcome.text)
-        found.setdefault(topic, []).append(part)
-    return [kind(topic=topic, partition_result=parts) for topic, parts in found.items()]
+    async def _results(self, outcomes: Mapping[Place, ChangeOutcome]) -> list[Any]:
+        """Return the outcomes by topics, as the response has them."""
+        kind = ELECT_LEADERS.response_class.ReplicaElectionResult
+        turns = self._broker.turns()
+        found: dict[str, list[Any]] = {}
+        for (topic, number), outcome in outcomes.items():
+            if turns.over:
+                await turns.rest()
+            part = kind.PartitionResult(partition_id=number, error_code=outcome.code, error_message=outcome.text)
+            found.setdefault(topic, []).append(part)
+        return [kind(topic=topic, partition_result=parts) for topic, parts in found.items()]

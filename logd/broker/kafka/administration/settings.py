@@ -27,7 +27,6 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
 from logd.config import LogSettings
-from logd.deferreds.sleeping import sleep
 from logd.errors import ConfigurationError, LogdError, UnknownTopic
 from logd.protocol.kafka.apis import APIS, KafkaApi
 from logd.security.access_rules import Operation
@@ -35,9 +34,8 @@ from logd.topic import TopicEntry, check_topic_name
 
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = APIS[32], APIS[33], APIS[44]
 _TOPIC, _BROKER = 2, 4
-#: Resources that one request may describe, about 0.2 ms each, and those that are described in one turn of the reactor.
+#: Resources that one request may describe.
 MOST_DESCRIBED = 2000
-DESCRIBED_AT_ONCE = 50
 
 #: The settings of a broker that has set none.
 _UNSET = LogSettings()
@@ -84,17 +82,23 @@ class KafkaSettingsAdministration:
         """Return settings, of each resource all or those that are named."""
         kind = DESCRIBE_CONFIGS.response_class.DescribeConfigsResult
         results = []
+        turns = self._broker.turns()
+        named: set[tuple[int, str]] = set()
         for number, resource in enumerate(request.resources):
+            if turns.over:
+                await turns.rest()
             outcome, found = ChangeOutcome(), []
-            if number and number % DESCRIBED_AT_ONCE == 0:
-                await sleep(self._broker.clock, 0)
+            name = resource.resource_type, resource.resource_name
             try:
                 if number >= MOST_DESCRIBED:
                     raise Refused(INVALID_REQUEST, f"one request may describe {MOST_DESCRIBED} resources: ask again")
-                found = self._described(resource.resource_type, resource.resource_name)
+                if name in named:  # the settings of a broker are some 100 kB
+                    raise Refused(INVALID_REQUEST, f"{resource.resource_name!r} is named twice in one request")
+                named.add(name)
+                found = self._described(*name)
             except (Refused, LogdError) as error:
                 outcome = ChangeOutcome(code_of(error), str(error))
-            wanted = resource.configuration_keys
+            wanted = None if resource.configuration_keys is None else set(resource.configuration_keys)
             shown = [each for each in found if wanted is None or each.name in wanted]
             results.append(
                 kind(
@@ -136,7 +140,10 @@ class KafkaSettingsAdministration:
         kind = api.response_class.AlterConfigsResourceResponse
         results = []
         log, requester = self._broker.administration_log, self._rights.requester
+        turns = self._broker.turns()
         for resource in request.resources:
+            if turns.over:
+                await turns.rest()
             work = self._alter_one(resource, changed, bool(request.validate_only))
             name = resource.resource_name
             action = "change topic" if resource.resource_type == _TOPIC else "change settings"

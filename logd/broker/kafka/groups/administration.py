@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from logd.broker.kafka.error_codes import GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, NON_EMPTY_GROUP
-from logd.broker.kafka.groups.coordinator import GroupRefused, refusals
 from logd.broker.kafka.groups.group import KafkaGroup
-from logd.broker.kafka.groups.group_rights import GroupRights
+from logd.broker.kafka.groups.group_rights import GroupRefused, GroupRights, refusals
 from logd.broker.kafka.groups.members import GroupState
 from logd.broker.kafka.groups.membership_requests import likely_coordinator
 from logd.broker.kafka.groups.subscriptions import CONSUMER, encode_assignment, encode_subscription
@@ -17,7 +16,8 @@ from logd.broker.requests.core import BrokerCore
 from logd.coord.groups.group_changes import GroupChanged, GroupLive, delete_group
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
 from logd.coord.kafka_coordinator import read_coordinator
-from logd.deferreds.gathering import gather_some
+from logd.deferreds.fair_turns import FairTurns
+from logd.deferreds.gathering import for_each, gather_some
 from logd.protocol.kafka.apis import APIS
 from logd.security.access_rules import Operation
 
@@ -38,14 +38,24 @@ class GroupAdministration:
         self, broker: BrokerCore, addresses: Callable[[], dict[int, tuple[str, int]]], rights: GroupRights
     ) -> None:
         self._groups = broker.groups
+        self._turns = broker.turns
         self._log = broker.administration_log
         self._rights = rights
         self._addresses = addresses
 
     async def describe(self, request: Any) -> Any:
-        """Describe groups: their state, and their members with subscriptions and assignments."""
-        found = await gather_some((self._describe(name) for name in request.groups), _AT_ONCE)
-        return DESCRIBE_GROUPS.response(throttle_time_ms=0, groups=found)
+        """Describe groups: their state, and their members with subscriptions and assignments.
+
+        A group that is named again is described once: it may have megabytes.
+        """
+        found: dict[str, Any] = dict.fromkeys(request.groups)
+        turns = self._turns()
+
+        async def describe(name: str) -> None:
+            found[name] = await self._describe(name, turns)
+
+        await for_each(tuple(found), describe, min(_AT_ONCE, len(found)), turns)
+        return DESCRIBE_GROUPS.response(throttle_time_ms=0, groups=list(found.values()))
 
     async def list_all(self, request: Any) -> Any:
         """List the groups that this broker coordinates, and of those that no broker coordinates its share."""
@@ -71,7 +81,10 @@ class GroupAdministration:
         """Delete groups that have no members, with their positions."""
         row = DELETE_GROUPS.response_class.DeletableGroupResult
         results = []
+        turns = self._turns()
         for name in request.groups_names:
+            if turns.over:
+                await turns.rest()
             code = await self._delete(name)
             results.append(row(group_id=name, error_code=code))
             self._record(name, code)
@@ -83,12 +96,12 @@ class GroupAdministration:
         else:
             self._log.record(self._rights.requester, "delete group", name)
 
-    async def _describe(self, name: str) -> Any:
+    async def _describe(self, name: str, turns: FairTurns) -> Any:
         try:
             self._rights.check(Operation.DESCRIBE, name)
             held = await self._groups.held(name)
             if held is not None:
-                return _described(held.group)
+                return await _described(held.group, turns)
             with refusals():
                 entry = await read_group(self._groups.coordination, name)
             return _described_entry(entry)
@@ -151,19 +164,26 @@ def _member(
     )
 
 
-def _described(group: KafkaGroup) -> Any:
+async def _described(group: KafkaGroup, turns: FairTurns) -> Any:
     stable = group.state is GroupState.STABLE
-    members = [
-        _member(
+    protocol = group.protocol if stable else ""
+    # All of one moment: the members are taken before others are served.
+    row = _row(group.name, group.state.value, group.protocol_type, protocol)
+    taken = [
+        (
             member.member_id,
-            member.instance_id,
-            (member.asked.client_id, f"/{member.asked.client_host}"),
-            member.metadata(group.protocol) if stable else b"",
+            member.asked,
+            member.metadata(protocol) if stable else b"",
             member.assignment if stable else b"",
         )
         for member in group.roster
     ]
-    return _row(group.name, group.state.value, group.protocol_type, group.protocol if stable else "", members)
+    for member_id, asked, metadata, assignment in taken:
+        if turns.over:
+            await turns.rest()
+        client = asked.client_id, f"/{asked.client_host}"
+        row.members.append(_member(member_id, asked.instance_id, client, metadata, assignment))
+    return row
 
 
 def _described_entry(entry: GroupEntry) -> Any:

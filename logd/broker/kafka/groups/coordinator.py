@@ -6,8 +6,8 @@ or the broker, the members are told so (NOT_COORDINATOR), find the next coordina
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from uuid import uuid4
 
 from attrs import define, field
@@ -17,19 +17,18 @@ from twisted.logger import Logger
 from logd.broker.kafka.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     ILLEGAL_GENERATION,
-    INCONSISTENT_GROUP_PROTOCOL,
     INVALID_GROUP_ID,
     NOT_COORDINATOR,
     UNKNOWN_MEMBER_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from logd.broker.kafka.groups.group import KafkaGroup
+from logd.broker.kafka.groups.group_rights import GroupRefused, refusals
 from logd.broker.kafka.groups.limits import GroupLimits, MemberMemory
 from logd.broker.kafka.groups.members import JoinAnswer, JoinRequest, SyncAnswer
 from logd.broker.topics.named_locks import NamedLocks
 from logd.config.kafka import KafkaSettings
 from logd.coord import paths
-from logd.coord.errors import BadArguments, CoordinationError
+from logd.coord.errors import CoordinationError
 from logd.coord.groups.liveness import PATIENCE
 from logd.coord.interfaces import ICoordination
 from logd.coord.kafka_coordinator import read_coordinator
@@ -40,7 +39,7 @@ from logd.coord.kafka_groups.claim import (
     NativeMembers,
 )
 from logd.coord.kafka_groups.commit_operations import Commits
-from logd.coord.kafka_groups.positions import KafkaPositions, NoSuchTopic
+from logd.coord.kafka_groups.positions import KafkaPositions
 from logd.coord.records import SessionState
 from logd.deferreds.background import Background
 from logd.deferreds.fair_turns import FairTurns, RestingWorks
@@ -54,14 +53,6 @@ _LONGEST_NAME = 250
 
 #: A context in which a function is called if the connection of a request is lost.
 OnLost = Callable[[Callable[[], None]], AbstractContextManager[None]]
-
-
-class GroupRefused(Exception):
-    """A request for a group that is not served; ``code`` is Kafka's."""
-
-    def __init__(self, code: int, text: str = "") -> None:
-        super().__init__(text)
-        self.code = code
 
 
 @define(eq=False)
@@ -183,6 +174,7 @@ class GroupCoordinator:
         group = await self.member_of(name)
         answer: Deferred[SyncAnswer] = Deferred()
         group.sync(member_id, instance_id, generation, assignments, answer.callback)
+        del assignments  # the leader's are with the members now, and those of others are not used
         with lost(lambda: group.not_awaited(answer.callback)):
             return await answer
 
@@ -258,6 +250,12 @@ class GroupCoordinator:
         if answers:
             self._background.start(self._answer(answers))
 
+    def later(self, work: Callable[[], None]) -> None:
+        """See GroupOwner."""
+        turn = self._resting.rest()
+        turn.addCallback(lambda _: work())
+        turn.addErrback(lambda failure: self._log.failure("a bug in the groups of Kafka clients", failure))
+
     def emptied(self, group: KafkaGroup) -> None:
         """See GroupOwner."""
         held = self._held.get(group.name)
@@ -325,7 +323,8 @@ class GroupCoordinator:
             except CoordinationError as error:
                 self._give_up(held, str(error))
                 return
-            held.group.generation_written(generation)  # before the commits that wait: they are of the former one
+            if self._held.get(held.group.name) is held:  # not given up meanwhile
+                held.group.generation_written(generation)  # before the commits that wait: they are of the former one
 
     async def _release(self, name: str, claim: GroupClaim) -> None:
         async with self._locks.hold(name):
@@ -336,16 +335,36 @@ class GroupCoordinator:
             except CoordinationError:
                 self._unreleased[name] = claim
 
+    async def _release_all(self, claims: Mapping[str, GroupClaim]) -> None:
+        turns = FairTurns(self._clock, self._resting)
+        for name, claim in claims.items():
+            if turns.over:
+                await turns.rest()
+            if name not in self._held:
+                self._background.start(self._release(name, claim))
+
     def _give_up(self, held: HeldGroup, reason: str) -> None:
         name = held.group.name
         if self._held.get(name) is held:
             del self._held[name]
-            self._log.info(
-                "this broker no longer coordinates group {group}, whose members join anew: {reason}",
-                group=name, reason=reason,
-            )  # fmt: skip
+            self._log_given_up(name, reason)
             self._background.start(self._release(name, held.claim))
         held.group.give_up()
+
+    async def _give_up_all(self, given_up: Sequence[HeldGroup]) -> None:
+        """Tell the members of groups in turns that these are coordinated here no longer."""
+        turns = FairTurns(self._clock, self._resting)
+        for held in given_up:
+            if turns.over and not self._stopped:
+                await turns.rest()
+            self._log_given_up(held.group.name, "the session with the coordination tree has ended")
+            held.group.give_up()
+
+    def _log_given_up(self, name: str, reason: str) -> None:
+        self._log.info(
+            "this broker no longer coordinates group {group}, whose members join anew: {reason}",
+            group=name, reason=reason,
+        )  # fmt: skip
 
     # The session
 
@@ -361,31 +380,9 @@ class GroupCoordinator:
 
     def _session_is(self, state: SessionState) -> None:
         if state in (SessionState.LOST, SessionState.CLOSED):
-            for held in tuple(self._held.values()):
-                self._give_up(held, "the session with the coordination tree has ended")
+            # From now on none of them answers. To tell their members takes turns; the claims ended with the session.
+            given_up, self._held, self._unreleased = tuple(self._held.values()), {}, {}
+            self._background.start(self._give_up_all(given_up))
         elif state is SessionState.CONNECTED:
             waiting, self._unreleased = self._unreleased, {}
-            for name, claim in waiting.items():
-                if name not in self._held:
-                    self._background.start(self._release(name, claim))
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Turn errors of the tree into GroupRefused."""
-    try:
-        yield
-    except CoordinationError as error:
-        raise GroupRefused(_code(error), str(error)) from error
-
-
-def _code(error: CoordinationError) -> int:
-    if isinstance(error, NativeMembers):
-        return INCONSISTENT_GROUP_PROTOCOL
-    if isinstance(error, NoSuchTopic):
-        return UNKNOWN_TOPIC_OR_PARTITION
-    if isinstance(error, BadArguments):
-        return INVALID_GROUP_ID
-    if isinstance(error, CoordinatedElsewhere):
-        return NOT_COORDINATOR
-    return COORDINATOR_NOT_AVAILABLE
+            self._background.start(self._release_all(waiting))

@@ -79,7 +79,7 @@ class KafkaGroup:
         self.protocol = ""
         #: The id of the leader; "" while the group has none.
         self.leader = ""
-        self.roster = Roster(clock, memory, self._expired, self._not_joined)
+        self.roster = Roster(clock, memory, self._expired, self._not_joined, owner.later)
         self._step = RebalanceStep(clock)
 
     # Requests
@@ -214,8 +214,8 @@ class KafkaGroup:
             return
         member_id = asked.id_with(self._new_id())
         if asked.instance_id is None and asked.in_two_steps:
-            roster.expect(member_id, asked.session_timeout)
-            answer(JoinAnswer(MEMBER_ID_REQUIRED, member_id))
+            expects = roster.expect(member_id, asked.session_timeout)
+            answer(JoinAnswer(MEMBER_ID_REQUIRED, member_id) if expects else JoinAnswer(GROUP_MAX_SIZE_REACHED))
         else:
             self._add(evolve(asked, member_id=member_id), answer)
 

@@ -20,6 +20,10 @@ class GroupOwner(Protocol):
         """Call each, in order: at once, or in later turns of the reactor if they are many."""
         ...
 
+    def later(self, work: Callable[[], None]) -> None:
+        """Call it in a later turn of the reactor, where as much is done as others can wait for."""
+        ...
+
     def emptied(self, group: KafkaGroup) -> None:
         """Give the group back: it has no members any more. May be called again."""
         ...

@@ -1,15 +1,35 @@
-"""What a client may do with groups, and with the topics of their positions."""
+"""Refusals of requests about groups, with Kafka's codes: for want of a right, and for errors of the tree."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from attrs import frozen
 
-from logd.broker.kafka.error_codes import kafka_code
-from logd.broker.kafka.groups.coordinator import GroupRefused
+from logd.broker.kafka.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
+    INCONSISTENT_GROUP_PROTOCOL,
+    INVALID_GROUP_ID,
+    NOT_COORDINATOR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    kafka_code,
+)
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
+from logd.coord.errors import BadArguments, CoordinationError
+from logd.coord.kafka_groups.claim import CoordinatedElsewhere, NativeMembers
+from logd.coord.kafka_groups.positions import NoSuchTopic
 from logd.errors import WireError
 from logd.security.access_rules import Operation, ResourceType
+
+
+class GroupRefused(Exception):
+    """A request for a group that is not served; ``code`` is Kafka's."""
+
+    def __init__(self, code: int, text: str = "") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @frozen
@@ -44,3 +64,24 @@ class GroupRights:
         return self._rights.may(Operation.DESCRIBE, ResourceType.CLUSTER) or self._rights.may(
             Operation.DESCRIBE, ResourceType.GROUP, group
         )
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn errors of the tree into GroupRefused."""
+    try:
+        yield
+    except CoordinationError as error:
+        raise GroupRefused(_code(error), str(error)) from error
+
+
+def _code(error: CoordinationError) -> int:
+    if isinstance(error, NativeMembers):
+        return INCONSISTENT_GROUP_PROTOCOL
+    if isinstance(error, NoSuchTopic):
+        return UNKNOWN_TOPIC_OR_PARTITION
+    if isinstance(error, BadArguments):
+        return INVALID_GROUP_ID
+    if isinstance(error, CoordinatedElsewhere):
+        return NOT_COORDINATOR
+    return COORDINATOR_NOT_AVAILABLE

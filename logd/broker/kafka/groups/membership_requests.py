@@ -16,12 +16,12 @@ from logd.broker.kafka.error_codes import (
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
 )
-from logd.broker.kafka.groups.coordinator import GroupRefused
-from logd.broker.kafka.groups.group_rights import GroupRights
+from logd.broker.kafka.groups.group_rights import GroupRefused, GroupRights
 from logd.broker.kafka.groups.members import Caller, GroupProtocol, JoinAnswer, JoinRequest, SyncAnswer
 from logd.broker.requests.core import BrokerCore
+from logd.checkedjson import excerpt
 from logd.protocol.kafka.apis import APIS
-from logd.protocol.kafka.join_group import KafkaJoined
+from logd.protocol.kafka.large_responses import KafkaJoined
 from logd.security.access_rules import Operation
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = (APIS[number] for number in range(10, 15))
@@ -75,8 +75,9 @@ class MembershipRequests:
             if not self._wants_transactions:
                 self._wants_transactions = True
                 self._log.warn(
-                    "{client!r} at {host} asked for the coordinator of the transactional id {name!r}: {text}",
-                    client=self._caller.client_id, host=self._caller.host, name=request.key, text=text,
+                    "{client} at {host} asked for the coordinator of the transactional id {name}: {text}",
+                    client=excerpt(self._caller.client_id), host=self._caller.host, name=excerpt(request.key),
+                    text=text,
                 )  # fmt: skip
         elif kind != _GROUP_KEY:
             error, text = INVALID_REQUEST, "only groups have coordinators here"
@@ -127,15 +128,16 @@ class MembershipRequests:
         """Return a member's assignment; returns once the leader has sent those of all."""
         try:
             self._rights.check(Operation.READ, request.group_id)
-            assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
-            answer = await self._groups.sync(
+            waiting = self._groups.sync(
                 request.group_id,
                 request.member_id,
                 request.group_instance_id,
                 request.generation_id,
-                assignments,
+                {each.member_id: bytes(each.assignment) for each in request.assignments},
                 self._waits,
             )
+            del request  # a megabyte, perhaps: the answer may take minutes
+            answer = await waiting
         except GroupRefused as refused:
             answer = SyncAnswer(refused.code)
         return SYNC_GROUP.response(throttle_time_ms=0, error_code=answer.error, assignment=answer.assignment)

@@ -13,8 +13,7 @@ from logd.broker.kafka.error_codes import (
     OFFSET_METADATA_TOO_LARGE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from logd.broker.kafka.groups.coordinator import GroupRefused, refusals
-from logd.broker.kafka.groups.group_rights import GroupRights
+from logd.broker.kafka.groups.group_rights import GroupRefused, GroupRights, refusals
 from logd.broker.kafka.groups.subscriptions import CONSUMER, subscribed_topics
 from logd.broker.requests.core import BrokerCore
 from logd.coord.kafka_groups.commit_operations import Committed
@@ -44,8 +43,11 @@ class OffsetRequests:
         """Store positions for a group."""
         commits: dict[TopicPartition, Committed] = {}
         errors: dict[TopicPartition, int] = {}
+        turns = self._turns()
         for topic in request.topics:
             for part in topic.partitions:
+                if turns.over:
+                    await turns.rest()
                 where = TopicPartition(topic.name, part.partition_index)
                 text = part.committed_metadata or ""
                 error = self._refusal(where, part.committed_offset, text)

@@ -116,12 +116,10 @@ class DescribeConfigsTests(SettingsTestCase):
 
     def test_many_resources(self) -> None:
         """They are described in several turns; above a limit the client has to ask again."""
-        resource = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=TOPIC, resource_name="t", configuration_keys=["flush.ms"]
-        )
-        request = DescribeConfigsRequest[3](resources=[resource] * 2010)
-        results = self.ask(self.kafka(), request).results
-        self.assertEqual([result.error_code for result in results], [0] * 2000 + [42] * 10)
+        kind = DescribeConfigsRequest.DescribeConfigsResource
+        resources = [kind(resource_type=TOPIC, resource_name=f"n{number}") for number in range(2010)]
+        results = self.ask(self.kafka(), DescribeConfigsRequest[3](resources=resources)).results
+        self.assertEqual([result.error_code for result in results], [3] * 2000 + [42] * 10)
 
 
 class IncrementalAlterConfigsTests(SettingsTestCase):

@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.kafka.groups.coordinator import GroupCoordinator, GroupRefused
+from logd.broker.kafka.groups.coordinator import GroupCoordinator
+from logd.broker.kafka.groups.group_rights import GroupRefused
 from logd.broker.kafka.groups.members import JoinAnswer
 from logd.config.kafka import KafkaSettings
 from logd.coord import paths

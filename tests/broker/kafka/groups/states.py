@@ -37,6 +37,10 @@ class Owner:
         for give in answers:
             give()
 
+    def later(self, work: Callable[[], None]) -> None:
+        """See GroupOwner."""
+        work()
+
     def emptied(self, group: KafkaGroup) -> None:
         """See GroupOwner."""
         self.emptied_times += 1

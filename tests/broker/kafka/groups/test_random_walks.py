@@ -8,6 +8,7 @@ from random import Random
 from attrs import evolve
 
 from logd.broker.kafka.groups.members import GroupState
+from logd.broker.kafka.groups.roster import given_size
 from tests.broker.kafka.groups.states import ASKED, GroupStateTestCase, Player
 from tests.broker.kafka.groups.test_states import protocols
 
@@ -100,7 +101,8 @@ class RandomWalkTests(GroupStateTestCase):
     def check(self, players: list[Player]) -> None:
         """Check what holds at all times."""
         group, roster = self.group, self.group.roster
-        self.assertEqual(self.memory.used, sum(member.size for member in roster))
+        given = sum(map(given_size, roster.given))
+        self.assertEqual(self.memory.used, given + sum(member.size for member in roster))
         for player in players:
             self.assertLessEqual(len(player.joins), player.asked_times)
         if group.state in (GroupState.COMPLETING, GroupState.STABLE):

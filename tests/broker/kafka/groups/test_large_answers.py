@@ -1,0 +1,116 @@
+"""Answers about large groups, and about many: others are served meanwhile, and one is in memory at a time."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from attrs import evolve
+from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from logd.broker.kafka.groups.group import KafkaGroup
+from logd.broker.kafka.groups.members import GroupProtocol
+from logd.deferreds import fair_turns
+from logd.security.quotas import Quota
+from tests.broker.kafka.groups.clients import GroupsTestCase
+from tests.broker.kafka.groups.states import ASKED
+
+_METADATA = b"m" * 20_000
+
+
+def _describe(*names: str) -> Any:
+    return DescribeGroupsRequest[4](groups=list(names), include_authorized_operations=False)
+
+
+class LargeAnswerTests(GroupsTestCase):
+    """Every turn is as short as can be."""
+
+    def setUp(self) -> None:
+        """Have one member in a group."""
+        super().setUp()
+        self.first = self.member()
+        self.patch(fair_turns, "TURN_SECONDS", 0.0)
+
+    @property
+    def group(self) -> KafkaGroup:
+        """The group."""
+        return self.broker.groups.groups["g"].group
+
+    def fill(self, count: int) -> None:
+        """Have as many members more, as if they had joined."""
+        protocols = (GroupProtocol("range", _METADATA),)
+        for number in range(count):
+            asked = evolve(ASKED, member_id=f"m{number}", protocols=protocols)
+            self.assertTrue(self.group.roster.add(asked, lambda _: None, 1000.0))
+
+    def turns(self, request: Any) -> tuple[int, Any]:
+        """Ask; return in how many turns another client is answered before the answer is there, and the answer."""
+        peer, other = self.kafka(), self.kafka("10.0.0.9")
+        turns = 0
+
+        def look() -> None:
+            nonlocal turns
+            if not peer.connection.idle and turns < 2000:  # the clock runs what is due now in one call
+                turns += 1
+                other.send(MetadataRequest[8](topics=[], allow_auto_topic_creation=False))
+                self.assertEqual(len(other.answers()), 1, "the other client waits")
+                self.clock.callLater(0, look)
+
+        peer.send(request)
+        self.clock.callLater(0, look)
+        self.settle()
+        (answer,) = peer.answers()
+        return turns, answer
+
+    def test_a_group_of_many(self) -> None:
+        """Its 20 MB are encoded in turns, and not copied."""
+        self.fill(999)
+        turns, answer = self.turns(_describe("g"))
+        self.assertGreater(turns, 1000)
+        (group,) = answer.groups
+        self.assertEqual([len(each.member_metadata) for each in group.members], [4, *[20_000] * 999])
+
+    def test_a_group_that_is_named_again(self) -> None:
+        """It is described once: a small request would get an answer of any size."""
+        peer = self.kafka()
+        answer = self.ask(peer, _describe(*["g", "other"] * 20_000))
+        self.assertEqual([each.group_id for each in answer.groups], ["g", "other"])
+
+    def test_many_names(self) -> None:
+        """Each is looked at in turns, also if all of them are refused at once; to delete them takes turns too."""
+        names = ["/" * number for number in range(1, 30)]
+        for request in (_describe(*names), DeleteGroupsRequest[1](groups_names=names)):
+            turns, _ = self.turns(request)
+            self.assertGreater(turns, 20)
+
+    def test_requests_that_are_sent_together(self) -> None:
+        """One answer is in memory at a time, also if it waits for the tree first."""
+        self.fill(10)
+        peer, asked = self.kafka(), self.broker.counters.requests
+        peer.send(*[_describe("g", "other")] * 5)
+        self.assertEqual(self.broker.counters.requests - asked, 1)
+        self.settle()
+        self.assertEqual([len(each.groups) for each in peer.answers()], [2] * 5)
+
+    def test_assignments_that_are_not_used(self) -> None:
+        """They are a megabyte, perhaps, and not kept while a member waits for its own."""
+        joining = self.client()
+        joining.send_join(version=3)
+        self.first.send_join(version=3)
+        self.settle()
+        (answer,), (mine,) = joining.peer.answers(), self.first.peer.answers()
+        self.assertEqual((answer.error_code, mine.error_code, mine.leader), (0, 0, self.first.member_id))
+        joining.member_id, joining.generation = answer.member_id, answer.generation_id
+        joining.send_sync({f"m{number}": b"x" for number in range(1000)})
+        self.settle()
+        kept = sum(type(each).__name__ == "SyncGroupRequestAssignment" for each in gc.get_objects())
+        self.assertLess(kept, 1500)  # 1000 of them are the client's
+        self.assertEqual(len(joining.peer.waiting), 1)
+
+    def test_a_quota(self) -> None:
+        """The bytes of such an answer count, in the time that the client is told."""
+        self.fill(9)
+        self.broker.take_quotas({"anonymous": Quota(bytes_out=10_000)})
+        answer = self.ask(self.kafka(), _describe("g"))
+        self.assertTrue(16_500 < answer.throttle_time_ms < 17_500, answer.throttle_time_ms)
