@@ -5,9 +5,11 @@ The commit is installed from git into an environment of its own, which needs PyP
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
+import time
 from itertools import product
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +19,8 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from tests.integration.running.old_version import NEW, VARIABLE, Version, VersionedBroker, VersionedTree, installed
 
 SESSION = ("--set", "zookeeper.session.ms=4000")
+#: Seconds until replicas are in sync after a restart, on a busy machine.
+IN_SYNC_SECONDS = 60.0
 
 
 class UpgradeTests(SynchronousTestCase):
@@ -140,3 +144,63 @@ class UpgradeTests(SynchronousTestCase):
                 self.assertEqual(sorted(found.splitlines()), sorted(lines), (round_, client.name))
         for broker in brokers:
             self.assertNotIn("Traceback", Path(broker.log).read_text(encoding="utf-8"))
+
+    def test_replicas_of_both_versions(self) -> None:
+        """A message acknowledged with acks=-1 is on both brokers, whichever of them is older, and leads, and is killed.
+
+        That includes messages of a topic that is deleted and made again.
+        """
+        old, new = self.versions
+        tree = VersionedTree(f"{self.data}.tree", version=old)
+        self.addCleanup(lambda: tree.kill())
+        tree.start()
+        options = ("--set", "leader.balance.ms=1000", "--set", "replica.lag.ms=3000")
+        brokers = [
+            self.broker(old, f"{self.data}.{number}", tree.hosts, ("--id", str(number), *options)) for number in (1, 2)
+        ]
+        both = {"broker": ",".join(each.address for each in brokers), "tree": tree.hosts}
+        make = ("topics", "create", "orders", "--partitions", "4", "--replicas", "2")
+        old.run(*make, **both)
+        sent: list[str] = []
+        for round_, versions in enumerate(((new, old), (old, new))):
+            for broker, version in zip(brokers, versions, strict=True):
+                if broker.version is not version:
+                    self.assertEqual(broker.stop(), 0, broker.end_of_log())
+                    broker.version = version
+                    broker.start()
+            for killed, other in (brokers, brokers[::-1]):
+                where = f"round {round_}: broker {brokers.index(killed) + 1} of {killed.version.name} is killed"
+                self.until_led(both, 1, 2)
+                sent += (lines := self.lines(f"before {where}"))
+                killed.version.run("produce", "orders", given="\n".join(lines), **both)
+                killed.kill()
+                alone = {"broker": other.address, "tree": tree.hosts}
+                self.until_led(alone, brokers.index(other) + 1)
+                sent += (lines := self.lines(f"after {where}"))
+                other.version.run("produce", "orders", "--timeout", "50", given="\n".join(lines), **alone)
+                found = new.run("consume", "orders", "--exit-at-end", **alone)
+                self.assertEqual(sorted(found.splitlines()), sorted(sent), where)
+                killed.start()
+            self.until_led(both, 1, 2)
+            if round_ == 0:  # a broker of each version, which have to agree about the topic of this name
+                new.run("topics", "delete", "orders", "--yes", **both)
+                old.run(*make, **both)
+                sent.clear()
+        for partition in range(4):
+            folders = [Path(broker.data) / f"orders-{partition}" for broker in brokers]
+            contents = [b"".join(path.read_bytes() for path in sorted(folder.glob("*.log"))) for folder in folders]
+            self.assertEqual(contents[0], contents[1])
+
+    def until_led(self, where: dict[str, str], *brokers: int) -> None:
+        """Wait until each of these brokers leads partitions of the topic, and all of them are in sync."""
+        deadline = time.monotonic() + IN_SYNC_SECONDS
+        while True:
+            try:
+                described = json.loads(NEW.run("topics", "describe", "orders", "--json", **where))["partitions"]
+            except AssertionError:  # a partition whose leader changes at the moment is not described
+                described = []
+            leaders = {each["leader"] for each in described}
+            if leaders == {*brokers} and all({*brokers} <= {*each["in_sync"]} for each in described):
+                return
+            self.assertLess(time.monotonic(), deadline, described)
+            time.sleep(0.2)
