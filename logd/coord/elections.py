@@ -131,8 +131,14 @@ def renounced(state: PartitionState, broker: int) -> PartitionState | None:
 
 
 def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> PartitionState:
-    """Return the state in which ``successor``, an in-sync replica, leads in a new epoch, at least ``least_epoch``."""
-    return evolve(state, leader=successor, leader_epoch=max(state.leader_epoch + 1, least_epoch))
+    """Return the state in which ``successor``, an in-sync replica, leads in a new epoch, at least ``least_epoch``.
+
+    A lost tree knows no epochs: the first leader after it was elected uncleanly, and finds in its log that it has to
+    begin in a later one. That is the epoch of the unclean election then.
+    """
+    epoch = max(state.leader_epoch + 1, least_epoch)
+    skips = epoch > state.leader_epoch + 1 and 0 < state.unclean_epoch == state.leader_epoch
+    return evolve(state, leader=successor, leader_epoch=epoch, unclean_epoch=epoch if skips else state.unclean_epoch)
 
 
 def reassigned(

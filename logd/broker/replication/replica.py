@@ -298,19 +298,11 @@ class Replica:
         snapshot = log.snapshot(log.end)
         wanted = position
         position = await self._on_thread(lambda: find_boundary(snapshot, wanted))
-        known, _ = self._owner.known(log.topic, log.partition)
-        given_up = known is not None and known.state.unclean_epoch > self.history.latest
-        if given_up and position < log.visible_end:
-            self._log.warn(
-                "{topic}-{partition} loses {count} bytes that readers have seen: a person let broker {leader} lead "
-                "without them",
-                topic=log.topic,
-                partition=log.partition,
-                count=log.visible_end - position,
-                leader=role.leader,
-            )
+        given_up, lost = self._is_given_up(role), log.visible_end - position
         try:
+            await self._lower_stored_end(position)
             await called_back(partial(self._owner.store.truncate, log, position, 0, given_up=given_up))
+            await self._lower_stored_end(position)  # it may have been written while the log was cut
         except TruncationRefused as error:
             role.trouble = (
                 f"{error}. To have it copied anew from broker {role.leader}, stop broker {self._me}, "
@@ -318,7 +310,34 @@ class Replica:
             )
             await sleep(self._owner.clock, RETRY_SECONDS)
             raise TruncationRefused(role.trouble) from error
+        if lost > 0:
+            self._log.warn(
+                "{topic}-{partition} has lost {count} bytes that readers have seen: a person let broker {leader} lead "
+                "without them",
+                topic=log.topic,
+                partition=log.partition,
+                count=lost,
+                leader=role.leader,
+            )
         await self._write_history(self.history.cut(position))
+
+    def _is_given_up(self, role: FollowerRole) -> bool:
+        """Return whether a person has let a replica lead, after the last epoch of this log, that may lack of it."""
+        known, _ = self._owner.known(self.log.topic, self.log.partition)
+        assert self.history is not None
+        return (
+            known is not None
+            and (known.uuid, known.state.leader_epoch) == (role.uuid, role.epoch)
+            and known.state.unclean_epoch > self.history.latest
+            and not known.state.counts_on(self._me, self._instance)
+        )
+
+    async def _lower_stored_end(self, position: int) -> None:
+        """Have the tree vouch for no more than that: a start that finds less would take the log for a lost one."""
+        try:
+            await self._owner.lower_stored_end(self.log.topic, self.log.partition, position)
+        except CoordinationError as error:
+            raise LogdError(f"the stored end in the tree cannot be lowered now: {error}") from error
 
     async def _begin_epoch(self, epoch: int, start: int, role: FollowerRole) -> None:
         assert self.history is not None

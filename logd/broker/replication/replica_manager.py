@@ -266,6 +266,10 @@ class ReplicaManager:
         """See ReplicaOwner."""
         return bool(await self._ends.relinquish(topic, partition))
 
+    async def lower_stored_end(self, topic: str, partition: int, position: int) -> None:
+        """See ReplicaOwner."""
+        await self._ends.lower(topic, partition, position)
+
     def change_state(
         self, topic: str, partition: int, known: KnownState, state: PartitionState
     ) -> Coroutine[Any, Any, KnownState]:

@@ -52,6 +52,10 @@ class ReplicaOwner(Protocol):
         """Return whether the log here is lost; the tree does not vouch for it any more then."""
         ...
 
+    async def lower_stored_end(self, topic: str, partition: int, position: int) -> None:
+        """Have the tree vouch for the log here up to ``position`` at most. Raises CoordinationError."""
+        ...
+
     def change_state(
         self, topic: str, partition: int, known: KnownState, state: PartitionState
     ) -> Coroutine[Any, Any, KnownState]:

@@ -137,7 +137,12 @@ class ReplicaRequests:
         place = (part.topic, part.partition)
         role = self._manager.leader(*place)
         followed = self._parts.get(place)
-        if followed is not None and followed.role is not role:
+        # The topic was made again, and one of the two brokers does not know that yet. Both topics may be in the same
+        # epoch, and one log may look like the beginning of the other: what the follower has flushed would count for
+        # messages that it does not have, or the bytes of the one topic would get into the other.
+        is_other = role is not None and bool(part.uuid) and part.uuid != role.state.uuid
+        may_follow = role is not None and not is_other and role.may_follow(request.broker, request.instance)
+        if followed is not None and (followed.role is not role or not may_follow):
             self._forget(place)
             followed = None
         if followed is None:
@@ -145,14 +150,7 @@ class ReplicaRequests:
         followed.part, followed.is_wanted, followed.is_equal = part, True, False
         followed.told_start = followed.told_visible = -1  # what was told last may not have been taken
         self._ready[followed] = self._shown[followed] = None
-        if role is None or role.epoch != part.leader_epoch or role.epoch_start is None:
-            return
-        if part.uuid and part.uuid != role.state.uuid:
-            # The topic was made again, and one of the two brokers does not know that yet. Both topics may be in the
-            # same epoch, and one log may look like the beginning of the other: what the follower has flushed would
-            # count for messages that it does not have, or the bytes of the one topic would get into the other.
-            return
-        if not role.may_follow(request.broker, request.instance):
+        if role is None or role.epoch != part.leader_epoch or role.epoch_start is None or not may_follow:
             return  # answered as if this broker did not lead, until both know the same
         if followed.progress is None or followed not in followed.progress.sessions:
             followed.role = role

@@ -325,6 +325,16 @@ class EndsRecorder:
         self._found(topic, number)
         return True
 
+    async def lower(self, topic: str, number: int, position: int) -> None:
+        """Vouch for a log up to ``position`` at most: it is truncated. Raises CoordinationError."""
+        node = self._nodes.get(topic)
+        if node is None:
+            return
+        async with self._locks.hold(topic):
+            value = node.value
+            if value is not None and value.ends.get(number, 0) > position:
+                await self._put(node, evolve(value, ends={**value.ends, number: position}))
+
     async def leave(self, topic: str, numbers: Collection[int]) -> None:
         """Vouch no more for logs that this broker is to store no more. Raises CoordinationError."""
         node = self._nodes.get(topic)

@@ -91,3 +91,52 @@ class RefusedTruncationTests(ReplicaTestCase):
         self.assertEqual(len(self.contents()), 1)
         self.assertEqual(self.in_sync(), (0, 1, 2))
         self.assertIn(b"second", self.contents().pop())
+
+
+class UncleanElectionTests(ReplicaTestCase):
+    """A replica that lacks messages was let lead, and the others have cut off what only they had."""
+
+    def setUp(self) -> None:
+        """Have one broker miss messages whose ends are in the tree, and lead while the others are away."""
+        super().setUp()
+        leader, (other, behind) = self.leader, self.followers
+        self.send(b"first")
+        behind.kill()
+        self.cluster.advance(6.0)
+        for _ in range(20):
+            self.send(b"lost" * 100)
+        self.cluster.advance(130.0)  # the stored ends are written
+        for broker in (leader, other):
+            broker.kill()
+        self.cluster.advance(10.0)
+        behind.start()
+        self.cluster.advance(10.0)
+        assert behind.store is not None
+        self.cluster.wait(self.admin.elect("t", {0: behind.store.broker_id}, unclean=True))
+        self.cluster.advance(5.0)
+        self.elected, self.cut = behind, (leader, other)
+        for broker in self.cut:
+            broker.start()
+        self.cluster.advance(10.0)
+        self.send(b"after")
+        self.cluster.advance(2.0)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+
+    def test_a_log_that_was_cut_is_not_lost_at_the_next_start(self) -> None:
+        """The tree vouched for what is gone."""
+        (broker, _) = self.cut
+        broker.kill()
+        broker.start()
+        self.cluster.advance(0.5)
+        self.assertIsNone(self.logs()[broker.host].offline)
+
+    def test_a_log_that_was_cut_can_lead_after_a_restart(self) -> None:
+        """The one that was elected is gone for good."""
+        for broker in (*self.cut, self.elected):
+            broker.kill()
+        self.cluster.advance(10.0)
+        for broker in self.cut:
+            broker.start()
+        self.cluster.advance(20.0)
+        self.assertIn(self.leader, self.cut)
+        self.assertIn(b"after", self.contents().pop())

@@ -6,12 +6,16 @@ from typing import Any
 from unittest import mock
 
 from logd.broker.replication import replica_fetcher
+from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.leader import LeaderRole
+from logd.broker.replication.replica_fetcher import ReplicaFetcher
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
+from logd.errors import StaleLeaderEpoch
 from logd.protocol.requests import requests
 from logd.protocol.requests.apis import NATIVE_BY_NUMBER
-from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchV1
+from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchV1, ReplicaPart
 from logd.protocol.requests.requests import Unsupported
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
@@ -62,6 +66,45 @@ class MadeAgainTests(ReplicaTestCase):
         for broker in self.cluster.brokers:
             if broker.settings.id in state.in_sync:
                 self.assertIn(b"latter", self.content(broker))
+
+    def test_nothing_of_the_former_topic_on_a_connection_that_followed_it(self) -> None:
+        """The follower knows the new topic, and could not say yet that it follows the former one no more."""
+        follower = self.followers[0]
+        role = self.logs()[self.leader.host].replica
+        assert isinstance(role, LeaderRole) and follower.store is not None
+        connection = self.cluster.wait(self.cluster.connect(self.leader.address))
+        told = []
+        for uuid in (role.state.uuid, "another"):
+            part = ReplicaPart("t", 0, role.epoch, 0, -1, 0, uuid)
+            request = ReplicaFetchV1(follower.store.broker_id, follower.store.instance, 0, 1 << 20, (part,), ())
+            answer = self.cluster.wait(connection.request(request))
+            told += [(each.error, len(each.message_set) > 0) for each in answer.parts]
+        connection.abort()
+        self.assertEqual(told, [(0, True), (StaleLeaderEpoch.code, False)])  # both ask for the topic then
+
+    def test_a_follower_that_could_not_say_that_it_follows_the_former_topic_no_more(self) -> None:
+        """Two requests were under way, and the leader did not answer for a moment."""
+        leader, early = self.leader, self.followers[0]
+        role = self.logs()[early.host].replica
+        assert isinstance(role, FollowerRole) and early.store is not None
+        former, me = role.uuid, early.store.broker_id
+        self.slow(leader)
+        send_soon = ReplicaFetcher._send_soon
+
+        def busy(fetcher: ReplicaFetcher) -> None:
+            if fetcher._links.me != me or any(each.uuid != former for each in fetcher._roles.values()):
+                send_soon(fetcher)
+
+        with mock.patch.object(ReplicaFetcher, "_send_soon", busy):
+            self.make_again(early)
+            for _ in range(300):
+                self.cluster.advance(0.01)
+                log = self.logs().get(early.host)
+                if log is not None and isinstance(log.replica, FollowerRole) and log.replica.uuid != former:
+                    self.assertNotIn(b"former", self.content(early))
+        self.send(b"latter")
+        self.cluster.advance(3.0)
+        self.assertEqual(len(self.contents()), 1)
 
     def test_a_leader_of_the_former_topic_gives_nothing_to_the_new_one(self) -> None:
         """Its bytes would be messages of another topic."""
