@@ -33,7 +33,7 @@ class LazyGroup(click.Group):
         if found is None:
             return None
         enabled = gc.isenabled()
-        gc.disable()  # nothing of what is imported will ever be garbage, and to look for it takes a tenth of the time
+        gc.disable()  # little of what is imported is garbage, and to look for that takes a tenth of the time
         try:
             return found.load()
         finally:

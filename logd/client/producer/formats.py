@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from attrs import field, frozen
@@ -81,10 +82,11 @@ class EntriesFormat:
 
     def encode(self, records: Sequence[Record], codec: str) -> tuple[bytes, str]:
         """See Format."""
-        try:
-            data = loops.encode_payloads(records)  # type: ignore[arg-type]  # as most often
-        except TypeError:  # there are Messages; to look at each record first would take half the time of the encoding
-            data = loops.encode_set(_messages(records))
+        encoded = None
+        if _look_like_payloads(records):
+            with suppress(TypeError):  # there may be Messages all the same
+                encoded = loops.encode_payloads(records)  # type: ignore[arg-type]
+        data = loops.encode_set(_messages(records)) if encoded is None else encoded
         if codec != "none":
             wrapped = wrap(_messages(records), codec, self.most_wrapper_bytes)
             if len(wrapped) < len(data):
@@ -107,10 +109,11 @@ class SingleEntryFormat:
 
     def encode(self, records: Sequence[Record], codec: str) -> tuple[bytes, str]:
         """See Format."""
-        try:
-            data, base, newest = loops.encode_payload_records(records)  # type: ignore[arg-type]  # as above
-        except TypeError:
-            data, base, newest = loops.encode_records(_messages(records))
+        encoded = None
+        if _look_like_payloads(records):
+            with suppress(TypeError):  # as above
+                encoded = loops.encode_payload_records(records)  # type: ignore[arg-type]
+        data, base, newest = loops.encode_records(_messages(records)) if encoded is None else encoded
         if codec != "none":
             compressed = compress(codec, data)
             if len(compressed) < len(data):
@@ -268,6 +271,11 @@ def size_of(record: Record, form: Format) -> int:
 def entries_codec(codec: str) -> str:
     """Return the codec in place of ``codec`` for batches whose format fell back to entries: none, if 0.7 has it not."""
     return codec if codec in LEGACY_CODECS else "none"
+
+
+def _look_like_payloads(records: Sequence[Record]) -> bool:
+    """Return whether the first and the last are payloads: to look at all would take half the time of the encoding."""
+    return bool(records) and type(records[0]) is bytes and type(records[-1]) is bytes
 
 
 def _messages(records: Sequence[Record]) -> Sequence[Message]:

@@ -323,7 +323,7 @@ class Producer:
 
     async def _close(self, timeout: float) -> None:
         self._closed = True
-        self._current.clear()
+        self._current = {}  # its own one the router fills again, as held messages leave
         self._open_ways.clear()
         deadline = self._clock.seconds() + timeout
         with suppress(CancelledError, defer.TimeoutError, PublishFailed):  # told by on_error, or in the log

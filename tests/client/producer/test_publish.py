@@ -216,6 +216,16 @@ class FullTests(PublishTestCase):
                 producer.send("t", bytes(2000))
                 producer.publish("t", bytes(300))
 
+    def test_a_closed_producer_takes_nothing_while_it_looks_for_the_topic(self) -> None:
+        """The messages that wait for that leave then, and open a batch."""
+        producer = self.producer(max_in_flight=1, batch_messages=3)
+        for _ in range(20):
+            producer.publish("t", b"early")
+        producer.close(5.0)
+        for _ in range(200):
+            self.assertRaises(ClientClosed, producer.publish, "t", b"late")
+            self.clock.advance(0.0001)
+
     def test_publishing_goes_on_after_close(self) -> None:
         """It raises, also where a batch was open."""
         producer = self.producer(linger=10.0)

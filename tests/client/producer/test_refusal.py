@@ -52,3 +52,15 @@ class FormatTests(SynchronousTestCase):
                     data, _ = form.encode(records, codec)
                     expected = [each if isinstance(each, Message) else Message(each) for each in records]
                     self.assertEqual(loops.decode_set(data, max_decompressed=1 << 20).messages, expected)
+
+    def test_keyed_messages_are_encoded_once(self) -> None:
+        """As payloads they would be refused only at the end, and take four times as long."""
+        tried = []
+        for name in ("encode_payloads", "encode_payload_records"):
+            loop = getattr(loops, name)
+            self.patch(loops, name, lambda records, loop=loop: tried.append(len(records)) or loop(records))
+        for form in (EntriesFormat(), SingleEntryFormat()):
+            form.encode([Message(b"v", key=b"k")] * 3, "none")
+            self.assertEqual(tried, [])
+            form.encode([b"v"] * 2, "none")
+            self.assertEqual((tried.pop(), tried), (2, []))
