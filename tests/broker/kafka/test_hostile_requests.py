@@ -47,7 +47,7 @@ class HostileRequestTests(KafkaTestCase):
         self.ask(self.kafka(), ElectLeadersRequest[1](election_type=0, topic_partitions=[], timeout_ms=0))
         began = time.process_time()
         answer = self.ask(self.kafka(), request)
-        self.assertLess(time.process_time() - began, 3)
+        self.assertLess(time.process_time() - began, 10)
         (found,) = answer.replica_election_results
         self.assertEqual([each.partition_id for each in found.partition_result], list(range(40_000)))
 

@@ -151,6 +151,7 @@ class Controller:
                     if event.type is EventType.SESSION:
                         return
                 else:
+                    watch.addErrback(lambda _: None)  # nobody waits for it
                     watch.cancel()
                     await sleep(self._clock, 0.0)
             except CoordinationError as error:

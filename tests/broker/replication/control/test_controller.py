@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from typing import Any
 
 from attrs import define, evolve, field
 from twisted.internet.task import Clock
@@ -12,6 +14,7 @@ from logd.broker.replication.control.operator_work import OperatorWork
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
+from logd.coord.records import SessionState
 from logd.coord.registries.brokers import BrokerInfo, watch_brokers
 from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.deleted_topics import delete_topic
@@ -168,6 +171,24 @@ class ElectionTests(ControllerTestCase):
         self.pass_time(SESSION + 1)
         self.assertEqual(len(self.controllers()), 1)
         self.assertEqual(self.outcome(self.tree.get(paths.CONTROLLER_EPOCH))[0], b"2")
+
+    def test_a_controller_that_goes_between_two_looks_leaves_no_error(self) -> None:
+        """Its node was there at the attempt to make it, and is gone when it is to be watched."""
+        other = self.members[2]
+        self.assertEqual(self.controllers(), [1])
+        exists_and_watch = other.tree.exists_and_watch
+        gone = [1]
+
+        def missing(path: str, timeout: float | None = None) -> Any:
+            answer, watch = exists_and_watch(path, timeout)
+            return (answer.addCallback(lambda stat: None), watch) if gone and gone.pop() else (answer, watch)
+
+        self.patch(other.tree, "exists_and_watch", missing)
+        other.controller._session_changed(SessionState.CONNECTED)
+        self.pass_time(1)
+        self.assertEqual((self.controllers(), gone), ([1], []))
+        gc.collect()
+        self.assertEqual(self.flushLoggedErrors(), [])
 
     def test_a_dead_leader_is_replaced(self) -> None:
         """Also where the dead one was the controller as well; partitions of others are left alone."""
