@@ -8,6 +8,8 @@ from logd.interfaces import Clock, Timer
 
 #: Seconds of one reactor turn that work may take before others are served.
 TURN_SECONDS = 0.01
+#: Work that took less of a turn is not counted.
+_LITTLE_SECONDS = 0.001
 
 
 class RestingWorks:
@@ -23,6 +25,9 @@ class RestingWorks:
         self._next_turn: Timer | None = None
         #: True while resting works go on.
         self._going_on = False
+        #: The seconds that were taken of this turn by work that did not rest, and the call that ends it.
+        self._taken = 0.0
+        self._turn_end: Timer | None = None
 
     def __len__(self) -> int:
         """Return the number of works that rest."""
@@ -32,9 +37,23 @@ class RestingWorks:
     def turn_seconds(self) -> float:
         """The seconds that work may take which begins, or goes on, now.
 
-        Work that begins while others rest has a share of a turn only: a hundred clients may begin theirs in one.
+        Work that begins while others rest, or where others have taken their time, has a share of a turn only: a hundred
+        clients may begin theirs in one.
         """
-        return TURN_SECONDS if self._going_on else TURN_SECONDS / (1 + len(self._resting))
+        if self._going_on:
+            return TURN_SECONDS
+        return TURN_SECONDS / (1 + len(self._resting) + self._taken / TURN_SECONDS)
+
+    def took(self, seconds: float) -> None:
+        """Note that work took so long, whether it rests now or not."""
+        if seconds < _LITTLE_SECONDS or self._going_on:
+            return
+        self._taken += seconds
+        if self._turn_end is None:
+            self._turn_end = self._clock.callLater(0, self._turn_ended)
+
+    def _turn_ended(self) -> None:
+        self._taken, self._turn_end = 0.0, None
 
     def rest(self) -> Deferred[None]:
         """Return a Deferred that fires in a later turn of the reactor, after those that rest already. Cancellable."""

@@ -314,6 +314,7 @@ class Connection(TwistedProtocol):
             return
         finally:
             self._taking = False
+            self._turns.pause()
         if self.meter is not None and self.meter.under_way != self._under_way:
             self.meter.noted(self._under_way)
         if (violation := self._conversation.violation) and not self._backlog.requests and not self._closing:

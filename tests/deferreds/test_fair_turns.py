@@ -46,6 +46,23 @@ class FairTurnsTests(SynchronousTestCase):
         self.failureResultOf(resting, CancelledError)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
+    def test_a_hundred_works_that_do_not_rest_take_the_time_of_few(self) -> None:
+        """Each ends before its time is over; those that begin later in the turn have less of it."""
+        begun = self.clock.seconds()
+        for _ in range(100):
+            taken = 0.9 * self.resting.turn_seconds
+            self.clock.rightNow += taken
+            self.resting.took(taken)
+        self.assertLess(self.clock.seconds() - begun, 15 * TURN_SECONDS)
+        self.clock.advance(0)
+        self.assertEqual(self.resting.turn_seconds, TURN_SECONDS)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_short_works_are_not_counted(self) -> None:
+        """Most are: to count them would take a timer in each turn."""
+        self.resting.took(TURN_SECONDS / 100)
+        self.assertEqual((self.resting.turn_seconds, self.clock.getDelayedCalls()), (TURN_SECONDS, []))
+
     def test_works_that_wait_for_nothing_take_turns(self) -> None:
         """Several coroutines share the time of one turn, and all of them rest when it is over."""
         working = Deferred.fromCoroutine(for_each(range(6), self.work, 2, self.turns))

@@ -14,15 +14,15 @@ from logd.interfaces import Clock
 class ConnectionTurns:
     """The turns of the reactor that one connection has, shared with all others and with their long requests."""
 
-    __slots__ = ("_clock", "_late", "_next", "_resting", "_resume")
+    __slots__ = ("_began", "_clock", "_late", "_next", "_resting", "_resume")
 
     def __init__(self, clock: Clock, resting: RestingWorks, resume: Callable[[], None]) -> None:
         """``resume()`` is called when a turn begins behind one that was ended."""
         self._clock = clock
         self._resting = resting
         self._resume = resume
-        #: The time at which this turn is over.
-        self._late = 0.0
+        #: The times at which this turn began, and is over.
+        self._began = self._late = 0.0
         #: Fires when the next turn begins, None while none has ended.
         self._next: Deferred[None] | None = None
 
@@ -33,7 +33,12 @@ class ConnectionTurns:
 
     def begin(self) -> None:
         """Begin a turn."""
-        self._late = self._clock.seconds() + self._resting.turn_seconds
+        self._began = self._clock.seconds()
+        self._late = self._began + self._resting.turn_seconds
+
+    def pause(self) -> None:
+        """Note that nothing more is done in this turn of the reactor."""
+        self._resting.took(self._clock.seconds() - self._began)
 
     def end(self) -> None:
         """End this turn: ``resume`` is called in a later one of the reactor."""
