@@ -14,11 +14,8 @@ _ROUNDS = 5
 
 
 def freeze_others(case: Any) -> None:
-    """Freeze the objects of other tests until the end of this one, so that no collection looks through them.
-
-    Garbage among them stays for a later collection, as it would have: to look for it first takes half a second in a
-    process that has run many tests.
-    """
+    """Freeze the objects of other tests until the end of this one, so that no collection looks through them."""
+    gc.collect()
     gc.freeze()
     case.addCleanup(_thaw)
 
@@ -33,6 +30,8 @@ def collect_quietly(release: Callable[[], object] = lambda: None) -> None:
 
 
 def _thaw() -> None:
-    """Let collections look through all objects again, but for garbage: its errors would be those of a later test."""
-    collect_quietly()
-    gc.unfreeze()
+    """Let collections look through all objects again, but for garbage: its errors would be those of a later test.
+
+    That of this test too: a world that has ended may leave garbage among what is frozen.
+    """
+    collect_quietly(gc.unfreeze)
