@@ -8,8 +8,8 @@ from logd.interfaces import Clock, Timer
 
 #: Seconds of one reactor turn that work may take before others are served.
 TURN_SECONDS = 0.01
-#: Work that took less of a turn is not counted.
-_LITTLE_SECONDS = 0.001
+#: Work that took less of a turn, a tenth, is not counted.
+_LITTLE_SECONDS = TURN_SECONDS / 10
 
 
 class RestingWorks:
@@ -42,7 +42,7 @@ class RestingWorks:
         """
         if self._going_on:
             return TURN_SECONDS
-        return TURN_SECONDS / (1 + len(self._resting) + self._taken / TURN_SECONDS)
+        return TURN_SECONDS / (1 + len(self._resting) + self._taken / (10 * _LITTLE_SECONDS))
 
     def took(self, seconds: float) -> None:
         """Note that work took so long, whether it rests now or not."""
