@@ -1,4 +1,4 @@
-"""Tests of the limits on connections that send half requests, take no answers, or are idle."""
+"""Tests of the limits on connections that send half requests, take no answers, or are idle, and of the size of reads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.net.limits.idle_and_stuck import IdleConnections, StuckReceivers
+from logd.net.limits.read_sizes import FEW_BYTES, MOST_REQUESTS, READ_BYTES, TINY_BYTES, read_size
 from logd.net.limits.request_memory import RequestMemory
 from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.server import Connection, ConnectionFactory
@@ -328,3 +329,25 @@ class WatchedConnectionTests(SynchronousTestCase):
         watch: Watch[Connection] = Watch(self.clock, ConnectionLimits(frame_ms=None, send_ms=None), Counters())
         self.assertEqual((watch.stuck, watch.idle), (None, None))
         watch.stop()
+
+
+class ReadSizeTests(SynchronousTestCase):
+    """The size of the next read."""
+
+    def test_the_first_read_is_small(self) -> None:
+        """Nothing is known yet of what the peer sends."""
+        self.assertEqual(read_size(None), FEW_BYTES)
+
+    def test_a_read_brings_a_bounded_number_of_requests(self) -> None:
+        """Of the size of those before."""
+        for each in (16, 22, 64, 65, 100, 300, 5000):
+            for requests in (1, 30):
+                found = read_size(None, each * requests, requests)
+                self.assertLessEqual(found // each, MOST_REQUESTS)
+                self.assertEqual(found == FEW_BYTES, each <= TINY_BYTES, each)
+
+    def test_a_busy_producer_is_read_in_large_pieces(self) -> None:
+        """Also where a read has brought no end of a request."""
+        self.assertEqual(read_size(None, FEW_BYTES), READ_BYTES)
+        self.assertEqual(read_size(None, 300, 1), READ_BYTES)
+        self.assertEqual(read_size(None, READ_BYTES, 900), READ_BYTES)
