@@ -1,4 +1,4 @@
-"""Tests of the limits on connections that send half requests, take no answers, or are idle, and of the size of reads."""
+"""Tests of the limits on connections that send half requests, take no answers, or are idle, and of read sizes."""
 
 from __future__ import annotations
 
