@@ -117,7 +117,7 @@ class StubConnection:
     writable: bool = True
     writing: Deferred[None] = field(factory=Deferred)
     sent: list[Produce] = field(factory=list)
-    #: What is to be called after the answers of one read, while there is one.
+    #: The calls that wait for the end of one read, while there is one.
     reading: list[Any] | None = None
 
     def together(self, send: Any) -> None:
