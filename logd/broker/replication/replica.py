@@ -300,9 +300,10 @@ class Replica:
         position = await self._on_thread(lambda: find_boundary(snapshot, wanted))
         given_up, lost = self._is_given_up(role), log.visible_end - position
         try:
-            await self._lower_stored_end(position)
+            if given_up or lost <= 0:  # otherwise nothing is cut off
+                await self._lower_stored_end(position)
             await called_back(partial(self._owner.store.truncate, log, position, 0, given_up=given_up))
-            await self._lower_stored_end(position)  # it may have been written while the log was cut
+            await self._lower_stored_end(position)  # it may have been written meanwhile
         except TruncationRefused as error:
             role.trouble = (
                 f"{error}. To have it copied anew from broker {role.leader}, stop broker {self._me}, "
@@ -312,8 +313,7 @@ class Replica:
             raise TruncationRefused(role.trouble) from error
         if lost > 0:
             self._log.warn(
-                "{topic}-{partition} has lost {count} bytes that readers have seen: a person let broker {leader} lead "
-                "without them",
+                "{topic}-{partition} has lost {count} bytes that readers saw: a person let broker {leader} lead",
                 topic=log.topic,
                 partition=log.partition,
                 count=lost,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.leader import LeaderRole
+from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.log.partition import PartitionLog
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaPart
 from tests.broker.replication.test_replicas import ReplicaTestCase
@@ -63,6 +65,20 @@ class DivergenceTests(ReplicaTestCase):
 
 class RefusedTruncationTests(ReplicaTestCase):
     """A follower with bytes that readers have seen, and that its leader does not have."""
+
+    def test_the_tree_vouches_for_the_log_as_before(self) -> None:
+        """Nothing was cut off."""
+        first = self.send(b"first").next_position
+        self.send(b"second")
+        self.cluster.advance(130.0)  # the stored ends are written
+        log = self.logs()[self.followers[0].host]
+        role = log.replica
+        assert isinstance(role, FollowerRole)
+        with mock.patch.object(EndsRecorder, "lower") as lower:
+            role._truncate(first)
+            self.cluster.advance(0.5)
+        self.assertIn("readers have seen it", role.trouble)
+        self.assertEqual(lower.call_count, 0)
 
     def test_the_remedy_is_named_and_helps(self) -> None:
         """The partition's folder is removed, and the replica is copied anew."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.coord.partition_state import PartitionState
+from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.disk import PowerLoss
 from tests.frozen_objects import freeze_others
 from tests.simulation.replication.life import Life, live
@@ -31,6 +33,18 @@ class ScheduleTests(SynchronousTestCase):
 
         live(seed, run=run)
         self.flushLoggedErrors(PowerLoss)
+
+    def leave_behind(self, life: Life) -> tuple[MemoryBroker, PartitionState]:
+        """Kill an in-sync follower until it is in sync no more; return it, and the state then."""
+        cluster = life.cluster
+        state = cluster.checker.state(0)
+        assert state is not None
+        behind = cluster.brokers[next(number for number in state.in_sync if number != state.leader)]
+        behind.kill()
+        life.go_on(10.0)
+        members = cluster.checker.state(0)
+        assert members is not None and behind.settings.id not in members.in_sync
+        return behind, members
 
     def test_two_failovers_within_a_round_trip(self) -> None:
         """The successor dies as soon as it leads; what only it has is truncated, and what is acknowledged stays."""
@@ -90,13 +104,7 @@ class ScheduleTests(SynchronousTestCase):
 
         def schedule(life: Life) -> None:
             cluster = life.cluster
-            state = cluster.checker.state(0)
-            assert state is not None
-            behind = cluster.brokers[next(number for number in state.in_sync if number != state.leader)]
-            behind.kill()
-            life.go_on(10.0)
-            members = cluster.checker.state(0)
-            assert members is not None and behind.settings.id not in members.in_sync
+            behind, members = self.leave_behind(life)
             for number in (*members.in_sync, *members.last):
                 if number != behind.settings.id:
                     life.faults.network.isolate(cluster.brokers[number])
@@ -118,14 +126,8 @@ class ScheduleTests(SynchronousTestCase):
 
         def schedule(life: Life) -> None:
             cluster = life.cluster
-            state = cluster.checker.state(0)
-            assert state is not None
-            behind = cluster.brokers[next(number for number in state.in_sync if number != state.leader)]
-            behind.kill()
-            life.go_on(10.0)
+            behind, members = self.leave_behind(life)
             cluster.held.update(broker.host for broker in cluster.brokers)
-            members = cluster.checker.state(0)
-            assert members is not None and behind.settings.id not in members.in_sync
             for number in (*members.in_sync, *members.last):
                 if number != behind.settings.id:
                     cluster.brokers[number].kill(power_lost=True)
