@@ -37,7 +37,7 @@ class GroupAdministration:
     def __init__(
         self, broker: BrokerCore, addresses: Callable[[], dict[int, tuple[str, int]]], rights: GroupRights
     ) -> None:
-        self._groups = broker.groups
+        self._groups = broker.kafka_groups.get()
         self._turns = broker.turns
         self._log = broker.administration_log
         self._rights = rights

@@ -51,7 +51,7 @@ class MembershipRequests:
         addresses: Callable[[], dict[int, tuple[str, int]]],
         rights: GroupRights,
     ) -> None:
-        self._groups = broker.groups
+        self._groups = broker.kafka_groups.get()
         self._rights = rights
         self._caller = caller
         self._addresses = addresses

@@ -34,7 +34,7 @@ class OffsetRequests:
 
     def __init__(self, broker: BrokerCore, rights: GroupRights) -> None:
         self._rights = rights
-        self._groups = broker.groups
+        self._groups = broker.kafka_groups.get()
         self._topics = broker.topics
         self._turns = broker.turns
         self._log = broker.administration_log

@@ -35,7 +35,7 @@ class LargeAnswerTests(GroupsTestCase):
     @property
     def group(self) -> KafkaGroup:
         """The group."""
-        return self.broker.groups.groups["g"].group
+        return self.broker.kafka_groups.get().groups["g"].group
 
     def fill(self, count: int) -> None:
         """Have as many members more, as if they had joined."""
