@@ -14,10 +14,15 @@ _ROUNDS = 5
 
 
 def freeze_others(case: Any) -> None:
-    """Freeze the objects of other tests until the end of this one, so that no collection looks through them."""
+    """Freeze the objects of other tests for good, so that no collection looks through them.
+
+    What there is now is modules and what they hold, and the few objects of an earlier test that something still holds.
+    To look for garbage among them later finds next to none, and takes a second and more at the end of a suite.
+    """
     gc.collect()
     gc.freeze()
-    case.addCleanup(_thaw)
+    # What this test leaves would otherwise be collected during a later one, which would be told its errors.
+    case.addCleanup(collect_quietly)
 
 
 def collect_quietly(release: Callable[[], object] = lambda: None) -> None:
@@ -27,11 +32,3 @@ def collect_quietly(release: Callable[[], object] = lambda: None) -> None:
         for _ in range(_ROUNDS):
             if not gc.collect():
                 break
-
-
-def _thaw() -> None:
-    """Let collections look through all objects again, but for garbage: its errors would be those of a later test.
-
-    That of this test too: a world that has ended may leave garbage among what is frozen.
-    """
-    collect_quietly(gc.unfreeze)

@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from logd.broker.administration.administration_topic import administration_log_of
-from logd.broker.broker import Broker, KafkaSessions, LegacySessions
+from logd.broker.broker import Broker, LegacySessions
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.idempotence.producer_ids import ProducerIds
@@ -37,8 +37,6 @@ from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
-from logd.protocol.kafka.conversation import KafkaConversation
-from logd.protocol.kafka.package import require_package
 
 
 @define(eq=False)
@@ -69,6 +67,8 @@ class BrokerAssembly:
         """
         settings, resources = self.settings, self.resources
         if settings.kafka.endpoints:
+            from logd.protocol.kafka.package import require_package
+
             require_package("kafka.listen")
         clock, files, reads = resources.clock, resources.files, resources.read_threads
         gate = FlushPressure()
@@ -116,11 +116,8 @@ class BrokerAssembly:
             broker.counters.foreign_calls = self.factory.watch.callers.counts
             self._listeners.append(resources.listen(self.factory, "listen", 0))
             broker.advertised = self._listeners[0].advertised
-            kafka = partial(KafkaConversation, settings.frame_bytes, "{}:{}".format(*broker.advertised))
-            for place, address in enumerate(settings.kafka.advertised):
-                opener = KafkaSessions(broker, KafkaListener(place, address))
-                factory = self.factory.beside(kafka, opener)
-                self._listeners.append(resources.listen(factory, "kafka.listen", place))
+            if settings.kafka.advertised:
+                self._listen_for_kafka(broker)
             kafka_listeners = self._listeners[1:]
             if settings.legacy.legacy_registry is not None:
                 self._legacy = self._register_legacy(broker, tree, conversation)
@@ -133,6 +130,18 @@ class BrokerAssembly:
         broker.addresses.own_kafka = tuple([listener.advertised for listener in kafka_listeners])
         self.broker, self.store, self.membership = broker, store, membership
         return broker
+
+    def _listen_for_kafka(self, broker: Broker) -> None:
+        """Listen for clients of today's Kafka; a broker that does not need not import what they ask for."""
+        from logd.broker.kafka.session import KafkaSessions
+        from logd.protocol.kafka.conversation import KafkaConversation
+
+        assert self.factory is not None
+        broker.kafka_groups.get()  # imported now, and not while the first client waits
+        kafka = partial(KafkaConversation, self.settings.frame_bytes, "{}:{}".format(*broker.advertised))
+        for place, address in enumerate(self.settings.kafka.advertised):
+            factory = self.factory.beside(kafka, KafkaSessions(broker, KafkaListener(place, address)))
+            self._listeners.append(self.resources.listen(factory, "kafka.listen", place))
 
     def _register_legacy(
         self, broker: Broker, tree: ICoordination, conversation: Callable[[], ServerConversation]

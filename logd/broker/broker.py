@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from attrs import Factory, define, field, frozen
+from attrs import define, field, frozen
 
-from logd.broker.kafka.fetches.shared_work import FetchWork
-from logd.broker.kafka.session import KafkaSession
 from logd.broker.legacy.session import LegacySession
-from logd.broker.listening.addresses import KafkaListener
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
 from logd.broker.security.administration_log import TREE
@@ -22,6 +19,11 @@ from logd.net.server import Connection
 from logd.net.session import PauseReason
 from logd.security.quotas import Quota
 from logd.security.users import User
+
+if TYPE_CHECKING:
+    from logd.broker.kafka.session import KafkaSession
+
+AnySession = TypeVar("AnySession", "BrokerSession", "KafkaSession")
 
 #: Seconds for which a refused append counts as a full disk in /health, unless a later append is flushed first.
 FULL_SECONDS = 60.0
@@ -65,31 +67,15 @@ class Broker(BrokerCore):
             session.rights_changed()
 
     def open_session(self, connection: Connection) -> BrokerSession | None:
-        """See ``logd.net.session.SessionOpener``. Return None when the broker is stopping."""
-        if self.stopping:
-            self.counters.connections_refused += 1
-            return None
-        session = BrokerSession(self, connection, self._forget)
-        self._opened(session)
-        return session
+        """See ``logd.net.session.SessionOpener``."""
+        return self.open(lambda on_lost: BrokerSession(self, connection, on_lost))
 
-    def open_kafka_session(
-        self, connection: Connection, listener: KafkaListener, fetches: FetchWork
-    ) -> KafkaSession | None:
-        """See ``open_session``; the client speaks today's Kafka."""
+    def open(self, make: Callable[[Callable[[AnySession], None]], AnySession]) -> AnySession | None:
+        """Open the session that ``make(on_lost)`` returns; return None when the broker is stopping."""
         if self.stopping:
             self.counters.connections_refused += 1
             return None
-        session = KafkaSession(self, connection, self._forget, listener, fetches)
-        self._opened(session)
-        return session
-
-    def open_legacy_session(self, connection: Connection) -> LegacySession | None:
-        """See ``open_session``; the client found this broker in the registry of Kafka 0.7."""
-        if self.stopping:
-            self.counters.connections_refused += 1
-            return None
-        session = LegacySession(self, connection, self._forget)
+        session = make(self._forget)
         self._opened(session)
         return session
 
@@ -121,7 +107,7 @@ class Broker(BrokerCore):
         """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""
         self.stopping = True
         self.operations.stop()
-        self.groups.stop()
+        self.kafka_groups.stop()
         self.group_access.stop()
         self.quotas.stop()
         self.administration_log.stop()
@@ -131,7 +117,7 @@ class Broker(BrokerCore):
     def stop_kafka(self) -> None:
         """Refuse new sets of clients of today's Kafka; all others are served as before."""
         for session in tuple(self.sessions):
-            if isinstance(session, KafkaSession):
+            if session.speaks_kafka:
                 session.stop()
 
     def health(self) -> dict[str, Any]:
@@ -177,29 +163,12 @@ class Broker(BrokerCore):
 
 
 @frozen
-class KafkaSessions:
-    """Opens the sessions of a listener for clients of today's Kafka."""
-
-    _broker: Broker
-    _listener: KafkaListener = field(factory=KafkaListener)
-    _fetches: FetchWork = field(
-        default=Factory(
-            lambda self: FetchWork(self._broker.threads, self._broker.healing.suspect, self._broker.healing.may_heal),
-            takes_self=True,
-        )
-    )
-
-    def open_session(self, connection: Connection) -> KafkaSession | None:
-        """See ``logd.net.session.SessionOpener``."""
-        return self._broker.open_kafka_session(connection, self._listener, self._fetches)
-
-
-@frozen
 class LegacySessions:
     """Opens the sessions of a listener for clients of Kafka 0.7 that use ZooKeeper."""
 
     _broker: Broker
 
-    def open_session(self, connection: Connection) -> LegacySession | None:
+    def open_session(self, connection: Connection) -> BrokerSession | None:
         """See ``logd.net.session.SessionOpener``."""
-        return self._broker.open_legacy_session(connection)
+        broker = self._broker
+        return broker.open(lambda on_lost: LegacySession(broker, connection, on_lost))

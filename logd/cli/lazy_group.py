@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import ClassVar
 
 import click
 from attrs import frozen
+
+from logd.unused_tls import without_tls
+
+#: The key in a context's ``meta`` for whether the commands need no TLS.
+PLAIN = "logd.plain"
 
 
 @frozen
@@ -35,7 +41,8 @@ class LazyGroup(click.Group):
         enabled = gc.isenabled()
         gc.disable()  # little of what is imported is garbage, and to look for that takes a tenth of the time
         try:
-            return found.load()
+            with without_tls() if ctx.meta.get(PLAIN) else nullcontext():
+                return found.load()
         finally:
             if enabled:
                 gc.enable()

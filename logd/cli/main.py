@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import click
 
 from logd import __version__
-from logd.cli.lazy_group import Lazy, LazyGroup
+from logd.cli.lazy_group import PLAIN, Lazy, LazyGroup
+from logd.unused_tls import may_need_tls
 
 _EPILOG = """\b
 Exit status: 0 success, 1 failure, 2 usage error, 3 no broker reached, 130 interrupted.
@@ -169,6 +171,8 @@ def _zookeeper() -> click.Command:
 class Commands(LazyGroup):
     """All commands, imported lazily: importing them all for a page of help would take a second."""
 
+    #: True while a command runs with whose end the process ends.
+    _exits = False
     lazy: ClassVar[Mapping[str, Lazy]] = {
         "acl": Lazy("Say what users may do.", _acl),
         "audit": Lazy("Show whether messages are missing, by topic and window of time.", _audit),
@@ -196,6 +200,17 @@ class Commands(LazyGroup):
         "verify": Lazy("Check a data directory, a partition or a segment.", _verify),
         "zookeeper": Lazy("Serve a coordination tree to brokers and consumers.", _zookeeper),
     }
+
+    def main(self, *args: Any, **named: Any) -> Any:
+        """Run the command of ``args``, of ``sys.argv`` by default, and exit, unless ``standalone_mode`` is False."""
+        self._exits = named.get("standalone_mode", True)
+        return super().main(*args, **named)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note whether a command of these words needs no TLS, in a process that ends with it."""
+        words = [*args, *(value for name, value in os.environ.items() if name.startswith("LOGD_"))]
+        ctx.meta[PLAIN] = self._exits and "bench" not in args and not may_need_tls(words)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. Ctrl-C during its import exits with 130, as it does later; click alone would exit with 1."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from attrs import Factory, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -38,6 +39,7 @@ from logd.protocol.kafka.produce import KafkaProduce
 from logd.protocol.requests.fields import size_of
 
 if TYPE_CHECKING:
+    from logd.broker.broker import Broker
     from logd.broker.kafka.administration.elections import KafkaElections
 
 Handler = Callable[[Any], Coroutine[Any, Any, Any]]
@@ -58,6 +60,8 @@ class KafkaSession:
     """See ``logd.net.session.Session``."""
 
     _log = Logger()
+    #: True for sessions of clients of today's Kafka.
+    speaks_kafka: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -279,3 +283,22 @@ def _large_bytes(response: Any) -> int:
 def _by_kind(handlers: Mapping[KafkaApi, Handler]) -> dict[str, Handler]:
     """Return the handlers by the names of their requests' classes."""
     return {api.name + "Request": handler for api, handler in handlers.items()}
+
+
+@frozen
+class KafkaSessions:
+    """Opens the sessions of a listener for clients of today's Kafka."""
+
+    _broker: Broker
+    _listener: KafkaListener = field(factory=KafkaListener)
+    _fetches: FetchWork = field(
+        default=Factory(
+            lambda self: FetchWork(self._broker.threads, self._broker.healing.suspect, self._broker.healing.may_heal),
+            takes_self=True,
+        )
+    )
+
+    def open_session(self, connection: Connection) -> KafkaSession | None:
+        """See ``logd.net.session.SessionOpener``."""
+        broker, listener, fetches = self._broker, self._listener, self._fetches
+        return broker.open(lambda on_lost: KafkaSession(broker, connection, on_lost, listener, fetches))

@@ -9,7 +9,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from logd import __version__
-from logd.broker.kafka.session import KafkaSession
 from logd.protocol.implementation import IMPLEMENTATION, REASON
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def _of_healing(broker: Broker) -> Iterator[Metric]:
 def _of_kafka(broker: Broker) -> Iterator[Metric]:
     """Yield the metrics of the listeners for clients of today's Kafka."""
     counters = broker.counters.kafka
-    opened = sum(isinstance(session, KafkaSession) for session in broker.sessions)
+    opened = sum(session.speaks_kafka for session in broker.sessions)
     yield GaugeMetricFamily("logd_kafka_connections", "Open connections of clients of today's Kafka.", opened)
     yield CounterMetricFamily(
         "logd_kafka_connections_accepted", "Accepted connections of clients of today's Kafka.", counters.connections

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,25 @@ LEGACY_SETTINGS: Mapping[str, int | str] = MappingProxyType({"message.format": L
 
 
 @define(eq=False)
+class KafkaGroupsOnDemand:
+    """Makes the coordinator, and imports it, when it is needed: a broker without the listener never needs it."""
+
+    _make: Callable[[], GroupCoordinator]
+    _made: GroupCoordinator | None = field(default=None, init=False)
+
+    def get(self) -> GroupCoordinator:
+        """Return the coordinator."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def stop(self) -> None:
+        """Tell the members of all groups that this broker coordinates them no more."""
+        if self._made is not None:
+            self._made.stop()
+
+
+@define(eq=False)
 class BrokerCore:
     """The state that all request handlers share."""
 
@@ -85,7 +104,7 @@ class BrokerCore:
     #: The limits on the use of this broker by each user.
     quotas: Quotas = field(init=False)
     #: The groups of today's Kafka clients that this broker coordinates.
-    groups: GroupCoordinator = field(init=False)
+    kafka_groups: KafkaGroupsOnDemand = field(init=False)
     #: The access lists of groups in the tree.
     group_access: GroupAccess = field(init=False)
     #: The replicas of partitions that several brokers store.

@@ -9,8 +9,9 @@ from attrs import define, field
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.producer import ProduceRequest
 
-from logd.broker.broker import Broker, KafkaSessions
+from logd.broker.broker import Broker
 from logd.broker.kafka.fetches.shared_work import FetchWork
+from logd.broker.kafka.session import KafkaSessions
 from logd.broker.listening.addresses import KafkaListener
 from logd.log.partition import PartitionLog
 from logd.net.limits.server_limits import ConnectionLimits, Watch

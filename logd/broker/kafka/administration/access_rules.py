@@ -137,7 +137,7 @@ class KafkaAccessRules:
     """These requests of one connection. Each change and each refusal is in the log of administration."""
 
     def __init__(self, broker: BrokerCore, rights: Rights) -> None:
-        self._tree = broker.groups.coordination
+        self._tree = broker.kafka_groups.get().coordination
         self._log = broker.administration_log
         self._rights = rights
 
