@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from unittest import mock
 
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
+from zope.interface import provider
 
 from logd.broker.replication.replica_fetcher import RETRY_DELAYS
 from logd.broker.replication.replica_requests import ReplicaRequests
@@ -27,7 +28,8 @@ class RefusedFetchTests(ReplicaTestCase):
             asked.append(request.broker)
             return ReplicaFetchResponse(StorageFull.code, text="no disk")
 
-        def listen(event: dict[str, object]) -> None:
+        @provider(ILogObserver)
+        def listen(event: LogEvent) -> None:
             if "cannot be followed" in str(event.get("log_format")):
                 told.append(str(event["error"]))
 
