@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from logd.protocol.message import Message
-from logd.protocol.requests.create_delete_topic import CreateTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.producing import ExecutorProducer
 from logd.spark.blocking.ranges import IdRange
@@ -27,6 +27,13 @@ def create_topic(broker: str, topic: str, partitions: int = 1, **settings: int) 
     dotted = {name.replace("_", "."): value for name, value in settings.items()}
     with _cluster(broker) as cluster:
         response = cluster.ask_any(CreateTopic(topic, partitions, dotted))
+    assert response.error == 0, response
+
+
+def delete_topic(broker: str, topic: str) -> None:
+    """Delete a topic."""
+    with _cluster(broker) as cluster:
+        response = cluster.ask_any(DeleteTopic(topic))
     assert response.error == 0, response
 
 

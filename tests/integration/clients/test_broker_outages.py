@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.integration.commands.test_cli import PATIENCE, CliTestCase
+from tests.integration.commands.test_cli import PATIENCE, CliTestCase, SharedBrokerTestCase
 
 _BLOCKING = """
 import sys
@@ -163,7 +163,7 @@ class BrokerOutageTests(CliTestCase):
         return lines.text
 
 
-class TooLongTests(CliTestCase):
+class TooLongTests(SharedBrokerTestCase):
     """Lines longer than a message may be."""
 
     def test_produce_leaves_out_lines_that_are_too_long(self) -> None:

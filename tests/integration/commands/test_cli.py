@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +21,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.coord import paths
 from logd.testing.processes.broker import BrokerProcess
-from tests.integration.topics import create_topic, fill_topic, read_partition, topic_names
+from tests.integration.topics import create_topic, delete_topic, fill_topic, read_partition, topic_names
 
 ROOT = Path(__file__).resolve().parents[3]
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
@@ -68,16 +73,19 @@ class CommandTestCase(SynchronousTestCase):
 class CliTestCase(CommandTestCase):
     """A broker and its address in LOGD_BROKER."""
 
-    #: A client of the broker's tree, made when it is first asked for.
-    tree: Any = None
+    _tree: Any = None
 
     def setUp(self) -> None:
         """Start a broker over an empty data directory."""
         super().setUp()
-        self.broker = BrokerProcess(os.path.abspath(self.mktemp()))
-        self.broker.start()
-        self.addCleanup(lambda: self.assertEqual(self.broker.stop(), 0))
+        self.broker = self.start_broker()
         self.env["LOGD_BROKER"] = self.broker.address
+
+    def start_broker(self) -> BrokerProcess:
+        """Return a broker that stops cleanly at the end of the test."""
+        broker = BrokerProcess(os.path.abspath(self.mktemp())).start()
+        self.addCleanup(lambda: self.assertEqual(broker.stop(), 0))
+        return broker
 
     def until(self, holds: Callable[[], object], what: str) -> None:
         """Poll until ``holds()``; fail with ``what`` after PATIENCE seconds."""
@@ -91,17 +99,21 @@ class CliTestCase(CommandTestCase):
 
         Without a command: it costs the tree's client one connection, and looks as often as a test likes.
         """
-        if self.tree is None:
-            self.tree = KazooClient(self.broker.coordination, timeout=10)
-            self.tree.start(PATIENCE)
-            self.addCleanup(self.tree.close)
-            self.addCleanup(self.tree.stop)
-        found = {}
+        tree, found = self.tree(), {}
         with contextlib.suppress(NoNodeError):
-            for child in self.tree.get_children(path):
+            for child in tree.get_children(path):
                 with contextlib.suppress(NoNodeError):  # it was removed meanwhile
-                    found[child] = self.tree.get(f"{path}/{child}")[0]
+                    found[child] = tree.get(f"{path}/{child}")[0]
         return found
+
+    def tree(self) -> Any:
+        """Return a client of the broker's tree, which this test keeps."""
+        if self._tree is None:
+            self._tree = KazooClient(self.broker.coordination, timeout=10)
+            self._tree.start(PATIENCE)
+            self.addCleanup(self._tree.close)
+            self.addCleanup(self._tree.stop)
+        return self._tree
 
     def create(self, topic: str, partitions: int = 1, **settings: int) -> None:
         """Create a topic without a command."""
@@ -120,7 +132,46 @@ class CliTestCase(CommandTestCase):
         return [json.loads(line) for line in self.logd("consume", *arguments, "--format", "json").splitlines()]
 
 
-class RoundTripTests(CliTestCase):
+@functools.cache
+def shared_broker() -> BrokerProcess:
+    """Return a broker that ends with this process."""
+    folder = tempfile.mkdtemp(prefix="logd-commands-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    broker = BrokerProcess(f"{folder}/shared").start()
+    atexit.register(broker.stop)
+    return broker
+
+
+@functools.cache
+def shared_tree() -> Any:
+    """Return a client of that broker's tree."""
+    tree = KazooClient(shared_broker().coordination, timeout=10)
+    tree.start(PATIENCE)
+    atexit.register(tree.stop)
+    return tree
+
+
+class SharedBrokerTestCase(CliTestCase):
+    """The broker of all such tests in a process. None may stop or harm it, and each leaves it without topics."""
+
+    def start_broker(self) -> BrokerProcess:
+        """Return the broker, which is emptied at the end of the test."""
+        self.addCleanup(self.empty)
+        return shared_broker()
+
+    def tree(self) -> Any:
+        """Return the client of its tree."""
+        return shared_tree()
+
+    def empty(self) -> None:
+        """Delete all topics and groups."""
+        for topic in topic_names(self.broker.address):
+            delete_topic(self.broker.address, topic)
+        for group in self.node(paths.CONSUMERS):
+            self.tree().delete(paths.group(group), recursive=True)
+
+
+class RoundTripTests(SharedBrokerTestCase):
     """Lines that are produced and consumed by the commands."""
 
     def test_lines_come_back_byte_for_byte(self) -> None:
@@ -182,7 +233,7 @@ class RoundTripTests(CliTestCase):
         self.assertIsNone(producer.poll())
 
 
-class StartTests(CliTestCase):
+class StartTests(SharedBrokerTestCase):
     """The options --from, --max and --exit-at-end."""
 
     def test_consume_begins_at_positions_times_and_ends(self) -> None:
@@ -217,7 +268,7 @@ class StartTests(CliTestCase):
         )
 
 
-class EndTests(CliTestCase):
+class EndTests(SharedBrokerTestCase):
     """Commands that cannot go on: their status and their last words."""
 
     def test_a_set_beyond_the_bound_names_the_option(self) -> None:
@@ -269,6 +320,10 @@ class EndTests(CliTestCase):
         self.logd("produce", "t", "--message-bytes", "2000000", given=b"x" * 1_000_001, status=1)
         self.assertIn("0 of 1 messages were acknowledged, then: ", self.errors)
 
+
+class LostBrokerTests(CliTestCase):
+    """Commands whose broker goes away, or is away."""
+
     def test_a_lost_broker_is_status_3_with_the_count(self) -> None:
         """The producer gives up after --timeout, and says how many messages were acknowledged."""
         producer = self.begin("produce", "t", "--timeout", "1")
@@ -295,7 +350,7 @@ class EndTests(CliTestCase):
         )
 
 
-class TopicsTests(CliTestCase):
+class TopicsTests(SharedBrokerTestCase):
     """The commands of ``logd topics``."""
 
     def test_a_topic_is_made_listed_described_and_deleted(self) -> None:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.integration.commands.test_cli import PATIENCE, CliTestCase
+from tests.integration.commands.test_cli import PATIENCE, CliTestCase, SharedBrokerTestCase
 
 #: Kills of the collector; LOGD_KILL_ROUNDS for more.
 ROUNDS = int(os.environ.get("LOGD_KILL_ROUNDS") or 5)
@@ -143,7 +143,7 @@ class KillTests(CollectTestCase):
         self.assertIn(b" is now ", notices + errors)
 
 
-class FollowTests(CollectTestCase):
+class FollowTests(SharedBrokerTestCase, CollectTestCase):
     """Lines that are followed: which of them are sent, when, and with which key and partition."""
 
     def test_every_complete_line_arrives_once(self) -> None:
@@ -304,20 +304,9 @@ class TroubleTests(CollectTestCase):
         self.broker.stop()
         self.refused(3, ([*a_log, "t", "--state", new[0], "--timeout", "0.5"], "0 of 1 lines were acknowledged"))
 
-    def test_each_topic_and_pattern_has_its_own_state(self) -> None:
-        """The state files are in XDG_STATE_HOME; the second run of the same collector finds its own again."""
-        home = Path(self.mktemp())
-        self.env["XDG_STATE_HOME"] = str(home)
-        self.write("a.log", b"one\n")
-        for topic in ("t", "t", "u"):
-            self.logd("collect", f"{self.folder}/*.log", "--topic", topic, "--once", "--quiet")
-            self.assertEqual(self.errors, "")
-        self.assertEqual(self.stored(), [b"one"])
-        self.assertEqual(len(list((home / "logd").glob("collect-*.json"))), 2)
 
-
-class EndTests(CollectTestCase):
-    """Collectors that end where the next one can go on."""
+class EndTests(SharedBrokerTestCase, CollectTestCase):
+    """Collectors that end where the next one goes on."""
 
     def test_a_terminated_collector_leaves_the_rest(self) -> None:
         """SIGTERM in the middle of a large file is status 0; the next run sends exactly the missing lines."""
@@ -330,3 +319,14 @@ class EndTests(CollectTestCase):
         self.assertEqual(process.returncode, 0, errors)
         self.logd(*self.arguments("--once", "--quiet"))
         self.assertEqual(self.stored(), lines)
+
+    def test_each_topic_and_pattern_has_its_own_state(self) -> None:
+        """The state files are in XDG_STATE_HOME; the second run of the same collector finds its own again."""
+        home = Path(self.mktemp())
+        self.env["XDG_STATE_HOME"] = str(home)
+        self.write("a.log", b"one\n")
+        for topic in ("t", "t", "u"):
+            self.logd("collect", f"{self.folder}/*.log", "--topic", topic, "--once", "--quiet")
+            self.assertEqual(self.errors, "")
+        self.assertEqual(self.stored(), [b"one"])
+        self.assertEqual(len(list((home / "logd").glob("collect-*.json"))), 2)
