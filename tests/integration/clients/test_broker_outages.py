@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.integration.commands.test_cli import PATIENCE, CliTestCase, SharedBrokerTestCase
+from tests.integration.commands.rig import PATIENCE, CliTestCase, SharedBrokerTestCase
 
 _BLOCKING = """
 import sys

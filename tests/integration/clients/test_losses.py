@@ -11,7 +11,7 @@ from logd.log.disk.names import CHECKPOINT, MARK, segment_name
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.recovery.flush_mark import encode_mark
 from logd.protocol.entry import encode_gap
-from tests.integration.commands.test_cli import PATIENCE, CliTestCase
+from tests.integration.commands.rig import PATIENCE, CliTestCase
 
 #: First position of a log whose loss was accepted.
 ANEW = 1 << 40

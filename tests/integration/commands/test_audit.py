@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.integration.commands.test_cli import PATIENCE, CliTestCase, SharedBrokerTestCase
+from tests.integration.commands.rig import PATIENCE, CliTestCase, SharedBrokerTestCase
 
 #: Seconds: narrow, so that a test need not wait for a window's end.
 WINDOW = "0.05"

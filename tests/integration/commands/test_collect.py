@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.integration.commands.test_cli import PATIENCE, CliTestCase, SharedBrokerTestCase
+from tests.integration.commands.rig import PATIENCE, CliTestCase, SharedBrokerTestCase
 
 #: Kills of the collector; LOGD_KILL_ROUNDS for more.
 ROUNDS = int(os.environ.get("LOGD_KILL_ROUNDS") or 5)

@@ -13,7 +13,7 @@ from typing import Any
 from logd.coord import paths
 from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.coordination import CoordinationProcess
-from tests.integration.commands.test_cli import LOGD, PATIENCE, CommandTestCase, SharedBrokerTestCase
+from tests.integration.commands.rig import LOGD, PATIENCE, CommandTestCase, SharedBrokerTestCase
 from tests.integration.topics import fill_topic, log_ends, read_partition
 
 LINES = b"".join(b"%d\n" % number for number in range(1000))
