@@ -139,6 +139,16 @@ class LargeAnswerTests(GroupsTestCase):
         self.assertEqual([each.error_code for each in answer.members], [0] * 30 + [25] * 30)  # UNKNOWN_MEMBER_ID
         self.assertEqual([each.member_id for each in self.group.roster], [self.first.member_id])
 
+    def test_a_group_that_is_given_up_while_members_leave(self) -> None:
+        """They may be with another broker, and have not left."""
+        self.fill(3)
+        kind = LeaveGroupRequest.MemberIdentity
+        leaving = [kind(member_id=f"m{number}", group_instance_id=None) for number in range(3)]
+        answer = self.answer_with_others(
+            LeaveGroupRequest[3](group_id="g", members=leaving), lambda: self.broker.kafka_groups.stop()
+        )
+        self.assertEqual(answer.error_code, 16)  # NOT_COORDINATOR
+
     def test_a_list_of_many_groups(self) -> None:
         """Each is a row; who may see it is decided for each."""
         (held,) = self.broker.kafka_groups.get().groups.values()
