@@ -67,6 +67,8 @@ class GroupAdministration:
                 listed.setdefault(name, kind)
         except GroupRefused as refused:
             error = refused.code
+        # Those that were claimed here meanwhile are not among the others, and were not here before.
+        listed |= {name: held.group.protocol_type for name, held in self._groups.groups.items()}
         row = LIST_GROUPS.response_class.ListedGroup
         groups = []
         for name, kind in sorted(listed.items()):

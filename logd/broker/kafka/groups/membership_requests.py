@@ -13,6 +13,7 @@ from logd.broker.kafka.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,
     INVALID_SESSION_TIMEOUT,
+    NOT_COORDINATOR,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
 )
@@ -171,6 +172,8 @@ class MembershipRequests:
             for each in asked:
                 if turns.over:
                     await turns.rest()
+                    if group.roster.is_given_up:
+                        raise GroupRefused(NOT_COORDINATOR)
                 errors.append(group.leave(*each))
             await self._groups.released(request.group_id)
         except GroupRefused as refused:

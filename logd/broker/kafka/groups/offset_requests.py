@@ -142,6 +142,13 @@ class OffsetRequests:
         turns = self._turns()
         try:
             self._rights.check(Operation.DELETE, request.group_id)
+            doomed = [
+                TopicPartition(topic.name, part.partition_index)
+                for topic in request.topics
+                for part in topic.partitions
+            ]
+            forbidden = await self._forbidden(Operation.READ, (each.topic for each in doomed), turns)
+            # After all turns: a group that gets members meanwhile may read what is to be deleted.
             held = await self._groups.held(request.group_id)
             if held is not None and held.group.roster:
                 if held.group.protocol_type != CONSUMER:
@@ -152,12 +159,6 @@ class OffsetRequests:
                 there = set(await positions.places())
             if not there:
                 raise GroupRefused(GROUP_ID_NOT_FOUND)
-            doomed = [
-                TopicPartition(topic.name, part.partition_index)
-                for topic in request.topics
-                for part in topic.partitions
-            ]
-            forbidden = await self._forbidden(Operation.READ, (each.topic for each in doomed), turns)
             forgotten = [
                 where for where in doomed if where in there and where.topic not in read and where.topic not in forbidden
             ]

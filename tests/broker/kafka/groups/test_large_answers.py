@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
 from attrs import evolve
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer import LeaveGroupRequest, OffsetCommitRequest, OffsetDeleteRequest
+from kafka.protocol.consumer import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest, OffsetDeleteRequest
 from kafka.protocol.metadata import MetadataRequest
 from twisted.internet.defer import Deferred
 
 from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.broker.kafka.groups.group import KafkaGroup
 from logd.broker.kafka.groups.members import GroupProtocol
+from logd.broker.kafka.groups.subscriptions import encode_subscription
 from logd.deferreds import fair_turns
 from logd.deferreds.fair_turns import RestingWorks
 from logd.security.quotas import Quota
@@ -81,6 +83,31 @@ class LargeAnswerTests(GroupsTestCase):
             answer = self.ask(self.kafka(), request)
         return rests, answer
 
+    def answer_with_others(self, request: Any, others: Callable[[], object]) -> Any:
+        """Ask, and call ``others`` while the work rests for the first time; return the answer."""
+        peer, held, rest = self.kafka(), list[Deferred[None]](), RestingWorks.rest
+
+        def hold(works: RestingWorks) -> Deferred[None]:
+            if held:
+                return rest(works)
+            held.append(Deferred())
+            return held[0]
+
+        with mock.patch.object(RestingWorks, "rest", hold):
+            peer.send(request)
+            self.settle()
+            others()
+            held[0].callback(None)
+            self.settle()
+        (answer,) = peer.answers()
+        return answer
+
+    def leave_a_position(self) -> None:
+        """Have a group without members."""
+        self.assertEqual(self.first.commit(("t", 0, 7, "")), [0])
+        self.first.leave()
+        self.assertEqual(list(self.broker.kafka_groups.get().groups), [])
+
     def test_a_group_of_many(self) -> None:
         """Its 20 MB are encoded in turns, and not copied."""
         self.fill(999)
@@ -111,6 +138,16 @@ class LargeAnswerTests(GroupsTestCase):
         self.assertGreater(rests, 100)
         self.assertEqual([each.error_code for each in answer.members], [0] * 30 + [25] * 30)  # UNKNOWN_MEMBER_ID
         self.assertEqual([each.member_id for each in self.group.roster], [self.first.member_id])
+
+    def test_a_group_that_is_given_up_while_members_leave(self) -> None:
+        """They may be with another broker, and have not left."""
+        self.fill(3)
+        kind = LeaveGroupRequest.MemberIdentity
+        leaving = [kind(member_id=f"m{number}", group_instance_id=None) for number in range(3)]
+        answer = self.answer_with_others(
+            LeaveGroupRequest[3](group_id="g", members=leaving), lambda: self.broker.kafka_groups.stop()
+        )
+        self.assertEqual(answer.error_code, 16)  # NOT_COORDINATOR
 
     def test_a_list_of_many_groups(self) -> None:
         """Each is a row; who may see it is decided for each."""
@@ -145,6 +182,25 @@ class LargeAnswerTests(GroupsTestCase):
         )
         self.assertGreater(rests, 100)
         self.assertEqual([each.error_code for each in answer.topics[0].partitions], [0] * 100)
+
+    def test_a_group_that_gets_members_while_others_are_listed(self) -> None:
+        """It is listed, whether it was seen without them or with them."""
+        self.leave_a_position()
+        answer = self.answer_with_others(ListGroupsRequest[2](), self.member)
+        self.assertEqual([(each.group_id, each.protocol_type) for each in answer.groups], [("g", "consumer")])
+
+    def test_a_group_that_gets_members_while_rights_are_looked_at(self) -> None:
+        """The positions in what they read are not deleted."""
+        self.leave_a_position()
+        joining, kind = self.client(), JoinGroupRequest.JoinGroupRequestProtocol
+        protocols = [kind(name="range", metadata=encode_subscription(["t"]))]
+        topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+        doomed = topic(name="t", partitions=[topic.OffsetDeleteRequestPartition(partition_index=0)])
+        answer = self.answer_with_others(
+            OffsetDeleteRequest[0](group_id="g", topics=[doomed]), lambda: joining.join(protocols=protocols)
+        )
+        self.assertEqual([each.error_code for each in answer.topics[0].partitions], [86])  # GROUP_SUBSCRIBED_TO_TOPIC
+        self.assertEqual(joining.positions(("t", 0)), {("t", 0): (7, "")})
 
     def test_requests_that_are_sent_together(self) -> None:
         """One answer is in memory at a time, also if it waits for the tree first."""
