@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import ensureDeferred
@@ -18,6 +19,7 @@ from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy
 from tests.coord.session_states import SessionStates
+from tests.integration.coordination.shared_servers import shared
 
 if TYPE_CHECKING:
     _Case = TestCase
@@ -60,30 +62,36 @@ class Checks:
 
 
 class SessionTestCase(_Case):
-    """A server, a client through a proxy, and one without; subclasses choose the kind of server."""
+    """A server that the tests share, a client through a proxy, and one without; subclasses choose the kind of server.
+
+    The clients are below a path of their own: nodes of another test are not there.
+    """
 
     timeout = 60 + TRIALS // 5
     server: CoordinationProcess | ZooKeeperProcess
 
-    def make_server(self) -> CoordinationProcess | ZooKeeperProcess:
-        """Return a server that is not started."""
+    def shared_server(self) -> CoordinationProcess | ZooKeeperProcess:
+        """Return the server, which a test before may have killed. Blocks."""
         raise NotImplementedError
 
     async def setUp(self) -> None:  # type: ignore[override]
-        """Start a server and a proxy; make a client behind the proxy, and connect one directly."""
-        self.server = self.make_server()
-        await deferToThread(self.server.start)
-        self.addCleanup(deferToThread, self.server.kill)
+        """See to it that the server runs, and start a proxy; make a client behind it, and connect one directly."""
+        self.server = await deferToThread(self.shared_server)
+        if not self.server.pid:
+            await deferToThread(self.server.start)
+        self.addCleanup(self.server.resume)
         self.proxy = await Proxy(reactor, self.server.port).start()
         self.addCleanup(lambda: ensureDeferred(self.proxy.stop()))
-        self.direct = self.make_client(self.server.hosts, session_timeout=10.0)
-        self.client = self.make_client(self.proxy.hosts)
+        root = f"/{uuid4().hex}"
+        self.hosts, self.proxied = f"{self.server.hosts}{root}", f"{self.proxy.hosts}{root}"
+        self.direct = self.make_client(self.hosts, session_timeout=10.0)
+        self.client = self.make_client(self.proxied)
         self.states = SessionStates(self.client)
         await self.direct.connect()
 
     async def connect_for_long(self) -> None:
         """Make the client behind the proxy one whose session outlives the pauses of a busy machine, and connect it."""
-        self.client = self.make_client(self.proxy.hosts, session_timeout=10.0)
+        self.client = self.make_client(self.proxied, session_timeout=10.0)
         self.states = SessionStates(self.client)
         await self.client.connect()
 
@@ -94,12 +102,17 @@ class SessionTestCase(_Case):
         return client
 
 
+def short_sessions(folder: str) -> CoordinationProcess:
+    """Return a server, not started, that grants sessions as short as a test asks for."""
+    return CoordinationProcess(folder, options=("--session-min", "200"))
+
+
 class EmbeddedServer(SessionTestCase):
     """Tests at ``logd zookeeper``."""
 
-    def make_server(self) -> CoordinationProcess:
+    def shared_server(self) -> CoordinationProcess:
         """See SessionTestCase."""
-        return CoordinationProcess(self.mktemp(), options=("--session-min", "200"))
+        return shared(short_sessions)
 
 
 class RealZooKeeper(SessionTestCase):
@@ -107,6 +120,6 @@ class RealZooKeeper(SessionTestCase):
 
     skip = missing() or None
 
-    def make_server(self) -> ZooKeeperProcess:
+    def shared_server(self) -> ZooKeeperProcess:
         """See SessionTestCase."""
-        return ZooKeeperProcess(self.mktemp())
+        return shared(ZooKeeperProcess)
