@@ -243,8 +243,8 @@ class ZooKeeperTests(TogetherTests):
         return ZooKeeperProcess(folder)
 
 
-class CommandTests(ClusterTestCase):
-    """The commands at several brokers."""
+class CommandTestCase(ClusterTestCase):
+    """Commands that know the cluster by their environment."""
 
     async def logd(self, *arguments: str, status: int = 0) -> str:
         """Run a command to its end, check its exit status, and return its output."""
@@ -255,6 +255,10 @@ class CommandTests(ClusterTestCase):
         self.errors = done.stderr
         self.assertEqual(done.returncode, status, done.stderr)
         return str(done.stdout)
+
+
+class CommandTests(CommandTestCase):
+    """The commands at several brokers."""
 
     async def test_commands_show_the_broker_of_each_partition(self) -> None:
         """A partition without a live broker is shown with the broker's id and the reason, by status 1."""
@@ -274,6 +278,12 @@ class CommandTests(ClusterTestCase):
         self.assertIn("broker 2", dead["error"])
         self.assertIn("not live", self.errors)
         self.assertEqual([each["id"] for each in json.loads(await self.logd("brokers", "list", "--json"))], [1])
+
+
+class NoTreeTests(CommandTestCase):
+    """The commands without a tree."""
+
+    count = 0
 
     async def test_a_tree_that_does_not_answer_is_status_3(self) -> None:
         """It is the status of a broker that cannot be reached, and the error names the option to give."""
