@@ -22,6 +22,9 @@ from tests.integration.clusters import CLOCK, ClusterTestCase
 from tests.integration.coordination.balancer import Balancer
 
 PARTITIONS = 4
+#: Seconds between two rounds of a producer, which sends to each partition: some 400 messages a second, so that brokers
+#: and clients have a processor left for what the tests are about.
+PAUSE_SECONDS = 0.02
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 
 
@@ -56,7 +59,7 @@ class LoadTests(ClusterTestCase):
                 serial += 1
                 self.unsettled += 1
                 self.go_on(send(partition, b"%s %d %d" % (name, partition, serial))).addBoth(self.settled)
-            await deferLater(CLOCK, 0.005)
+            await deferLater(CLOCK, PAUSE_SECONDS)
 
     def settled(self, _: object) -> None:
         """Count a send that has ended, well or not."""
