@@ -19,7 +19,7 @@ from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import RangeReader
 from logd.testing.processes.broker import free_port
 from tests.integration.clients.test_broker_outages import Lines
-from tests.integration.commands.test_cli import CliTestCase
+from tests.integration.commands.rig import CliTestCase
 
 LINES = b"".join(b"%03d\n" % number for number in range(100))
 ENTRY = 4 + 1 + 4 + 3
