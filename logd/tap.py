@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from logd.config.kinds import OneOrMore, Switch
 from logd.config.setting import Setting
 from logd.config.sources import ROWS
 from logd.config.zookeeper import values_of_environment
-from logd.errors import ConfigurationError
+from logd.errors import ConfigurationError, MissingPackage
 from logd.log.disk.names import COORDINATION, META
 from logd.protocol.implementation import described
 from logd.service_options import ServiceOptions
@@ -170,6 +171,16 @@ def _check_endpoints(settings: BrokerSettings) -> None:
             ) from error
 
 
+def _import_for_kafka() -> None:
+    """Import what serves clients of today's Kafka. Without the package for that the start says what is missing."""
+    from logd.protocol.kafka.package import require_package
+
+    with suppress(MissingPackage):
+        require_package("kafka.listen")
+        import logd.broker.kafka.session
+        import logd.protocol.kafka.conversation  # noqa: F401
+
+
 def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     """Return the broker's service, with its HTTP pages if configured. Starts nothing, as twistd forks later."""
     from twisted.internet import reactor
@@ -180,6 +191,8 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
         from logd.net.allocator import keep_buffers
         from logd.net.monotonic import use_monotonic_time
 
+        if options.settings.kafka.endpoints:
+            _import_for_kafka()
         # Objects loaded so far stay: the garbage collector need not scan them again and again.
         gc.freeze()
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import click
@@ -201,10 +201,13 @@ class Commands(LazyGroup):
         "zookeeper": Lazy("Serve a coordination tree to brokers and consumers.", _zookeeper),
     }
 
-    def main(self, *args: Any, **named: Any) -> Any:
-        """Run the command of ``args``, of ``sys.argv`` by default, and exit, unless ``standalone_mode`` is False."""
-        self._exits = named.get("standalone_mode", True)
-        return super().main(*args, **named)
+    def main(self, args: Sequence[str] | None = None, *more: Any, **named: Any) -> Any:
+        """Run the command of ``args``, of ``sys.argv`` by default, and exit, unless ``standalone_mode`` is False.
+
+        Who gives ``args`` may catch the exit and go on, as click's CliRunner does.
+        """
+        self._exits = args is None and not more and named.get("standalone_mode", True)
+        return super().main(args, *more, **named)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note whether a command of these words needs no TLS, in a process that ends with it."""

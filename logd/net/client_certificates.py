@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import define, field
+from twisted.internet.interfaces import IOpenSSLContextFactory
+from zope.interface import implementer
 
 from logd.errors import ConfigurationError
 
@@ -30,9 +32,10 @@ class AskingReactor:
         return getattr(self._reactor, name)
 
 
+@implementer(IOpenSSLContextFactory)
 @define(eq=False)
 class _AskingContext:
-    """A context factory, see IOpenSSLContextFactory, whose context asks for certificates."""
+    """A context factory whose context asks for certificates."""
 
     _inner: Any
     _authorities: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.interfaces import IProtocolFactory
+from twisted.internet.interfaces import IProtocolFactory, IProtocolNegotiationFactory
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from zope.interface import implementer
 
 from logd.broker.descriptors import PAGE_CONNECTIONS
 from logd.net.limits.connection_quotas import AdmissionLimits, OpenConnections
@@ -62,6 +63,7 @@ class PageConnection(ProtocolWrapper):
         transport.abortConnection()
 
 
+@implementer(IProtocolNegotiationFactory)
 class BoundedSite(WrappingFactory):
     """A site with a bound on its connections."""
 
@@ -72,3 +74,7 @@ class BoundedSite(WrappingFactory):
         super().__init__(site)  # type: ignore[no-untyped-call]  # as above
         self.connections_refused = 0
         self.open: OpenConnections[PageConnection] = OpenConnections(limits, self)
+
+    def acceptableProtocols(self) -> list[bytes]:  # noqa: N802  # as above
+        """Return the protocols for clients with TLS that name theirs, as browsers do: others end the handshake."""
+        return [b"http/1.1"]

@@ -15,7 +15,8 @@ _COMMAND = """\
 import atexit, sys
 atexit.register(lambda: print("twisted.internet.tcp" in sys.modules, "OpenSSL" in sys.modules))
 from logd.cli.main import main
-main({arguments}{more})
+sys.argv = ["logd", *{arguments}]
+main({call})
 """
 
 
@@ -39,11 +40,11 @@ class WordsTests(SynchronousTestCase):
 class CommandTests(SynchronousTestCase):
     """Real processes."""
 
-    def has_tls(self, *arguments: str, more: str = "", **environ: str) -> str:
-        """Return whether a command has imported Twisted's TCP, and pyOpenSSL."""
+    def has_tls(self, *arguments: str, call: str = "", **environ: str) -> str:
+        """Return whether a command has imported Twisted's TCP, and pyOpenSSL; ``call``: how its function is called."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LOGD_")}
         done = subprocess.run(
-            [sys.executable, "-c", _COMMAND.format(arguments=list(arguments), more=more)],
+            [sys.executable, "-c", _COMMAND.format(arguments=list(arguments), call=call)],
             env={**environment, **environ},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -62,4 +63,5 @@ class CommandTests(SynchronousTestCase):
     def test_a_process_that_goes_on_keeps_tls(self) -> None:
         """What calls a command as a function may need TLS for itself."""
         arguments = ("topics", "list", "--broker", "127.0.0.1:1")
-        self.assertEqual(self.has_tls(*arguments, more=", standalone_mode=False"), "True True")
+        for call in ("standalone_mode=False", "sys.argv[1:]", "args=sys.argv[1:]"):
+            self.assertEqual(self.has_tls(*arguments, call=call), "True True", call)

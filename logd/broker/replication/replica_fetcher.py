@@ -55,6 +55,10 @@ class LeaderConnection:
     under_way: int = 0
     #: The number of requests that were sent.
     sent: int = 0
+    #: True once there was an answer without an error: a leader may take connections and refuse what is asked on them.
+    has_answered: bool = False
+    #: True once the leader has refused a request, and the reason was told.
+    is_refused: bool = False
     #: The request that has named each partition last, 1 for the first: the answers to earlier ones are not about it.
     named: dict[Place, int] = field(factory=dict)
 
@@ -162,15 +166,16 @@ class ReplicaFetcher:
             if self._stopped:
                 connection.abort()
                 return
-            self._trouble = ""
-            backoff.reset()
-            self._link = LeaderConnection(connection)
+            self._link = link = LeaderConnection(connection)
             self._name_all()
             lost = connection.when_lost()
             self._send_soon()
             reason = await lost
             self._lose()
-            self._say(f"the connection was lost: {reason}")
+            if link.has_answered:
+                backoff.reset()
+            if not link.is_refused:
+                self._say(f"the connection was lost: {reason}")
             await sleep(self._clock, backoff.next())
 
     def _name_all(self) -> None:
@@ -235,10 +240,13 @@ class ReplicaFetcher:
             if is_refused and number < (link.without_uuids_from or 0):
                 self._send_soon()
                 return
+            link.is_refused = True
             self._say(str(error_for_code(response.error, response.text)))
             link.connection.abort()
             return
         assert isinstance(response, ReplicaFetchResponse)
+        if not link.has_answered:
+            link.has_answered, self._trouble = True, ""
         large = [part for part in response.parts if len(part.message_set)]
         is_large = len(large) == 1 and len(large[0].message_set) >= AHEAD_BYTES
         soon: list[FollowerRole] = []

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest, DescribeConfigsRequest
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+)
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 
 from logd.deferreds import fair_turns
 from logd.errors import InvalidTopic
+from logd.log.store.log_store import LogStore
 from logd.net import server
 from logd.protocol import loops
 from logd.protocol.requests.metadata import Metadata
@@ -282,3 +288,10 @@ class FairRequestTests(KafkaTestCase):
         self.ask(self.kafka(), request)  # from now on this broker coordinates the group
         answer = self.check(OffsetFetchRequest[5](group_id="g", topics=[topic]))
         self.assertEqual([each.committed_offset for each in answer.topics[0].partitions], [-1] * _COUNT)
+
+    def test_describe_log_dirs(self) -> None:
+        """All partitions of all topics are rows of one answer."""
+        logs = self.broker.store.logs() * _COUNT
+        self.patch(LogStore, "logs", lambda store: logs)
+        answer = self.check(DescribeLogDirsRequest[1](topics=None))
+        self.assertEqual([len(each.partitions) for each in answer.results[0].topics], [_COUNT])

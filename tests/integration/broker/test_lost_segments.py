@@ -28,7 +28,7 @@ from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import RangeReader
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.clients.test_broker_outages import Lines
-from tests.integration.commands.test_cli import ROOT, CliTestCase
+from tests.integration.commands.rig import CliTestCase
 from tests.integration.peers import Peer
 
 LINES = b"".join(b"%03d\n" % number for number in range(100))
@@ -64,16 +64,20 @@ class LostSegmentsTests(CliTestCase):
     """A topic ``t`` of which 3 GiB between two segments are lost, and a topic ``u`` beside it."""
 
     def setUp(self) -> None:
-        """Start a broker over a copy of the topics whose files the test may change."""
+        """Start the broker, and name its tree to the commands."""
+        super().setUp()
+        self.folder = Path(self.broker.data, "t-0")
+        self.missing = self.folder / segment_name(LOST_FROM)
+        self.env["LOGD_ZOOKEEPER"] = self.broker.coordination
+
+    def start_broker(self) -> BrokerProcess:
+        """Return a broker over a copy of the topics, whose files the test may change."""
         self.http = free_port()
         data = os.path.abspath(self.mktemp())
         shutil.copytree(damaged(), data)
-        self.folder = Path(data, "t-0")
-        self.missing = self.folder / segment_name(LOST_FROM)
-        self.broker = BrokerProcess(data, [f"--http=tcp:{self.http}:interface=127.0.0.1"]).start()
-        self.addCleanup(lambda: self.assertEqual(self.broker.stop(), 0))
-        addresses = {"LOGD_BROKER": self.broker.address, "LOGD_ZOOKEEPER": self.broker.coordination}
-        self.env = {**os.environ, "PYTHONPATH": str(ROOT), **addresses}
+        broker = BrokerProcess(data, [f"--http=tcp:{self.http}:interface=127.0.0.1"]).start()
+        self.addCleanup(lambda: self.assertEqual(broker.stop(), 0))
+        return broker
 
     def health(self) -> dict[str, str]:
         """Return the offline partitions that /health shows, with their reasons."""

@@ -6,6 +6,8 @@ import os
 import signal
 import ssl
 import subprocess
+from contextlib import closing
+from http.client import HTTPSConnection
 from typing import Any
 from unittest import skipUnless
 
@@ -45,8 +47,11 @@ class TlsTests(BrokerTestCase):
         self.data = os.path.abspath(self.mktemp())
         key, certificate = make_certificate(self.data)
         port = free_port()
+        self.certificate = certificate
         listen = f"ssl:{port}:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
-        self.broker = BrokerProcess(self.data, ("--listen", listen), port=port)
+        self.pages = free_port()
+        http = f"ssl:{self.pages}:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
+        self.broker = BrokerProcess(self.data, ("--listen", listen, "--http", http), port=port)
         self.broker.start()
         self.addCleanup(self.broker.kill)
         self.tls = ssl.create_default_context(cafile=certificate)
@@ -70,6 +75,17 @@ class TlsTests(BrokerTestCase):
         for request in requests:
             expected = self.log[request.offset : request.offset + request.max_bytes]
             self.assertEqual(self.peer.answer(request), FetchResponse(0, expected))
+
+    def test_pages_are_shown_to_clients_that_name_protocols(self) -> None:
+        """As browsers, curl and Prometheus do; and to those that name none."""
+        for protocols in ([], ["http/1.1"], ["h2", "http/1.1"]):
+            tls = ssl.create_default_context(cafile=self.certificate)
+            tls.check_hostname = False
+            if protocols:
+                tls.set_alpn_protocols(protocols)
+            with closing(HTTPSConnection("127.0.0.1", self.pages, context=tls, timeout=10)) as connection:
+                connection.request("GET", "/health")
+                self.assertEqual(connection.getresponse().status, 200, protocols)
 
     def test_fetches_that_wait_are_answered_over_tls(self) -> None:
         """A FetchWait of several large parts is answered whole, and one at the log's end once messages come."""

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.integration.commands.test_cli import PATIENCE, CliTestCase
+from tests.integration.commands.rig import PATIENCE, CliTestCase, SharedBrokerTestCase
 
 _BLOCKING = """
 import sys
@@ -66,23 +66,27 @@ class BrokerOutageTests(CliTestCase):
 
     def producing(self, *more: str) -> tuple[subprocess.Popen[bytes], Lines]:
         """Begin a produce command whose first line is acknowledged, and kill the broker before the second."""
-        self.logd("topics", "create", "t")
+        self.create("t")
         process = self.begin("produce", "t", *more)
         lines = Lines(process)
         assert process.stdin is not None
         process.stdin.write(b"one\n")
         process.stdin.flush()
-        self.assertEqual(self.logd("consume", "t", "--max", "1"), b"one\n")
+        self.until_stored([b"one"])
         self.broker.kill()
         process.stdin.write(b"two\n")
         process.stdin.flush()
         return process, lines
 
+    def until_stored(self, values: list[bytes]) -> None:
+        """Wait until the topic has as many messages; check that they are these."""
+        self.until(lambda: len(self.values("t")) >= len(values), "messages in the topic")
+        self.assertEqual(self.values("t"), values)
+
     def ended(self, process: subprocess.Popen[bytes], lines: Lines) -> int:
         """Wait for the end of a process whose standard input is still open; return its status."""
         status = process.wait(PATIENCE)
         lines.join(PATIENCE)
-        self.broker.start()
         return status
 
     def test_produce_ends_when_a_line_cannot_be_delivered(self) -> None:
@@ -102,7 +106,7 @@ class BrokerOutageTests(CliTestCase):
         process.stdin.close()
         process.stdin = None
         self.assertEqual(process.wait(PATIENCE), 0)
-        self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"one\ntwo\n")
+        self.assertEqual(self.values("t"), [b"one", b"two"])
 
     def test_an_interrupted_produce_prints_its_count(self) -> None:
         """Without the count, a user could not tell which lines to send again; it waits for the broker before."""
@@ -114,7 +118,7 @@ class BrokerOutageTests(CliTestCase):
 
     def test_consume_goes_on_once_the_broker_is_back(self) -> None:
         """It reports the loss and the return of the connection; messages sent afterwards arrive."""
-        self.logd("produce", "t", given=b"one\n")
+        self.fill("t", b"one\n")
         process = self.begin("consume", "t")
         lines = Lines(process)
         assert process.stdout is not None
@@ -123,7 +127,7 @@ class BrokerOutageTests(CliTestCase):
         lines.until("no connection to the broker at")
         self.broker.start()
         lines.until("is connected again")
-        self.logd("produce", "t", given=b"two\n")
+        self.fill("t", b"two\n")
         self.assertEqual(process.stdout.readline(), b"two\n")
 
     def test_a_blocking_script_reports_the_loss_and_ends_on_ctrl_c(self) -> None:
@@ -159,7 +163,7 @@ class BrokerOutageTests(CliTestCase):
         return lines.text
 
 
-class TooLongTests(CliTestCase):
+class TooLongTests(SharedBrokerTestCase):
     """Lines longer than a message may be."""
 
     def test_produce_leaves_out_lines_that_are_too_long(self) -> None:
@@ -167,7 +171,7 @@ class TooLongTests(CliTestCase):
         given = b"one\n" + b"x" * 40 + b"\ntwo\n" + b"y" * 700_000 + b"\nthree\n"
         self.logd("produce", "t", "--message-bytes", "30", "--skip-too-long", given=given)
         self.assertIn("logd: left out 2 lines longer than --message-bytes\n3 messages", self.errors)
-        self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"one\ntwo\nthree\n")
+        self.assertEqual(self.values("t"), [b"one", b"two", b"three"])
 
     def test_produce_leaves_out_lines_that_the_broker_refuses(self) -> None:
         """The topic's message.bytes is below the command's: sets, also compressed, are sent again without them."""
@@ -175,7 +179,7 @@ class TooLongTests(CliTestCase):
         kept = [line for line in lines if len(line) < 1000]
         for compression in ("none", "zstd"):
             topic = f"small-{compression}"
-            self.logd("topics", "create", topic, "--set", "message.bytes=500")
+            self.create(topic, message_bytes=500)
             given = b"".join(b"%s\n" % line for line in lines)
             summary = json.loads(
                 self.logd("produce", topic, "--skip-too-long", "--json", "--compression", compression, given=given)
@@ -183,7 +187,7 @@ class TooLongTests(CliTestCase):
             self.assertIn("logd: left out 10 lines longer than the broker's or topic's message.bytes", self.errors)
             self.assertEqual([summary[name] for name in ("messages", "acknowledged", "skipped")], [490, 490, 10])
             self.assertEqual((summary["bytes"], summary["error"]), (490 * 40, None))
-            self.assertEqual(self.logd("consume", topic, "--exit-at-end").splitlines(), kept)
+            self.assertEqual(self.values(topic), kept)
 
     def test_a_refused_message_is_named_with_its_size(self) -> None:
         """The error names the broker's setting too, which the user has to raise."""

@@ -32,8 +32,8 @@ LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='l
 CREDENTIALS = "logd:it's a secret"
 
 
-class DigestTests(ClusterTestCase):
-    """Two brokers with credentials, over a tree without TLS."""
+class SecuredTestCase(ClusterTestCase):
+    """Brokers with credentials, over a tree without TLS."""
 
     def setUp(self):  # type: ignore[no-untyped-def]  # what the base says
         """Write the credentials to the file that brokers and commands are given."""
@@ -68,8 +68,17 @@ class DigestTests(ClusterTestCase):
         run = partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, timeout=60)
         return await deferToThread(partial(run, env=environment))
 
-    async def test_a_stranger_reads_the_tree_and_changes_nothing(self) -> None:
-        """Brokers, a group and commands with the credentials do all their work on the same tree."""
+
+class DigestTests(SecuredTestCase):
+    """Two brokers, a group, commands and a stranger."""
+
+    async def test_a_stranger_changes_nothing_and_a_restarted_broker_owns_its_nodes(self) -> None:
+        """Brokers, a group and commands with the credentials do all their work on the tree that a stranger reads."""
+        await self.keep_out_a_stranger()
+        await self.kill_and_delete()
+
+    async def keep_out_a_stranger(self) -> None:
+        """Let a stranger try what the others do."""
         admin = self.admin()
         uuid = await admin.create("t", 2)
         stranger, friend = self.client(), self.client(CREDENTIALS)
@@ -103,8 +112,10 @@ class DigestTests(ClusterTestCase):
         await admin.delete("t")
         self.assertEqual(await friend.get_children(paths.BROKER_TOPICS), [])
 
-    async def test_a_restarted_broker_owns_its_registration_and_topics(self) -> None:
-        """Its new session is another one, so that only the credentials tell that the nodes are its own."""
+    async def kill_and_delete(self) -> None:
+        """Restart a broker: its new session is another one, so that only the credentials tell that the nodes are its
+        own, its registration and its topics.
+        """
         await self.admin().create("t", 2)
         await deferToThread(self.brokers[0].kill)
         await deferToThread(self.brokers[0].start)
@@ -124,9 +135,8 @@ class ZooKeeperDigestTests(DigestTests):
         return ZooKeeperProcess(folder)
 
 
-@skipUnless(find_spec("OpenSSL"), "TLS needs the extra logd[tls]")
-class TlsTests(DigestTests):
-    """The same on ``logd zookeeper`` behind TLS."""
+class TlsTestCase(SecuredTestCase):
+    """``logd zookeeper`` behind TLS."""
 
     def security(self) -> tuple[str, ...]:
         """Return the options of TLS and of the certificate to trust."""
@@ -157,6 +167,18 @@ class TlsTests(DigestTests):
         context = ssl.create_default_context(cafile=self.certificate)
         key = f"{os.path.dirname(self.certificate)}/key.pem"
         return CoordinationProcess(folder, tls=f"privateKey={key}:certKey={self.certificate}", tls_context=context)
+
+
+@skipUnless(find_spec("OpenSSL"), "TLS needs the extra logd[tls]")
+class TlsTests(TlsTestCase, DigestTests):
+    """What holds with credentials alone."""
+
+
+@skipUnless(find_spec("OpenSSL"), "TLS needs the extra logd[tls]")
+class TlsAloneTests(TlsTestCase):
+    """A tree without brokers, and a broker with a tree of its own."""
+
+    count = 0
 
     async def test_a_command_refuses_an_untrusted_certificate(self) -> None:
         """It ends with the status of an unreachable tree; credentials must never go to such a server."""

@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.integration.commands.test_cli import PATIENCE, CliTestCase
+from tests.integration.commands.rig import PATIENCE, CliTestCase, SharedBrokerTestCase
 
 #: Seconds: narrow, so that a test need not wait for a window's end.
 WINDOW = "0.05"
 WINDOWS = ("--audit", "--audit-window", WINDOW)
 
 
-class AuditTests(CliTestCase):
+class AuditTestCase(CliTestCase):
     """Producers of servers web1 and web2, and a reader."""
 
     def produce(self, server: str, lines: int) -> None:
@@ -39,6 +39,10 @@ class AuditTests(CliTestCase):
             name: sum(verdict[name] for verdict in verdicts)
             for name in ("expected", "seen", "missing", "duplicated", "unaccounted")
         }
+
+
+class AuditTests(SharedBrokerTestCase, AuditTestCase):
+    """Messages that are removed, clients that are killed, and ways to ask."""
 
     def test_nothing_is_missing_until_a_message_is_removed(self) -> None:
         """The server and the window that lack one are named, and the command ends with status 1."""
@@ -110,6 +114,10 @@ class AuditTests(CliTestCase):
         self.assertEqual(self.totals(self.audit("--zookeeper", tree))["expected"], 10)
         self.audit("--zookeeper", f"{tree}/elsewhere", status=3)
         self.assertIn("no broker is live", self.errors)
+
+
+class KilledBrokerTests(AuditTestCase):
+    """An audit across the death of a broker."""
 
     def test_a_broker_that_is_killed_loses_nothing(self) -> None:
         """The producer sends again what was not acknowledged, and claims each message once."""

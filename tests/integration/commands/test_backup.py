@@ -18,6 +18,7 @@ from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.coordination import CoordinationProcess
 from tests.integration.background import BackgroundTestCase
 from tests.integration.clusters import CLIENTS, CLOCK
+from tests.integration.topics import create_topic
 
 JUMP = 1 << 40
 
@@ -64,7 +65,7 @@ class LostMachineTests(BackgroundTestCase):
         self.broker = BrokerProcess(os.path.abspath(self.mktemp()))
         self.addCleanup(lambda: self.broker.kill())
         self.broker.start()
-        self.logd("topics", "create", "clicks", "--partitions", "2", "--set", "retention.ms=3600000")
+        create_topic(self.broker.address, "clicks", 2, retention_ms=3_600_000)
         given = await self.send(b"one", b"two")
         self.logd("consume", "clicks", "--group", "billing", "--exit-at-end")
         first, second = f"{self.broker.data}.first", f"{self.broker.data}.second"

@@ -10,15 +10,13 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.integration.commands.test_cli import PATIENCE, CliTestCase
+from tests.integration.commands.rig import PATIENCE, CliTestCase, SharedBrokerTestCase
 
 #: Kills of the collector; LOGD_KILL_ROUNDS for more.
 ROUNDS = int(os.environ.get("LOGD_KILL_ROUNDS") or 5)
-TICK_SECONDS = 0.02
 
 
 class Writer(threading.Thread):
@@ -91,14 +89,6 @@ class CollectTestCase(CliTestCase):
             *more,
         )
 
-    def until(self, holds: Callable[[], object], what: str) -> None:
-        """Poll until ``holds()``; fail with ``what`` after PATIENCE seconds."""
-        deadline = time.monotonic() + PATIENCE
-        while not holds():
-            if time.monotonic() > deadline:
-                self.fail(f"waited {PATIENCE} seconds for {what}")
-            time.sleep(TICK_SECONDS)
-
     def positions(self) -> dict[int, int]:
         """Return the positions in the state file, by inode."""
         try:
@@ -116,9 +106,9 @@ class CollectTestCase(CliTestCase):
         known.update({copy[2]: copy[3] for each in files for copy in each["copies"]})
         return all(known.get(status.st_ino, 0) == status.st_size for status in map(Path.stat, self.folder.iterdir()))
 
-    def consumed(self) -> list[bytes]:
+    def stored(self) -> list[bytes]:
         """Return all lines in the topic."""
-        return self.logd("consume", "t", "--exit-at-end").split(b"\n")[:-1]
+        return self.values("t")
 
 
 class KillTests(CollectTestCase):
@@ -148,12 +138,12 @@ class KillTests(CollectTestCase):
         errors = process.communicate(timeout=PATIENCE)[1]
         self.assertEqual(process.returncode, 0, errors)
         self.assertNotIn(b"lost", notices + errors)
-        found = list(dict.fromkeys(self.consumed()))
+        found = list(dict.fromkeys(self.stored()))
         self.assertEqual(sorted(found), sorted(writer.lines))
         self.assertIn(b" is now ", notices + errors)
 
 
-class FollowTests(CollectTestCase):
+class FollowTests(SharedBrokerTestCase, CollectTestCase):
     """Lines that are followed: which of them are sent, when, and with which key and partition."""
 
     def test_every_complete_line_arrives_once(self) -> None:
@@ -169,7 +159,7 @@ class FollowTests(CollectTestCase):
         out, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual((process.returncode, out, errors), (0, b"", b"logd: ended; 5 of 5 lines were acknowledged\n"))
         expected = [b"one\r", b"", b"\xff\x00", b"two and a half", b"of another file"]
-        self.assertEqual(self.consumed(), expected)
+        self.assertEqual(self.stored(), expected)
 
     def caught_up_but_compressed(self) -> bool:
         """Return True when all bytes of the two files of lines were acknowledged."""
@@ -236,7 +226,7 @@ class FollowTests(CollectTestCase):
         self.write("app.log", b"4\n")
         summary = json.loads(self.logd(*self.arguments("--once", "--json", pattern="app.log")))
         self.assertEqual((summary["lines"], summary["lost_bytes"], summary["losses"]), (3, 0, 0))
-        self.assertEqual(self.consumed(), [b"0" * 70, b"1", b"2", b"3", b"4"])
+        self.assertEqual(self.stored(), [b"0" * 70, b"1", b"2", b"3", b"4"])
         os.rename(path, f"{path}.1")
         self.write("app.log.0.gz", gzip.compress(b"5\n"))
         os.rename(f"{path}.0.gz", f"{path}.1.gz")
@@ -244,11 +234,11 @@ class FollowTests(CollectTestCase):
         self.write("app.log", b"6\n")
         self.incomplete("lost: 2 bytes", "app.log")
         self.logd(*self.arguments("--once", pattern="app.log"))
-        self.assertEqual(self.consumed()[-1], b"6")
+        self.assertEqual(self.stored()[-1], b"6")
 
     def test_lines_of_a_file_keep_to_one_partition(self) -> None:
         """So they stay in order; --partition names another one, and `--key =all` gives every message that key."""
-        self.logd("topics", "create", "t", "--partitions", "4")
+        self.create("t", 4)
         for number in range(8):
             self.write(f"{number}.log", b"".join(b"%d\n" % number for _ in range(20)))
         self.logd(*self.arguments("--once"))
@@ -269,7 +259,7 @@ class FollowTests(CollectTestCase):
         self.write("a.log", b" line\n")
         self.write("b.log", b"new file\n")
         self.logd(*self.arguments("--once", "--from", "end"))
-        self.assertEqual(sorted(self.consumed()), [b"new file", b"unfinished line"])
+        self.assertEqual(sorted(self.stored()), [b"new file", b"unfinished line"])
 
 
 class TroubleTests(CollectTestCase):
@@ -289,7 +279,7 @@ class TroubleTests(CollectTestCase):
         self.assertEqual((process.returncode, count), (130, b"logd: ended; 1 of 1 lines were acknowledged"), errors)
         # On a slow machine the wait is long enough for its warning.
         self.assertTrue(all(b"connect" in notice for notice in notices), errors)
-        self.assertEqual(self.consumed(), [b"one"])
+        self.assertEqual(self.stored(), [b"one"])
 
     def test_each_reason_to_stop_is_one_line_and_a_status(self) -> None:
         """The reasons: a state file in use, of another topic, or damaged; no broker within --timeout; a line that is
@@ -314,20 +304,9 @@ class TroubleTests(CollectTestCase):
         self.broker.stop()
         self.refused(3, ([*a_log, "t", "--state", new[0], "--timeout", "0.5"], "0 of 1 lines were acknowledged"))
 
-    def test_each_topic_and_pattern_has_its_own_state(self) -> None:
-        """The state files are in XDG_STATE_HOME; the second run of the same collector finds its own again."""
-        home = Path(self.mktemp())
-        self.env["XDG_STATE_HOME"] = str(home)
-        self.write("a.log", b"one\n")
-        for topic in ("t", "t", "u"):
-            self.logd("collect", f"{self.folder}/*.log", "--topic", topic, "--once", "--quiet")
-            self.assertEqual(self.errors, "")
-        self.assertEqual(self.consumed(), [b"one"])
-        self.assertEqual(len(list((home / "logd").glob("collect-*.json"))), 2)
 
-
-class EndTests(CollectTestCase):
-    """Collectors that end where the next one can go on."""
+class EndTests(SharedBrokerTestCase, CollectTestCase):
+    """Collectors that end where the next one goes on."""
 
     def test_a_terminated_collector_leaves_the_rest(self) -> None:
         """SIGTERM in the middle of a large file is status 0; the next run sends exactly the missing lines."""
@@ -339,4 +318,15 @@ class EndTests(CollectTestCase):
         errors = process.communicate(timeout=PATIENCE)[1]
         self.assertEqual(process.returncode, 0, errors)
         self.logd(*self.arguments("--once", "--quiet"))
-        self.assertEqual(self.consumed(), lines)
+        self.assertEqual(self.stored(), lines)
+
+    def test_each_topic_and_pattern_has_its_own_state(self) -> None:
+        """The state files are in XDG_STATE_HOME; the second run of the same collector finds its own again."""
+        home = Path(self.mktemp())
+        self.env["XDG_STATE_HOME"] = str(home)
+        self.write("a.log", b"one\n")
+        for topic in ("t", "t", "u"):
+            self.logd("collect", f"{self.folder}/*.log", "--topic", topic, "--once", "--quiet")
+            self.assertEqual(self.errors, "")
+        self.assertEqual(self.stored(), [b"one"])
+        self.assertEqual(len(list((home / "logd").glob("collect-*.json"))), 2)

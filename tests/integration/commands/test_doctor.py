@@ -12,6 +12,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.topics import fill_topic
 
 LOGD = [sys.executable, "-m", "logd"]
 
@@ -37,7 +38,7 @@ class DoctorTests(SynchronousTestCase):
         broker = BrokerProcess(os.path.abspath(self.mktemp()))
         self.addCleanup(broker.kill)
         broker.start()
-        subprocess.run([*LOGD, "produce", "clicks", "--broker", broker.address], input=b"hello\n", check=True)
+        fill_topic(broker.address, "clicks", [b"hello"])
         status, found = self.doctor(broker)
         self.assertEqual(found["limits", f"broker, process {broker.pid}"]["level"], "ok")
         self.assertEqual(found["ports", f"listen 127.0.0.1:{broker.port}"]["finding"], "answers")

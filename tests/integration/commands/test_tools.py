@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from tests.integration.commands.test_cli import CliTestCase
+from tests.integration.commands.rig import CliTestCase
 
 
 class ToolsTests(CliTestCase):

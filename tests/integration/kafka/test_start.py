@@ -38,6 +38,15 @@ from twisted.internet.interfaces import IReactorSSL
 print(IReactorSSL.providedBy(reactor), "OpenSSL" in sys.modules)
 import OpenSSL
 """
+#: Makes the service of a broker with the listener, and prints whether what the listener needs was imported by then.
+_SERVICE = """\
+import sys
+from logd.tap import Options, makeService
+options = Options()
+options.parseOptions(["--data", sys.argv[1], "--kafka-listen", "tcp:0:interface=127.0.0.1"])
+makeService(options)
+print("logd.broker.kafka.session" in sys.modules, "logd.protocol.kafka.conversation" in sys.modules)
+"""
 
 
 class Broker(BrokerProcess):
@@ -76,6 +85,12 @@ class StartTests(SynchronousTestCase):
             pass
         found = [name for name in broker.modules() if name.startswith(OF_THE_LISTENER)]
         self.assertEqual(found, [])
+
+    def test_what_the_listener_needs_is_imported_with_the_service(self) -> None:
+        """There no collection looks through it: not during the imports, and never after."""
+        command = [sys.executable, "-c", _SERVICE, self.mktemp()]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.stdout.strip(), "True True")
 
     def test_tls_is_there_where_an_endpoint_may_need_it(self) -> None:
         """Twisted's reactor has TLS unless all endpoints are known to have none; pyOpenSSL can be imported anyway."""

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess
-from tests.integration.mirror.processes import MirrorTestCase
+from tests.integration.mirror.processes import CLOCK, MirrorTestCase
 
 PARTITIONS = 3
 #: Seconds: the width of the audit's windows.
@@ -101,6 +102,9 @@ class MirrorTests(MirrorTestCase):
                 await deferToThread(mirror.kill)
                 mirror = self.mirror("--audit", "--audit-window", str(WINDOW))
         await producer.close()
+        found = self.copied("web")
+        # Before that, no audit is complete: it would be asked in vain, by one command after the other.
+        await self.until(lambda: len({m.payload for ms in found.values() for m in ms}) == 200)
         totals = {}
         for cluster in (self.source, self.target):
             while True:
@@ -109,6 +113,7 @@ class MirrorTests(MirrorTestCase):
                 totals = self._totals(lines, "mirrored")
                 if totals["expected"] == 200 and not totals["unaccounted"]:
                     break
+                await deferLater(CLOCK, WINDOW)
         self.assertEqual(totals["missing"], 0)
         (segment,) = Path(self.target.data, "web-0").glob("*.log")
         at = segment.read_bytes().index(b"line 100")

@@ -65,4 +65,5 @@ class KillTests(MirrorTestCase):
             await deferLater(CLOCK, 0.01)
 
     def _is_complete(self, found: list[Message], partition: int) -> bool:
-        return set(self.sent[partition]) <= {int(m.payload or b"") for m in found}
+        sent = self.sent[partition]
+        return len(found) >= len(sent) and set(sent) <= {int(m.payload or b"") for m in found}

@@ -12,7 +12,7 @@ from twisted.internet.threads import deferToThread
 
 from logd.client.admin.admin import Admin
 from tests.integration.clusters import ClusterTestCase
-from tests.integration.commands.test_cli import LOGD, PATIENCE, ROOT
+from tests.integration.commands.rig import LOGD, PATIENCE, ROOT
 
 MESSAGES = 2_000
 

@@ -15,7 +15,7 @@ from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.clusters import CLIENTS, CLOCK, SESSION_MS, ClusterTestCase
-from tests.integration.commands.test_cli import LOGD, ROOT
+from tests.integration.commands.rig import LOGD, ROOT
 from tests.integration.security.test_users import certificates
 
 PASSWORD = "the password of root"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logd.testing.processes.broker import BrokerProcess, free_port
-from tests.integration.commands.test_cli import ROOT, CliTestCase
+from tests.integration.commands.rig import ROOT, CliTestCase
 
 
 def user(*fields: dict[str, Any]) -> str:

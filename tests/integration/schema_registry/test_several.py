@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,8 @@ from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.schema_registry.rig import RegistryProcessTestCase, ask, record
 
 REQUESTS = 200
+#: Seconds between two looks, or two tries, while something has not happened yet.
+POLL_SECONDS = 0.02
 
 
 class SeveralRegistriesHistories(RegistryProcessTestCase):
@@ -110,6 +113,7 @@ class RealZooKeeperTests(SeveralRegistriesHistories):
             if status < 500:
                 self.assertEqual(status, 200, answer)
                 return int(answer["id"])
+            time.sleep(POLL_SECONDS)
 
     def expired_sessions(self) -> int:
         """Return how many sessions the server has ended for silence."""
@@ -125,7 +129,7 @@ class RealZooKeeperTests(SeveralRegistriesHistories):
             paused.pause()
             try:
                 while not self.expired_sessions():
-                    pass
+                    time.sleep(POLL_SECONDS)
             finally:
                 paused.resume()
 

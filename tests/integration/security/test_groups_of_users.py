@@ -200,6 +200,7 @@ class GroupsOfUsersContract(_Case):
             except NoAuthError:
                 break
             self.assertLess(time.monotonic(), patience, "ben still commits")
+            time.sleep(0.02)
         self.refused(ben.get, "/consumers/shared")
 
     def test_the_tree_is_protected_from_its_first_moment(self) -> None:

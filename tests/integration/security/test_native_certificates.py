@@ -54,3 +54,4 @@ class NativeCertificatesTests(SynchronousTestCase):
                 self.assertIn("anonymous may not create topic 'u'", nobody.stderr)
                 self.assertNotEqual(logd("mallory", "topics", "create", "v").returncode, 0)
                 self.assertEqual(logd("ann", "topics", "list").stdout.split(), ["t", "1"])
+            self.assertNotIn("Warning", Path(broker.log).read_text(encoding="utf-8"))

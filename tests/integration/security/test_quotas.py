@@ -19,6 +19,7 @@ from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.requests import encode_request
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.kafka.test_listeners import PATIENCE, logd, until
+from tests.integration.topics import read_partition
 
 
 class Flood:
@@ -116,8 +117,7 @@ class QuotaCommandTests(SynchronousTestCase):
         self.quotas("set", "anonymous", "bytes.in=1k")
         until(lambda: self.metric('logd_quota_held_connections{limit="bytes.in",user="anonymous"}') >= 1)
 
-        consume = ("consume", "_admin", "--from", "earliest", "--max", "3", "--broker", self.broker.address)
-        records = [json.loads(line) for line in logd(*consume).stdout.splitlines()]
+        records = [json.loads(value) for _, value in read_partition(self.broker.address, "_admin")]
         self.assertEqual([each["action"] for each in records], ["add quota", "remove quota", "add quota"])
         self.assertEqual(self.broker.stop(), 0)
         until(lambda: flood.cut)

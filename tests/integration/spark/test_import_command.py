@@ -21,7 +21,7 @@ from logd.spark.blocking.producing import ExecutorProducer
 from logd.spark.importer.targets.layout import OFFSETS
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.offsets import Lineage, Lost
-from tests.integration.commands.test_cli import PATIENCE, ROOT, CliTestCase
+from tests.integration.commands.rig import PATIENCE, ROOT, CliTestCase
 from tests.integration.spark.imports import kill_group, tasks_under_way, wait_until
 from tests.integration.spark.rig import shared_broker, why_not
 from tests.spark.importer.runs import run_of

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.java_runtime import java_home
 from logd.testing.processes.broker import BrokerProcess
-from tests.integration.commands.test_cli import ROOT
+from tests.integration.commands.rig import ROOT
 from tests.integration.spark.rig import numbered, why_not
 
 PATIENCE = 120

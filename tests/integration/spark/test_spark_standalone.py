@@ -17,7 +17,7 @@ import logd.cli
 from logd.java_runtime import java_home
 from logd.spark.importer.targets.verifying import verify
 from logd.testing.processes.broker import free_port
-from tests.integration.commands.test_cli import LOGD, ROOT, CliTestCase
+from tests.integration.commands.rig import LOGD, ROOT, CliTestCase
 from tests.integration.spark.imports import kill_group, wait_until
 from tests.integration.spark.rig import why_not
 

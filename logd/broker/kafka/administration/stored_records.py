@@ -14,7 +14,6 @@ from logd.broker.security.rights import Rights
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.gathering import for_each
 from logd.errors import OffsetOutOfRange, WireError
-from logd.log.partition import PartitionLog
 from logd.protocol.kafka.apis import APIS
 from logd.security.access_rules import Operation
 from logd.topic import TopicPartition
@@ -90,24 +89,22 @@ class KafkaStoredRecords:
             refused = kind(error_code=kafka_code(error), log_dir="", topics=[])
             return DESCRIBE_LOG_DIRS.response(throttle_time_ms=0, results=[refused])
         wanted = None if request.topics is None else {each.topic: set(each.partitions) for each in request.topics}
-        logs: dict[str, list[PartitionLog]] = {}
+        # All of one moment: a log may be deleted while others are served.
+        sizes: dict[str, list[tuple[int, int]]] = {}
         for log in self._broker.store.logs():
             if wanted is None or log.partition in wanted.get(log.topic, ()):
-                logs.setdefault(log.topic, []).append(log)
-        topics = [
-            kind.DescribeLogDirsTopic(
-                name=topic,
-                partitions=[
+                sizes.setdefault(log.topic, []).append((log.partition, log.end - log.segment_list.starts[0]))
+        topics, turns = [], self._broker.turns()
+        for topic, found in sorted(sizes.items()):
+            row = kind.DescribeLogDirsTopic(name=topic, partitions=[])
+            topics.append(row)
+            for partition, size in sorted(found):
+                if turns.over:
+                    await turns.rest()
+                row.partitions.append(
                     kind.DescribeLogDirsTopic.DescribeLogDirsPartition(
-                        partition_index=log.partition,
-                        partition_size=log.end - log.segment_list.starts[0],
-                        offset_lag=0,
-                        is_future_key=False,
+                        partition_index=partition, partition_size=size, offset_lag=0, is_future_key=False
                     )
-                    for log in sorted(found, key=lambda log: log.partition)
-                ],
-            )
-            for topic, found in sorted(logs.items())
-        ]
+                )
         result = kind(error_code=0, log_dir=self._broker.store.path, topics=topics)
         return DESCRIBE_LOG_DIRS.response(throttle_time_ms=0, results=[result])

@@ -60,22 +60,23 @@ class GroupAdministration:
     async def list_all(self, request: Any) -> Any:
         """List the groups that this broker coordinates, and of those that no broker coordinates its share."""
         error = 0
+        turns = self._turns()
         listed = {name: held.group.protocol_type for name, held in self._groups.groups.items()}
         try:
-            for name, kind in await self._others():
+            for name, kind in await self._others(turns):
                 listed.setdefault(name, kind)
         except GroupRefused as refused:
             error = refused.code
+        # Those that were claimed here meanwhile are not among the others, and were not here before.
+        listed |= {name: held.group.protocol_type for name, held in self._groups.groups.items()}
         row = LIST_GROUPS.response_class.ListedGroup
-        return LIST_GROUPS.response(
-            throttle_time_ms=0,
-            error_code=error,
-            groups=[
-                row(group_id=name, protocol_type=kind)
-                for name, kind in sorted(listed.items())
-                if self._rights.may_list(name)
-            ],
-        )
+        groups = []
+        for name, kind in sorted(listed.items()):
+            if turns.over:
+                await turns.rest()
+            if self._rights.may_list(name):
+                groups.append(row(group_id=name, protocol_type=kind))
+        return LIST_GROUPS.response(throttle_time_ms=0, error_code=error, groups=groups)
 
     async def delete(self, request: Any) -> Any:
         """Delete groups that have no members, with their positions."""
@@ -110,15 +111,16 @@ class GroupAdministration:
         except GroupRefused as refused:
             return _row(name, "", error=refused.code)
 
-    async def _others(self) -> list[tuple[str, str]]:
+    async def _others(self, turns: FairTurns) -> list[tuple[str, str]]:
         """Return the groups that no broker coordinates and this one would, each with the kind of its members."""
         groups, brokers = self._groups, sorted(self._addresses())
         with refusals():
-            mine = [
-                name
-                for name in await list_groups(groups.coordination)
-                if likely_coordinator(name, brokers) == groups.broker_id and name not in groups.groups
-            ]
+            mine = []
+            for name in await list_groups(groups.coordination):
+                if turns.over:
+                    await turns.rest()
+                if likely_coordinator(name, brokers) == groups.broker_id and name not in groups.groups:
+                    mine.append(name)
             claims = await gather_some((read_coordinator(groups.coordination, name) for name in mine), _AT_ONCE)
         return [(name, CONSUMER) for name, claim in zip(mine, claims, strict=True) if claim is None]
 

@@ -13,6 +13,7 @@ from logd.broker.kafka.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,
     INVALID_SESSION_TIMEOUT,
+    NOT_COORDINATOR,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
 )
@@ -52,6 +53,7 @@ class MembershipRequests:
         rights: GroupRights,
     ) -> None:
         self._groups = broker.kafka_groups.get()
+        self._turns = broker.turns
         self._rights = rights
         self._caller = caller
         self._addresses = addresses
@@ -163,23 +165,29 @@ class MembershipRequests:
         )
         error = 0
         errors: list[int] = []
+        turns = self._turns()
         try:
             self._rights.check(Operation.READ, request.group_id)
             group = await self._groups.member_of(request.group_id)
-            errors = [group.leave(*each) for each in asked]
+            for each in asked:
+                if turns.over:
+                    await turns.rest()
+                    if group.roster.is_given_up:
+                        raise GroupRefused(NOT_COORDINATOR)
+                errors.append(group.leave(*each))
             await self._groups.released(request.group_id)
         except GroupRefused as refused:
             if many and refused.code == UNKNOWN_MEMBER_ID:
                 errors = [refused.code] * len(asked)
             else:
                 error = refused.code
+        members = []
+        for (member_id, instance_id), code in zip(asked, errors, strict=False):
+            if turns.over:
+                await turns.rest()
+            members.append(kind(member_id=member_id, group_instance_id=instance_id, error_code=code))
         return LEAVE_GROUP.response(
-            throttle_time_ms=0,
-            error_code=error if error or many else errors[0],
-            members=[
-                kind(member_id=member_id, group_instance_id=instance_id, error_code=each)
-                for (member_id, instance_id), each in zip(asked, errors, strict=False)
-            ],
+            throttle_time_ms=0, error_code=error if error or many else errors[0], members=members
         )
 
     def lost(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from logd.broker.kafka.error_codes import (
@@ -17,6 +18,7 @@ from logd.broker.kafka.groups.group_rights import GroupRefused, GroupRights, ref
 from logd.broker.kafka.groups.subscriptions import CONSUMER, subscribed_topics
 from logd.broker.requests.core import BrokerCore
 from logd.coord.kafka_groups.commit_operations import Committed
+from logd.deferreds.fair_turns import FairTurns
 from logd.protocol.kafka.apis import APIS
 from logd.security.access_rules import Operation
 from logd.topic import TopicPartition
@@ -68,23 +70,19 @@ class OffsetRequests:
                 )
             except GroupRefused as refused:
                 error = refused.code
+        topics = []
         kind = OFFSET_COMMIT.response_class.OffsetCommitResponseTopic
-        return OFFSET_COMMIT.response(
-            throttle_time_ms=0,
-            topics=[
-                kind(
-                    name=topic.name,
-                    partitions=[
-                        kind.OffsetCommitResponsePartition(
-                            partition_index=part.partition_index,
-                            error_code=errors.get(TopicPartition(topic.name, part.partition_index), error),
-                        )
-                        for part in topic.partitions
-                    ],
+        for topic in request.topics:
+            row = kind(name=topic.name, partitions=[])
+            topics.append(row)
+            for part in topic.partitions:
+                if turns.over:
+                    await turns.rest()
+                code = errors.get(TopicPartition(topic.name, part.partition_index), error)
+                row.partitions.append(
+                    kind.OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
                 )
-                for topic in request.topics
-            ],
-        )
+        return OFFSET_COMMIT.response(throttle_time_ms=0, topics=topics)
 
     def _refusal(self, where: TopicPartition, position: int, text: str) -> int:
         forbidden = self._rights.topic_error(Operation.READ, where.topic)
@@ -104,8 +102,8 @@ class OffsetRequests:
             asked = [TopicPartition(each.name, number) for each in request.topics for number in each.partition_indexes]
         error = 0
         found: dict[TopicPartition, Committed | None] = dict.fromkeys(asked or ())
-        codes = ((each.topic, self._rights.topic_error(Operation.DESCRIBE, each.topic)) for each in asked or ())
-        forbidden = {topic: code for topic, code in codes if code}
+        turns = self._turns()
+        forbidden = await self._forbidden(Operation.DESCRIBE, (each.topic for each in asked or ()), turns)
         try:
             self._rights.check(Operation.DESCRIBE, request.group_id)
             positions = await self._groups.positions(request.group_id)
@@ -119,7 +117,6 @@ class OffsetRequests:
             error = refused.code
         kind = OFFSET_FETCH.response_class.OffsetFetchResponseTopic
         topics: dict[str, Any] = {}
-        turns = self._turns()
         for where, commit in found.items():
             if turns.over:
                 await turns.rest()
@@ -142,8 +139,16 @@ class OffsetRequests:
         error = 0
         read: set[str] = set()
         forbidden: dict[str, int] = {}
+        turns = self._turns()
         try:
             self._rights.check(Operation.DELETE, request.group_id)
+            doomed = [
+                TopicPartition(topic.name, part.partition_index)
+                for topic in request.topics
+                for part in topic.partitions
+            ]
+            forbidden = await self._forbidden(Operation.READ, (each.topic for each in doomed), turns)
+            # After all turns: a group that gets members meanwhile may read what is to be deleted.
             held = await self._groups.held(request.group_id)
             if held is not None and held.group.roster:
                 if held.group.protocol_type != CONSUMER:
@@ -154,41 +159,41 @@ class OffsetRequests:
                 there = set(await positions.places())
             if not there:
                 raise GroupRefused(GROUP_ID_NOT_FOUND)
-            doomed = [
-                TopicPartition(topic.name, part.partition_index)
-                for topic in request.topics
-                for part in topic.partitions
-            ]
-            codes = ((each.topic, self._rights.topic_error(Operation.READ, each.topic)) for each in doomed)
-            forbidden = {topic: code for topic, code in codes if code}
             forgotten = [
                 where for where in doomed if where in there and where.topic not in read and where.topic not in forbidden
             ]
             await self._groups.forget(request.group_id, forgotten)
-            topics = sorted({where.topic for where in forgotten})
-            self._log.record(self._rights.requester, "delete positions of group", request.group_id, topics=topics)
+            names = sorted({where.topic for where in forgotten})
+            self._log.record(self._rights.requester, "delete positions of group", request.group_id, topics=names)
         except GroupRefused as refused:
             error = NON_EMPTY_GROUP if refused.code == INCONSISTENT_GROUP_PROTOCOL else refused.code
             reason = f"Kafka's error {error}"
             self._log.refused(self._rights.requester, "delete positions of group", request.group_id, reason)
         errors = {**dict.fromkeys(read, GROUP_SUBSCRIBED_TO_TOPIC), **forbidden}
+        topics = []
         kind = OFFSET_DELETE.response_class.OffsetDeleteResponseTopic
-        return OFFSET_DELETE.response(
-            error_code=error,
-            throttle_time_ms=0,
-            topics=[
-                kind(
-                    name=topic.name,
-                    partitions=[
-                        kind.OffsetDeleteResponsePartition(
-                            partition_index=part.partition_index, error_code=errors.get(topic.name, 0)
-                        )
-                        for part in topic.partitions
-                    ],
+        for topic in () if error else request.topics:
+            row = kind(name=topic.name, partitions=[])
+            topics.append(row)
+            code = errors.get(topic.name, 0)
+            for part in topic.partitions:
+                if turns.over:
+                    await turns.rest()
+                row.partitions.append(
+                    kind.OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=code)
                 )
-                for topic in (() if error else request.topics)
-            ],
-        )
+        return OFFSET_DELETE.response(error_code=error, throttle_time_ms=0, topics=topics)
+
+    async def _forbidden(self, operation: Operation, topics: Iterable[str], turns: FairTurns) -> dict[str, int]:
+        """Return Kafka's errors for the topics on which this client may not do that."""
+        found = {}
+        for topic in dict.fromkeys(topics):
+            if turns.over:
+                await turns.rest()
+            code = self._rights.topic_error(operation, topic)
+            if code:
+                found[topic] = code
+        return found
 
     def _is_name(self, where: TopicPartition) -> bool:
         """Return whether there may be a position: names of no topic may not be names of nodes either."""

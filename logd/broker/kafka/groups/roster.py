@@ -37,6 +37,8 @@ class Roster:
         self._later = later
         self._expired = expired
         self._not_joined = not_joined
+        #: True once this broker no longer coordinates the group: its members may be with another one.
+        self.is_given_up = False
         self.members: dict[str, KafkaMember] = {}
         #: The ids that were given to new members, which have not joined with them yet.
         self.given: dict[str, Timer] = {}
@@ -151,7 +153,8 @@ class Roster:
             member.timer = None
 
     def clear(self) -> list[KafkaMember]:
-        """Remove and return all members, and expect none."""
+        """Remove and return all members, and expect none, as the group is given up."""
+        self.is_given_up = True
         members = list(self)
         for member in members:
             self.remove(member)
