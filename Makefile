@@ -48,7 +48,7 @@ suite: $(STAMP) $(JAVA)/spark.jsa  ## The whole suite by trial, without lint and
 	JAVA_HOME=$(abspath $(JAVA)) $(BIN)/python -m tests.distribution --jobs $(JOBS)
 
 # Not made where there is no Java or no Spark; the tests do without it.
-$(JAVA)/spark.jsa: $(STAMP)
+$(JAVA)/spark.jsa: $(STAMP) tests/spark/quick_java.py
 	@$(BIN)/python -m tests.spark.quick_java $(JAVA)
 
 coverage: $(STAMP)  ## The whole suite under coverage, processes that it starts as well; half as long again

@@ -10,6 +10,10 @@ from logd.errors import OffsetOutOfRange
 from logd.spark.blocking.reading import DataLost
 from logd.spark.importer.targets.offsets import Lineage, Lost
 
+#: Bytes of log that are worth another task. The first task on each core starts a Python, which takes half a second of
+#: a processor, more than the messages of so many bytes; and each task writes files of its own, which want to be large.
+WORTH_A_TASK = 4 << 20
+
 
 @frozen
 class LogState:
@@ -36,6 +40,11 @@ class PlannedRange:
     def bytes(self) -> int:
         """The bytes of log in the range."""
         return self.end - self.start
+
+
+def least_tasks(ranges: Sequence[PlannedRange], cores: int) -> int:
+    """Return the number of tasks that a load is divided into at least, though each range is one for itself."""
+    return max(1, min(cores, sum(each.bytes for each in ranges) // WORTH_A_TASK))
 
 
 @frozen

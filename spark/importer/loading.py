@@ -10,7 +10,7 @@ from attrs import frozen
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from logd.spark.importer.import_plan import PlannedRange
+from logd.spark.importer.import_plan import PlannedRange, least_tasks
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.targets.offsets import PlaceColumns
 from logd.spark.worker.options import cluster_options
@@ -94,7 +94,7 @@ def source(
         "maxBytesPerPartition": str(settings.task_bytes),
         "maxDecompressedBytes": str(settings.max_decompressed),
         "maxDecompressedMessages": str(settings.max_decompressed_messages),
-        "minPartitions": str(session.sparkContext.defaultParallelism),
+        "minPartitions": str(least_tasks(ranges, session.sparkContext.defaultParallelism)),
         **(more or {}),
     }
     return session.read.format("logd").options(**options).load().drop("timestampType")

@@ -2,9 +2,9 @@
 
 Spark loads some ten thousand classes from its jars at each start, and Java parses and verifies every one. An archive
 of classes (Java's class-data sharing) has them as they are in memory. It is made by one Spark session that does what
-tests do, and its Java writes the archive when it ends. HOME has no Java of its own: its ``bin/java`` is a script that
-calls the Java found on this machine, with the archive if it starts Spark. Java goes on without an archive that does
-not fit, for example after another Spark was installed.
+tests do, and its Java writes the archive when it ends. ZooKeeper, which many tests start, has an archive as well. HOME
+has no Java of its own: its ``bin/java`` is a script that calls the Java found on this machine, with the archive if it
+starts one of the two. Java goes on without an archive that does not fit, for example after another Spark was installed.
 """
 
 from __future__ import annotations
@@ -19,31 +19,42 @@ from pathlib import Path
 from logd.java_runtime import java_home
 from tests.integration.spark.rig import why_not
 
-#: The name of the archive in HOME.
-ARCHIVE = "spark.jsa"
-#: Set for the session whose classes become the archive.
+#: The names of the archives in HOME.
+ARCHIVE, ZOOKEEPER_ARCHIVE = "spark.jsa", "zookeeper.jsa"
+#: Set for the session, and the server, whose classes become an archive.
 RECORDING = "LOGD_JAVA_RECORDS"
 #: Seconds that a session and the writing of its archive may take, on a machine with much else to do.
 _PATIENCE = 300.0
 _TICK = 0.05
 
-#: Short work is done sooner by code that is compiled lightly, and by one thread that collects garbage.
-_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: Short work is done sooner by code that is compiled lightly, and by one thread that collects garbage, but not only
+#: because many classes are loaded.
+_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
+#: An archive is used at the address that it was made for. Java's default is another address for each process, against
+#: attacks: then every pointer in it is changed at each start, and each process has its 200 MB for itself.
+_USE = (
+    "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0 -Xshare:auto '-Xlog:cds*=off' '-Xlog:class+path*=off'"
+)
 
 #: The parent waits while an archive is written, so that it appears under its name only when it is whole.
 _SCRIPT = """\
 #!/bin/sh
-# Starts Spark from an archive of its classes, and everything else as it is.
+# Starts Spark and ZooKeeper from archives of their classes, and everything else as it is.
 case " $* " in
 *" org.apache.spark.launcher.Main "*) exec "{java}" "$@" ;;
 *" org.apache.spark.deploy.SparkSubmit "*) ;;
+*" org.apache.zookeeper.server.quorum.QuorumPeerMain "*)
+    if [ -n "${{{recording}:-}}" ]; then
+        exec "{java}" -XX:ArchiveClassesAtExit="{zookeeper}" '-Xlog:cds*=off' "$@"
+    fi
+    exec "{java}" -XX:SharedArchiveFile="{zookeeper}" {use} "$@" ;;
 *) exec "{java}" "$@" ;;
 esac
 if [ -n "${{{recording}:-}}" ]; then
     "{java}" {options} -XX:ArchiveClassesAtExit="{archive}.new" '-Xlog:cds*=off' "$@"
     mv "{archive}.new" "{archive}"
 else
-    exec "{java}" {options} -XX:SharedArchiveFile="{archive}" -Xshare:auto '-Xlog:cds*=off' '-Xlog:class+path*=off' "$@"
+    exec "{java}" {options} -XX:SharedArchiveFile="{archive}" {use} "$@"
 fi
 """
 
@@ -72,12 +83,42 @@ spark.sql("select id % 2 as odd, count(*), max(cast(value as string)) from files
 spark.stop()
 """
 
+#: What tests ask of a ZooKeeper.
+_SERVER = """
+import sys
+from kazoo.client import KazooClient
+from logd.testing.processes.zookeeper import ZooKeeperProcess
+with ZooKeeperProcess(sys.argv[1] + "/zookeeper") as server:
+    client = KazooClient(server.hosts)
+    client.start()
+    client.add_auth("digest", "user:password")
+    client.create("/a/b", b"value", makepath=True)
+    client.create("/a/n-", ephemeral=True, sequence=True)
+    client.get("/a/b", watch=print)
+    client.get_children("/a", watch=print)
+    client.exists("/c", watch=print)
+    change = client.transaction()
+    change.set_data("/a/b", b"other")
+    change.create("/c")
+    change.delete("/nothing")
+    change.commit()
+    client.set_acls("/a/b", client.get_acls("/a/b")[0])
+    client.set("/a/b", b"other")
+    client.sync("/a")
+    client.delete("/a", recursive=True)
+    client.stop()
+    client.close()
+"""
+
 
 def make_home(home: Path, java: str) -> None:
     """Make a JAVA_HOME around ``java``, the path of a program, without an archive."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True, exist_ok=True)
-    text = _SCRIPT.format(java=java, options=_OPTIONS, archive=home / ARCHIVE, recording=RECORDING)
+    archive, zookeeper = home / ARCHIVE, home / ZOOKEEPER_ARCHIVE
+    text = _SCRIPT.format(
+        java=java, options=_OPTIONS, use=_USE, archive=archive, zookeeper=zookeeper, recording=RECORDING
+    )
     program.write_text(text, encoding="utf-8")
     program.chmod(0o755)
 
@@ -100,18 +141,34 @@ def record(home: Path, folder: Path) -> bool:
     return made
 
 
+def record_zookeeper(home: Path, folder: Path) -> bool:
+    """Run a server whose classes become ZooKeeper's archive in ``home``; return whether it was made. Blocks."""
+    subprocess.run(
+        [sys.executable, "-c", _SERVER, str(folder)],
+        env={**os.environ, "JAVA_HOME": str(home), RECORDING: "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        timeout=_PATIENCE,
+        check=False,
+    )
+    return (home / ZOOKEEPER_ARCHIVE).exists()
+
+
 def main(home: Path) -> int:
-    """Make the home and its archive; return the exit status, 0 also where there is no Spark or no Java."""
+    """Make the home and its archives; return the exit status, 0 also where there is no Spark or no Java."""
     if os.environ.get("JAVA_HOME") == str(home):
         del os.environ["JAVA_HOME"]  # a program that calls itself would never end
     if why_not() is not None:
         print(f"No archive of Spark's classes: {why_not()}")
         return 0
     make_home(home, f"{java_home()}/bin/java")
-    (home / ARCHIVE).unlink(missing_ok=True)
+    for name in (ARCHIVE, ZOOKEEPER_ARCHIVE):
+        (home / name).unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="logd-java-") as folder:
         if not record(home, Path(folder)):
             print("No archive of Spark's classes: its session failed, and the tests of Spark take longer.")
+        if not record_zookeeper(home, Path(folder)):
+            print("No archive of ZooKeeper's classes: its server failed, and the tests of ZooKeeper take longer.")
     return 0
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.spark.quick_java import ARCHIVE, RECORDING, make_home
+from tests.spark.quick_java import ARCHIVE, RECORDING, ZOOKEEPER_ARCHIVE, make_home
 
 SPARK = ("-Xmx1g", "org.apache.spark.deploy.SparkSubmit", "two words")
+ZOOKEEPER = ("-Xmx128m", "org.apache.zookeeper.server.quorum.QuorumPeerMain", "two words")
 #: A Java that prints its arguments, and writes the archive that it is told to.
 FAKE = """\
 #!/bin/sh
@@ -48,8 +49,17 @@ class QuickJavaTests(SynchronousTestCase):
         self.assertIn("-XX:TieredStopAtLevel=1", given)
         self.assertEqual(tuple(given[-4:-1]), SPARK)
 
+    def test_zookeeper_starts_from_an_archive_of_its_own(self) -> None:
+        """It writes the archive while it is recorded; its own arguments follow unchanged."""
+        given = self.arguments(*ZOOKEEPER)
+        self.assertIn(f"-XX:SharedArchiveFile={self.home / ZOOKEEPER_ARCHIVE}", given)
+        self.assertIn("-Xshare:auto", given)
+        self.assertEqual(tuple(given[-4:-1]), ZOOKEEPER)
+        self.assertEqual(tuple(self.arguments(*ZOOKEEPER, **{RECORDING: "1"})[-4:-1]), ZOOKEEPER)
+        self.assertEqual((self.home / ZOOKEEPER_ARCHIVE).read_text(), "classes\n")
+
     def test_everything_else_starts_as_it_is(self) -> None:
-        """Servers too, and what only prepares the start of Spark."""
+        """Other servers too, and what only prepares the start of Spark."""
         launcher = ("-cp", "jars", "org.apache.spark.launcher.Main", *SPARK[1:])
         for each in (("-version",), ("-cp", "jars", "org.apache.zookeeper.Main"), launcher):
             self.assertEqual(tuple(self.arguments(*each)[:-1]), each)

@@ -22,6 +22,9 @@ from tests.integration.clusters import CLOCK, ClusterTestCase
 from tests.integration.coordination.balancer import Balancer
 
 PARTITIONS = 4
+#: Seconds between two rounds of a producer, which sends to each partition: some 400 messages a second, so that brokers
+#: and clients have a processor left for what the tests are about.
+PAUSE_SECONDS = 0.02
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 
 
@@ -56,7 +59,7 @@ class LoadTests(ClusterTestCase):
                 serial += 1
                 self.unsettled += 1
                 self.go_on(send(partition, b"%s %d %d" % (name, partition, serial))).addBoth(self.settled)
-            await deferLater(CLOCK, 0.005)
+            await deferLater(CLOCK, PAUSE_SECONDS)
 
     def settled(self, _: object) -> None:
         """Count a send that has ended, well or not."""
@@ -243,8 +246,8 @@ class ZooKeeperTests(TogetherTests):
         return ZooKeeperProcess(folder)
 
 
-class CommandTests(ClusterTestCase):
-    """The commands at several brokers."""
+class CommandTestCase(ClusterTestCase):
+    """Commands that know the cluster by their environment."""
 
     async def logd(self, *arguments: str, status: int = 0) -> str:
         """Run a command to its end, check its exit status, and return its output."""
@@ -255,6 +258,10 @@ class CommandTests(ClusterTestCase):
         self.errors = done.stderr
         self.assertEqual(done.returncode, status, done.stderr)
         return str(done.stdout)
+
+
+class CommandTests(CommandTestCase):
+    """The commands at several brokers."""
 
     async def test_commands_show_the_broker_of_each_partition(self) -> None:
         """A partition without a live broker is shown with the broker's id and the reason, by status 1."""
@@ -274,6 +281,12 @@ class CommandTests(ClusterTestCase):
         self.assertIn("broker 2", dead["error"])
         self.assertIn("not live", self.errors)
         self.assertEqual([each["id"] for each in json.loads(await self.logd("brokers", "list", "--json"))], [1])
+
+
+class NoTreeTests(CommandTestCase):
+    """The commands without a tree."""
+
+    count = 0
 
     async def test_a_tree_that_does_not_answer_is_status_3(self) -> None:
         """It is the status of a broker that cannot be reached, and the error names the option to give."""

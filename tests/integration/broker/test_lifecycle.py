@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -229,8 +233,22 @@ class DiskThatHangsTests(SynchronousTestCase):
         self.assertEqual(broker.stop(), 0)
 
 
-class InTheWayTests(BrokerTestCase):
-    """A second broker that needs something the first one has."""
+@functools.cache
+def first_broker() -> BrokerProcess:
+    """Return the broker that others find in their way; it ends with the process."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    broker = BrokerProcess(f"{folder}/data")
+    atexit.register(broker.kill)
+    return broker.start()
+
+
+class InTheWayTests(SynchronousTestCase):
+    """A second broker that needs something the first one has, which is the same for all tests: none may harm it."""
+
+    def setUp(self) -> None:
+        """Start the first broker unless it runs."""
+        self.broker = first_broker()
 
     def refused(self, *words: str, data: str, listen: str, options: tuple[str, ...] = ()) -> None:
         """Check that a start fails, in the foreground and in the background, and that its output has these words."""
@@ -251,9 +269,13 @@ class InTheWayTests(BrokerTestCase):
                 self.assertEqual((done.stdout + done.stderr).count(words[1]), 1)
                 self.assertNotIn("Traceback", done.stdout + done.stderr)
             # The command returns before the process in the background has taken its pidfile away.
-            self.until(lambda pidfile=pidfile: not os.path.exists(pidfile), "the pidfile is taken away")  # type: ignore[misc]
+            deadline = time.monotonic() + PATIENCE
+            while os.path.exists(pidfile):
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(POLL_SECONDS)
         # The first broker is not harmed.
-        self.connect().ask(Fetch("t", 0, 0, 1))
+        with Peer(self.broker.port) as peer:
+            peer.ask(Fetch("t", 0, 0, 1))
 
     def test_a_port_in_use_is_named_with_its_option(self) -> None:
         """The data directory is left as it was: another broker can use it afterwards."""
@@ -266,7 +288,8 @@ class InTheWayTests(BrokerTestCase):
     def test_a_data_directory_in_use_is_named_with_the_remedy(self) -> None:
         """Two brokers that write to the same segments would destroy them."""
         listen = f"tcp:{free_port()}:interface=127.0.0.1"
-        self.refused(self.data, "in use by another process", "stop that broker", data=self.data, listen=listen)
+        data = self.broker.data
+        self.refused(data, "in use by another process", "stop that broker", data=data, listen=listen)
 
     def test_a_file_in_the_place_of_the_data_directory(self) -> None:
         """It is named, and what to do."""

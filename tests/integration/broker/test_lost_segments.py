@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
+import os
+import shutil
 import socket
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -12,14 +17,19 @@ from logd.log.disk.names import CHECKPOINT, MARK, segment_name
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.recovery.flush_mark import encode_mark
 from logd.protocol.entry import gap_length
+from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.create_delete_topic import CreateTopic
 from logd.protocol.requests.legacy_requests import Fetch
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.requests import encode_request
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import RangeReader
-from logd.testing.processes.broker import free_port
+from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.clients.test_broker_outages import Lines
 from tests.integration.commands.rig import CliTestCase
+from tests.integration.peers import Peer
 
 LINES = b"".join(b"%03d\n" % number for number in range(100))
 ENTRY = 4 + 1 + 4 + 3
@@ -31,27 +41,43 @@ END = LOST_TO + LOST_FROM
 MOST_SENT = 3 * 2 * 4 << 20
 
 
+@functools.cache
+def damaged() -> Path:
+    """Return the data directory of a broker that has stopped: both topics are filled, and a part of one is lost."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    data = Path(folder, "data")
+    lines = MessageSet([Message(line) for line in LINES.splitlines()]).encode()
+    with BrokerProcess(str(data)) as broker, Peer(broker.port) as peer:
+        for topic in ("t", "u"):
+            assert peer.ask(CreateTopic(topic, 1, {})).error == 0
+            assert peer.ask(ProduceAck(-1, 30_000, (ProducePart(topic, 0, 0, False, lines),))).parts[0].error == 0
+    segment = (data / "t-0" / segment_name(0)).read_bytes()
+    assert len(segment) == LOST_FROM
+    (data / "t-0" / segment_name(LOST_TO)).write_bytes(segment)
+    (data / "t-0" / CHECKPOINT).write_bytes(Checkpoint(0, END).encode())
+    (data / "t-0" / MARK).write_bytes(encode_mark(END))
+    return data
+
+
 class LostSegmentsTests(CliTestCase):
     """A topic ``t`` of which 3 GiB between two segments are lost, and a topic ``u`` beside it."""
 
     def setUp(self) -> None:
-        """Fill both topics, and remove the segments between two of them."""
+        """Start the broker, and name its tree to the commands."""
         super().setUp()
-        self.http = free_port()
-        self.broker.options = [f"--http=tcp:{self.http}:interface=127.0.0.1"]
-        for topic in ("t", "u"):
-            self.logd("topics", "create", topic)
-            self.logd("produce", topic, "--no-timestamps", given=LINES)
-        self.broker.stop()
         self.folder = Path(self.broker.data, "t-0")
-        segment = (self.folder / segment_name(0)).read_bytes()
-        self.assertEqual(len(segment), LOST_FROM)
-        (self.folder / segment_name(LOST_TO)).write_bytes(segment)
         self.missing = self.folder / segment_name(LOST_FROM)
-        (self.folder / CHECKPOINT).write_bytes(Checkpoint(0, END).encode())
-        (self.folder / MARK).write_bytes(encode_mark(END))
-        self.broker.start()
         self.env["LOGD_ZOOKEEPER"] = self.broker.coordination
+
+    def start_broker(self) -> BrokerProcess:
+        """Return a broker over a copy of the topics, whose files the test may change."""
+        self.http = free_port()
+        data = os.path.abspath(self.mktemp())
+        shutil.copytree(damaged(), data)
+        broker = BrokerProcess(data, [f"--http=tcp:{self.http}:interface=127.0.0.1"]).start()
+        self.addCleanup(lambda: self.assertEqual(broker.stop(), 0))
+        return broker
 
     def health(self) -> dict[str, str]:
         """Return the offline partitions that /health shows, with their reasons."""

@@ -1,10 +1,18 @@
-"""Test cases of the client over kazoo at real servers: a server, a proxy, and clients on both sides of it."""
+"""Test cases of the client over kazoo at real servers: a server, a proxy, and clients on both sides of it.
+
+The tests of a process share a server of each kind: a new Java for each would take most of the time.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from uuid import uuid4
 
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import ensureDeferred
@@ -31,6 +39,33 @@ reactor: Any = _reactor
 TRIALS = int(os.environ.get("LOGD_ORDER_TRIALS", "100"))
 #: Timeout of the sessions here, in seconds.
 TIMEOUT = 1.5
+
+
+class _Servers(Protocol):
+    def start(self) -> object: ...
+
+    def kill(self) -> object: ...
+
+
+_S = TypeVar("_S", bound=_Servers)
+
+_running: dict[object, Any] = {}
+
+
+def shared(make: Callable[[str], _S]) -> _S:
+    """Return the servers that ``make`` made over a new folder, which run until the process ends. Blocks.
+
+    The first call starts them.
+    """
+    if make not in _running:
+        folder = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        servers = make(f"{folder}/data")
+        servers.start()
+        atexit.register(servers.kill)
+        _running[make] = servers
+    found: _S = _running[make]
+    return found
 
 
 def threads() -> list[str]:
@@ -60,30 +95,36 @@ class Checks:
 
 
 class SessionTestCase(_Case):
-    """A server, a client through a proxy, and one without; subclasses choose the kind of server."""
+    """A server that the tests share, a client through a proxy, and one without; subclasses choose the kind of server.
+
+    The clients are below a path of their own: nodes of another test are not there.
+    """
 
     timeout = 60 + TRIALS // 5
     server: CoordinationProcess | ZooKeeperProcess
 
-    def make_server(self) -> CoordinationProcess | ZooKeeperProcess:
-        """Return a server that is not started."""
+    def shared_server(self) -> CoordinationProcess | ZooKeeperProcess:
+        """Return the server, which a test before may have killed. Blocks."""
         raise NotImplementedError
 
     async def setUp(self) -> None:  # type: ignore[override]
-        """Start a server and a proxy; make a client behind the proxy, and connect one directly."""
-        self.server = self.make_server()
-        await deferToThread(self.server.start)
-        self.addCleanup(deferToThread, self.server.kill)
+        """See to it that the server runs, and start a proxy; make a client behind it, and connect one directly."""
+        self.server = await deferToThread(self.shared_server)
+        if not self.server.pid:
+            await deferToThread(self.server.start)
+        self.addCleanup(self.server.resume)
         self.proxy = await Proxy(reactor, self.server.port).start()
         self.addCleanup(lambda: ensureDeferred(self.proxy.stop()))
-        self.direct = self.make_client(self.server.hosts, session_timeout=10.0)
-        self.client = self.make_client(self.proxy.hosts)
+        root = f"/{uuid4().hex}"
+        self.hosts, self.proxied = f"{self.server.hosts}{root}", f"{self.proxy.hosts}{root}"
+        self.direct = self.make_client(self.hosts, session_timeout=10.0)
+        self.client = self.make_client(self.proxied)
         self.states = SessionStates(self.client)
         await self.direct.connect()
 
     async def connect_for_long(self) -> None:
         """Make the client behind the proxy one whose session outlives the pauses of a busy machine, and connect it."""
-        self.client = self.make_client(self.proxy.hosts, session_timeout=10.0)
+        self.client = self.make_client(self.proxied, session_timeout=10.0)
         self.states = SessionStates(self.client)
         await self.client.connect()
 
@@ -94,12 +135,17 @@ class SessionTestCase(_Case):
         return client
 
 
+def short_sessions(folder: str) -> CoordinationProcess:
+    """Return a server, not started, that grants sessions as short as a test asks for."""
+    return CoordinationProcess(folder, options=("--session-min", "200"))
+
+
 class EmbeddedServer(SessionTestCase):
     """Tests at ``logd zookeeper``."""
 
-    def make_server(self) -> CoordinationProcess:
+    def shared_server(self) -> CoordinationProcess:
         """See SessionTestCase."""
-        return CoordinationProcess(self.mktemp(), options=("--session-min", "200"))
+        return shared(short_sessions)
 
 
 class RealZooKeeper(SessionTestCase):
@@ -107,6 +153,6 @@ class RealZooKeeper(SessionTestCase):
 
     skip = missing() or None
 
-    def make_server(self) -> ZooKeeperProcess:
+    def shared_server(self) -> ZooKeeperProcess:
         """See SessionTestCase."""
-        return ZooKeeperProcess(self.mktemp())
+        return shared(ZooKeeperProcess)

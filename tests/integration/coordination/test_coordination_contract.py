@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
-from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -26,27 +22,13 @@ from tests.coord.contract import PATIENCE, CallsContract, Contract
 from tests.coord.contract_sessions import SessionContract
 from tests.coord.contract_watches import WatchesContract
 from tests.coord.proxy import Proxy
+from tests.integration.coordination.rig import shared
 
 #: The reactor, typed as anything that a client or a proxy needs.
 reactor: Any = _reactor
 
-Servers = CoordinationProcess | ZooKeeperProcess | ZooKeeperEnsemble
-
 #: Seconds for a session with an ensemble that may be electing its leader.
 ELECTION_PATIENCE = 60.0
-
-_running: dict[str, Any] = {}
-
-
-def _run(kind: str, make: Callable[[str], Servers]) -> Any:
-    """Return the servers that all tests of a kind share: a new Java for each test would take most of the time."""
-    if kind not in _running:
-        folder = tempfile.mkdtemp()
-        servers = _running[kind] = make(f"{folder}/data")
-        servers.start()
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        atexit.register(servers.kill)
-    return _running[kind]
 
 
 class ServedTestCase(Contract):
@@ -111,7 +93,7 @@ class EmbeddedTreeTestCase(ServedTestCase):
 
     def serve(self) -> list[int]:
         """See ServedTestCase."""
-        return [_run("embedded", CoordinationProcess).port]
+        return [shared(CoordinationProcess).port]
 
 
 class RealTestCase(ServedTestCase):
@@ -121,7 +103,7 @@ class RealTestCase(ServedTestCase):
 
     def serve(self) -> list[int]:
         """See ServedTestCase."""
-        return [_run("real", ZooKeeperProcess).port]
+        return [shared(ZooKeeperProcess).port]
 
 
 class EnsembleTestCase(ServedTestCase):
@@ -137,7 +119,7 @@ class EnsembleTestCase(ServedTestCase):
 
     def serve(self) -> list[int]:
         """See ServedTestCase."""
-        ensemble = _run("ensemble", ZooKeeperEnsemble)
+        ensemble = shared(ZooKeeperEnsemble)
         EnsembleTestCase._tests += 1
         if EnsembleTestCase._tests % 6 == 0:
             ensemble.revive()
@@ -182,7 +164,7 @@ class EnsembleSessionTests(EnsembleTestCase, SessionContract, TestCase):
 
     async def test_the_session_survives_a_kill_of_the_leader(self) -> None:
         """The kill falls in the middle of 300 changes; those that were acknowledged are there after the election."""
-        ensemble: ZooKeeperEnsemble = _run("ensemble", ZooKeeperEnsemble)
+        ensemble = shared(ZooKeeperEnsemble)
         await deferToThread(ensemble.revive)
         client = await self.start()
         session = client.session_id

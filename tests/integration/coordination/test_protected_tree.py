@@ -5,9 +5,7 @@ One server serves all tests of a class, each below a path of its own.
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -27,6 +25,7 @@ from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy
 from tests.coord.session_states import SessionStates
+from tests.integration.coordination.rig import shared
 
 if TYPE_CHECKING:
     _Case = TestCase
@@ -34,7 +33,6 @@ else:
     _Case = object
 
 reactor: Any = _reactor
-_running: dict[type, Any] = {}
 ANN, BEN = ("ann", "a:pass:word"), ("ben", "another")
 ANN_ID, BEN_ID = zookeeper_digest(*ANN), zookeeper_digest(*BEN)
 
@@ -47,13 +45,8 @@ class AccessContract(_Case):
 
     async def setUp(self) -> None:  # type: ignore[override]
         """Connect a client without credentials, and make the root."""
-        if self.kind not in _running:
-            folder = tempfile.mkdtemp()
-            server = _running[self.kind] = self.kind(f"{folder}/data")
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
-            atexit.register(server.kill)
-            await deferToThread(server.start)
-        self.server = _running[self.kind]
+        make: Callable[[str], CoordinationProcess | ZooKeeperProcess] = self.kind
+        self.server = await deferToThread(lambda: shared(make))
         self.chroot = f"/{uuid4().hex}"
         self.stranger = await self.connect()
 

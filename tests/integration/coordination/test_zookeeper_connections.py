@@ -75,7 +75,7 @@ class ConnectionsContract(SessionTestCase):
 
     async def test_the_client_gives_up_a_silent_server_while_it_asks(self) -> None:
         """kazoo takes its own requests for signs of life, so it would never notice the dead connection."""
-        client = self.make_client(self.proxy.hosts, session_timeout=4.0)
+        client = self.make_client(self.proxied, session_timeout=4.0)
         states = SessionStates(client)
         await client.connect()
         suspended = states.next(SessionState.SUSPENDED)
@@ -102,7 +102,7 @@ class ConnectionsContract(SessionTestCase):
     async def test_late_answers_end_nothing(self) -> None:
         """They come within two thirds of the timeout; ``last_contact`` is no newer than the answered request."""
         self.proxy.delay = 0.5
-        client = self.make_client(self.proxy.hosts, session_timeout=4.0)
+        client = self.make_client(self.proxied, session_timeout=4.0)
         states = SessionStates(client)
         await client.connect()
         for _ in range(5):
@@ -175,7 +175,7 @@ class ConnectionsContract(SessionTestCase):
     async def test_a_client_has_a_thread_only_while_connected(self) -> None:
         """A client made before twistd forks must have no thread yet: threads do not survive a fork."""
         before = len(threads())
-        client = self.make_client(self.server.hosts)
+        client = self.make_client(self.hosts)
         self.assertEqual(len(threads()), before)
         self.assertIs(await client.connect(), client)
         self.assertEqual(len(threads()), before + 1)

@@ -111,7 +111,7 @@ class SessionsContract(SessionTestCase):
 
     async def test_credentials_hold_over_a_lost_connection(self) -> None:
         """The client authenticates again before its calls; a client without credentials is refused."""
-        settings = CoordinationSettings(hosts=self.proxy.hosts, session_timeout=TIMEOUT, digests=("user:password",))
+        settings = CoordinationSettings(hosts=self.proxied, session_timeout=TIMEOUT, digests=("user:password",))
         client = ZooKeeperCoordination(reactor, settings)
         self.addCleanup(client.close)
         states = SessionStates(client)
@@ -126,7 +126,7 @@ class SessionsContract(SessionTestCase):
 
     async def test_a_chroot_is_made_and_hidden(self) -> None:
         """Paths in answers, events and errors are without it, so that several clusters can share one ZooKeeper."""
-        client = self.make_client(f"{self.server.hosts}/some/where")
+        client = self.make_client(f"{self.hosts}/some/where")
         await client.connect()
         self.assertEqual(await client.create("/a/b", b"x", makepath=True), "/a/b")
         self.assertEqual((await self.direct.get("/some/where/a/b"))[0], b"x")

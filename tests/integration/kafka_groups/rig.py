@@ -28,13 +28,27 @@ class MemberProcess(ProcessProtocol):
 
     def __init__(self) -> None:
         """Begin without any output."""
-        self._data = b""
+        self._rest = b""
+        #: The words of each event so far, the messages, and the partitions that it has now.
+        self.events: list[list[str]] = []
+        self.got: set[str] = set()
+        self.owned: set[int] = set()
         self.ended = False
         self.process: Any = None
 
     def outReceived(self, data: bytes) -> None:  # noqa: N802  # ProcessProtocol's name
-        """Keep the events."""
-        self._data += data
+        """Take in the events, once: tests look at what came of them many times in a second."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            event = line.decode().split()
+            self.events.append(event)
+            kind, *words = event
+            if kind == "got":
+                self.got.add(words[0])
+            elif kind == "assigned":
+                self.owned |= set(map(int, words))
+            elif kind == "revoked":
+                self.owned -= set(map(int, words))
 
     def processEnded(self, reason: object) -> None:  # noqa: N802
         """Note that the process has ended."""
@@ -44,27 +58,6 @@ class MemberProcess(ProcessProtocol):
         """Send a signal, unless it has ended."""
         if not self.ended:
             self.process.signalProcess(number)
-
-    @property
-    def events(self) -> list[list[str]]:
-        """The words of each event so far."""
-        return [line.decode().split() for line in self._data.split(b"\n")[:-1]]
-
-    @property
-    def got(self) -> set[str]:
-        """The messages so far."""
-        return {event[1] for event in self.events if event[0] == "got"}
-
-    @property
-    def owned(self) -> set[int]:
-        """The partitions that it has now."""
-        owned: set[int] = set()
-        for kind, *words in self.events:
-            if kind == "assigned":
-                owned |= set(map(int, words))
-            elif kind == "revoked":
-                owned -= set(map(int, words))
-        return owned
 
     def counted(self, kind: str) -> int:
         """Return the number of events of a kind."""

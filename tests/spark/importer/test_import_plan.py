@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import OffsetOutOfRange
 from logd.spark.blocking.reading import DataLost
-from logd.spark.importer.import_plan import LogState, Plan, plan
+from logd.spark.importer.import_plan import WORTH_A_TASK, LogState, Plan, PlannedRange, least_tasks, plan
 from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.offsets import Lineage, RunOffsets
 from tests.spark.importer.runs import A0, A1, AGAIN0, run_of
@@ -23,6 +23,16 @@ ANEW = 1 << 40
 def ranges_of(planned: Plan) -> dict[Lineage, tuple[int, int]]:
     """Return the ranges to be loaded, by partition."""
     return {each.lineage: (each.start, each.end) for each in planned.ranges}
+
+
+class LeastTasksTests(SynchronousTestCase):
+    """``least_tasks``."""
+
+    def test_little_is_one_task_and_much_is_one_for_each_core(self) -> None:
+        """Another task has to be worth the start of its Python and its files."""
+        for size, expected in ((1, 1), (2 * WORTH_A_TASK - 1, 1), (3 * WORTH_A_TASK, 3), (1 << 40, 8)):
+            ranges = [PlannedRange(A0, 0, size - size // 2), PlannedRange(A1, 0, size // 2)]
+            self.assertEqual(least_tasks(ranges, 8), expected)
 
 
 class PlanTests(SynchronousTestCase):
