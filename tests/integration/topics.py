@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from logd.protocol.message import Message
 from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
+from logd.security.credentials import Credentials
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.producing import ExecutorProducer
 from logd.spark.blocking.ranges import IdRange
@@ -43,10 +44,17 @@ def topic_names(broker: str) -> list[str]:
         return [each.topic for each in cluster.metadata(None).topics]
 
 
-def fill_topic(broker: str, topic: str, lines: Sequence[bytes], partition: int = 0, compression: str = "none") -> None:
+def fill_topic(
+    broker: str,
+    topic: str,
+    lines: Sequence[bytes],
+    partition: int = 0,
+    compression: str = "none",
+    user: Credentials | None = None,
+) -> None:
     """Send each line as a message with the time, as ``logd produce`` does; return once all are visible."""
     now = int(time.time() * 1000)
-    with _cluster(broker) as cluster:
+    with BlockingCluster(ClusterSettings(brokers=broker, credentials=user)) as cluster:
         producer = ExecutorProducer(cluster, compression)
         for line in lines:
             producer.send(topic, Message(line, timestamp=now), partition)

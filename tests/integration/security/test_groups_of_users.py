@@ -25,9 +25,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord import paths
 from logd.security.access_rules import AccessRule, Effect, Match, Operation, ResourceType
+from logd.security.credentials import Credentials
 from logd.security.users import User
 from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
+from tests.integration.topics import fill_topic
 
 if TYPE_CHECKING:
     _Case = SynchronousTestCase
@@ -127,8 +129,7 @@ def place(kind: str) -> Place:
             rule_of(name, ResourceType.TOPIC, "t"),
             evolve(rule_of(name, ResourceType.GROUP, f"{name}."), match=Match.PREFIX),
         )
-    env = {**os.environ, "LOGD_BROKER": broker.address, "LOGD_USER": "root", "LOGD_PASSWORD": USERS["root"]}
-    subprocess.run([*LOGD, "produce", "t"], input=b"a\nb\nc\n", env=env, capture_output=True, timeout=60, check=True)
+    fill_topic(broker.address, "t", [b"a", b"b", b"c"], user=Credentials("root", USERS["root"]))
     return found
 
 

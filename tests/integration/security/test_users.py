@@ -33,6 +33,7 @@ from logd.net.credentials import basic
 from logd.security.credentials import Credentials
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.testing.processes.broker import BrokerProcess, free_port
+from tests.integration.topics import fill_topic
 
 try:
     from twisted.internet import ssl as twisted_ssl
@@ -112,8 +113,7 @@ def place() -> Place:
         if done.returncode:
             raise AssertionError(done.stderr)
     done = found.logd("acl", "add", "ann", "--allow", "read", "--topic", "t")
-    env = {**os.environ, "LOGD_BROKER": broker.address, "LOGD_USER": ROOT[0], "LOGD_PASSWORD": ROOT[1]}
-    subprocess.run([*LOGD, "produce", "t"], input=b"hello\n", env=env, capture_output=True, timeout=60, check=True)
+    fill_topic(broker.address, "t", [b"hello"], user=Credentials(*ROOT))
     return found
 
 
