@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def _home_on_path() -> str | None:
     return str(path.parent.parent) if path.parent.name == "bin" else None
 
 
+@cache  # a command asks twice: whether there is one, and which
 def _runs(java: Path) -> bool:
     try:
         return subprocess.run([java, "-version"], capture_output=True, timeout=_PATIENCE, check=False).returncode == 0
