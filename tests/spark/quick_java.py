@@ -33,7 +33,8 @@ _OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 #: An archive is used at the address that it was made for. Java's default is another address for each process, against
 #: attacks: then every pointer in it is changed at each start, and each process has its 200 MB for itself.
 _USE = (
-    "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0 -Xshare:auto '-Xlog:cds*=off' '-Xlog:class+path*=off'"
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0 -Xshare:auto "
+    "'-Xlog:cds*=off' '-Xlog:class+path*=off'"
 )
 
 #: The parent waits while an archive is written, so that it appears under its name only when it is whole.
