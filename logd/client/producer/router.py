@@ -374,9 +374,11 @@ class Router:
             else:
                 sends = self._unknown[topic]
                 while sends:  # a send submitted meanwhile joins the end: order holds
-                    send = next(iter(sends))
-                    del sends[send]
-                    self._dispatch(send, view)
+                    # Not the first each time: to find it, a dictionary looks through all that were deleted before it.
+                    for send in tuple(sends):
+                        if send in sends:  # it may have been cancelled
+                            del sends[send]
+                            self._dispatch(send, view)
                 break
             if not self._unknown[topic]:
                 break
