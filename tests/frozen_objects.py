@@ -21,7 +21,7 @@ def freeze_others(case: Any) -> None:
     """
     gc.collect()
     gc.freeze()
-    # What this test leaves would otherwise be collected during a later one, which would be told its errors.
+    # Garbage of this test would otherwise be collected during a later one, which would be told its errors.
     case.addCleanup(collect_quietly)
 
 

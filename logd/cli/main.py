@@ -204,7 +204,7 @@ class Commands(LazyGroup):
     def main(self, args: Sequence[str] | None = None, *more: Any, **named: Any) -> Any:
         """Run the command of ``args``, of ``sys.argv`` by default, and exit, unless ``standalone_mode`` is False.
 
-        Who gives ``args`` may catch the exit and go on, as click's CliRunner does.
+        A caller that gives ``args`` may catch the exit and go on, as click's CliRunner does.
         """
         self._exits = args is None and not more and named.get("standalone_mode", True)
         return super().main(args, *more, **named)

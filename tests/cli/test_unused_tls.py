@@ -61,7 +61,7 @@ class CommandTests(SynchronousTestCase):
         self.assertEqual(self.has_tls("topics", "list", LOGD_BROKER="tls:127.0.0.1:1"), "True True")
 
     def test_a_process_that_goes_on_keeps_tls(self) -> None:
-        """What calls a command as a function may need TLS for itself."""
+        """A caller of a command as a function may need TLS for itself."""
         arguments = ("topics", "list", "--broker", "127.0.0.1:1")
         for call in ("standalone_mode=False", "sys.argv[1:]", "args=sys.argv[1:]"):
             self.assertEqual(self.has_tls(*arguments, call=call), "True True", call)

@@ -84,7 +84,7 @@ spark.sql("select id % 2 as odd, count(*), max(cast(value as string)) from files
 spark.stop()
 """
 
-#: What tests ask of a ZooKeeper.
+#: The requests of tests to a ZooKeeper.
 _SERVER = """
 import sys
 from kazoo.client import KazooClient

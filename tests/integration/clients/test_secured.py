@@ -171,7 +171,7 @@ class TlsTestCase(SecuredTestCase):
 
 @skipUnless(find_spec("OpenSSL"), "TLS needs the extra logd[tls]")
 class TlsTests(TlsTestCase, DigestTests):
-    """What holds with credentials alone."""
+    """The same that holds with credentials alone."""
 
 
 @skipUnless(find_spec("OpenSSL"), "TLS needs the extra logd[tls]")
