@@ -177,6 +177,7 @@ def _import_for_kafka() -> None:
 
     with suppress(MissingPackage):
         require_package("kafka.listen")
+        import logd.broker.kafka.groups.coordinator
         import logd.broker.kafka.session
         import logd.protocol.kafka.conversation  # noqa: F401
 

@@ -117,7 +117,7 @@ class Broker(BrokerCore):
     def stop_kafka(self) -> None:
         """Refuse new sets of clients of today's Kafka; all others are served as before."""
         for session in tuple(self.sessions):
-            if session.speaks_kafka:
+            if session.protocol == "kafka":
                 session.stop()
 
     def health(self) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def join_others(
     broker.group_access = GroupAccess(tree, broker.authorizer, clock)
 
     def make_groups() -> GroupCoordinator:
-        from logd.broker.kafka.groups.coordinator import GroupCoordinator  # a tenth of the time of a start
+        from logd.broker.kafka.groups.coordinator import GroupCoordinator  # for a listener of theirs alone
 
         return GroupCoordinator(tree, clock, store.broker_id, settings.kafka, broker.resting)
 

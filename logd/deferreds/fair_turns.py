@@ -8,8 +8,10 @@ from logd.interfaces import Clock, Timer
 
 #: Seconds of one reactor turn that work may take before others are served.
 TURN_SECONDS = 0.01
-#: Work that took less of a turn, a tenth, is not counted.
-_LITTLE_SECONDS = TURN_SECONDS / 10
+#: The turn that counted work takes parts of: also where a test makes the turns of long work as short as can be.
+_COUNTED_SECONDS = TURN_SECONDS
+#: Work that took less of it is not counted.
+_LITTLE_SECONDS = _COUNTED_SECONDS / 10
 
 
 class RestingWorks:
@@ -42,7 +44,7 @@ class RestingWorks:
         """
         if self._going_on:
             return TURN_SECONDS
-        return TURN_SECONDS / (1 + len(self._resting) + self._taken / (10 * _LITTLE_SECONDS))
+        return TURN_SECONDS / (1 + len(self._resting) + self._taken / _COUNTED_SECONDS)
 
     def took(self, seconds: float) -> None:
         """Note that work took so long, whether it rests now or not."""

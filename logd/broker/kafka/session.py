@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
@@ -60,8 +60,8 @@ class KafkaSession:
     """See ``logd.net.session.Session``."""
 
     _log = Logger()
-    #: True for sessions of clients of today's Kafka.
-    speaks_kafka: ClassVar[bool] = True
+    #: The name of the protocol in metrics.
+    protocol = "kafka"
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class KafkaSession:
         if meter is not None:
             token.throttle_ms = meter.throttle_ms(_large_bytes(response))
         broker = self._broker
-        broker.counters.latencies.of("kafka", api).observe(broker.clock.seconds() - arrived)
+        broker.counters.latencies.of(self.protocol, api).observe(broker.clock.seconds() - arrived)
         self.connection.answer(token, response)
 
     def _long_request_ended(self) -> None:

@@ -131,7 +131,7 @@ def _of_healing(broker: Broker) -> Iterator[Metric]:
 def _of_kafka(broker: Broker) -> Iterator[Metric]:
     """Yield the metrics of the listeners for clients of today's Kafka."""
     counters = broker.counters.kafka
-    opened = sum(session.speaks_kafka for session in broker.sessions)
+    opened = sum(session.protocol == "kafka" for session in broker.sessions)
     yield GaugeMetricFamily("logd_kafka_connections", "Open connections of clients of today's Kafka.", opened)
     yield CounterMetricFamily(
         "logd_kafka_connections_accepted", "Accepted connections of clients of today's Kafka.", counters.connections

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -60,8 +60,6 @@ class BrokerSession:
 
     #: The name of the protocol in metrics.
     protocol = "native"
-    #: True for sessions of clients of today's Kafka.
-    speaks_kafka: ClassVar[bool] = False
 
     def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[BrokerSession], None]) -> None:
         """``on_lost(session)`` is called when the connection is lost."""

