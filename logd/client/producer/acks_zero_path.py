@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
-from logd.client.producer.batches.formats import Record
+from logd.client.producer.formats import Record
 from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.partitioner import BROKER_CHOOSES
 from logd.client.producer.pending_send import Sent

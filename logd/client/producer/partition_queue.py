@@ -12,8 +12,8 @@ from logd.backoff import Backoff
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.batches.accumulator import BatchAccumulator
 from logd.client.producer.batches.batch import BatchPiece, ProducerBatch
-from logd.client.producer.batches.formats import Format, TopicFormats
 from logd.client.producer.buffer_pool import BufferPool
+from logd.client.producer.formats import Format, TopicFormats
 from logd.client.producer.in_flight_window import InFlightWindow
 from logd.client.producer.leader_search import LeaderSearch
 from logd.client.producer.pending_send import PendingSend, Sent

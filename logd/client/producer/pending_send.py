@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from logd.client.producer.batches.formats import Record
 from logd.client.producer.buffer_pool import BufferWaiter
+from logd.client.producer.formats import Record
 from logd.client.producer.unfinished import Unfinished
 from logd.protocol.message import Message
 

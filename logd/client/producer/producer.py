@@ -19,8 +19,8 @@ from logd.client.cluster.link import Connect
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.acks_zero_path import FastPath, OpenWays
 from logd.client.producer.batches.batch import RECORD_MEMORY
-from logd.client.producer.batches.formats import Record, format_of
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
+from logd.client.producer.formats import Record, format_of
 from logd.client.producer.partitioner import ChoosePartition, as_partitioner
 from logd.client.producer.pending_send import HeldMessages, PendingSend, Sent, WaitingSend
 from logd.client.producer.router import Router

@@ -10,8 +10,8 @@ from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.batches.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch, encoded_pieces, pieces_of
-from logd.client.producer.batches.formats import Format, TopicFormats, size_of
 from logd.client.producer.buffer_pool import BufferPool
+from logd.client.producer.formats import Format, TopicFormats, size_of
 from logd.client.producer.open_batches import OpenBatches
 from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner, given_partition

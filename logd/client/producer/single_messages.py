@@ -8,8 +8,8 @@ from twisted.internet.defer import Deferred, fail, succeed
 
 from logd.client.producer.acks_zero_path import FastPath
 from logd.client.producer.batches.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch
-from logd.client.producer.batches.formats import ENTRY_HEAD_BYTES, Record, too_large
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
+from logd.client.producer.formats import ENTRY_HEAD_BYTES, Record, too_large
 from logd.client.producer.pending_send import HeldMessages, Published, Sent
 from logd.client.producer.router import Router
 from logd.client.producer.unfinished import Unfinished

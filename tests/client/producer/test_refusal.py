@@ -1,5 +1,5 @@
 """Tests of logd.client.producer.refusal_text of the client's own refusals, each of which names
-the message, and of logd.client.producer.batches.formats."""
+the message, and of logd.client.producer.formats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unittest import mock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.producer.batches.batch import ProducerBatch, pieces_of
-from logd.client.producer.batches.formats import EntriesFormat, Record, SingleEntryFormat
+from logd.client.producer.formats import EntriesFormat, Record, SingleEntryFormat
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.refusal_text import refusal
 from logd.client.producer.unfinished import Unfinished

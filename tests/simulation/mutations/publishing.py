@@ -9,7 +9,7 @@ from unittest import mock
 
 from twisted.internet.defer import Deferred, succeed
 
-from logd.client.producer.batches.formats import Record
+from logd.client.producer.formats import Record
 from logd.client.producer.in_flight_window import InFlightWindow
 from logd.client.producer.single_messages import SingleMessages
 from logd.client.producer.unfinished import Unfinished

@@ -1,1 +1,1 @@
-"""The batches of a producer: their formats, their messages and sends, and the batch that a partition fills."""
+"""The batches of a producer: their messages and sends, and the one that a partition fills."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from twisted.internet.defer import Deferred
 
 from logd.audit.tallies import WindowTally
-from logd.client.producer.batches.formats import ENTRY_HEAD_BYTES, Format, Record, entries_codec, size_of, too_large
+from logd.client.producer.formats import ENTRY_HEAD_BYTES, Format, Record, entries_codec, size_of, too_large
 from logd.client.producer.pending_send import PendingSend, Sent
 from logd.client.producer.unfinished import Unfinished
 from logd.errors import MessageTooLarge

@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError
 
-from logd.client.producer.batches.formats import size_of
+from logd.client.producer.formats import size_of
 from logd.client.producer.router import Router
 from logd.errors import ClientClosed, InvalidMessage
 from logd.protocol.loops import decode_set
