@@ -33,8 +33,8 @@ _TREE_SETTINGS = ("zookeeper.hosts", "zookeeper.listen")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 #: New objects at which Python's garbage collector looks at the youngest ones, and the numbers of its looks after which
-#: it goes on to the middle and to the oldest ones. With its defaults it looked at all objects of a broker with thousands
-#: of partitions (a third of a second for 6,000 of three replicas) several times while these were created or led anew.
+#: it goes on to the middle and to the oldest ones. With its defaults it looks at all objects of a broker with thousands
+#: of partitions (a third of a second for 6,000 of three replicas) several times while those are created or led anew.
 COLLECT_AT = (5_000, 2, 50)
 
 _ROWS = [row for row in ROWS.values() if row.option]
