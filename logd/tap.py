@@ -32,11 +32,6 @@ ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
 _TREE_SETTINGS = ("zookeeper.hosts", "zookeeper.listen")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
-#: New objects at which Python's garbage collector looks at the youngest ones, and the numbers of its looks after which
-#: it goes on to the middle and to the oldest ones. With its defaults it looks at all objects of a broker with thousands
-#: of partitions (a third of a second for 6,000 of three replicas) several times while those are created or led anew.
-COLLECT_AT = (5_000, 2, 50)
-
 _ROWS = [row for row in ROWS.values() if row.option]
 
 
@@ -201,7 +196,6 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
             _import_for_kafka()
         # Objects loaded so far stay: the garbage collector need not scan them again and again.
         gc.freeze()
-        gc.set_threshold(*COLLECT_AT)
     finally:
         gc.enable()
     use_monotonic_time(reactor)

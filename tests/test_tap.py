@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -20,7 +19,7 @@ from logd.broker.service import BrokerService
 from logd.config import BrokerSettings
 from logd.console_tap import Repeated
 from logd.protocol.implementation import IMPLEMENTATION, REASON
-from logd.tap import COLLECT_AT, Options, makeService
+from logd.tap import Options, makeService
 from logd.web.service import PagesService
 
 
@@ -208,16 +207,6 @@ class MakeServiceTests(TestCase):
         self.assertIsInstance(service, BrokerService)
         verifyObject(IService, service)
         self.assertFalse(Path(data).exists())
-
-    def test_the_garbage_collector_seldom_looks_at_everything(self) -> None:
-        """A broker with 10,000 partitions has a million objects, and makes few that it has to look for."""
-        self.addCleanup(gc.set_threshold, *gc.get_threshold())
-        gc.set_threshold(700, 10, 10)
-        makeService(parsed("--data", self.mktemp()))
-        self.assertEqual(gc.get_threshold(), COLLECT_AT)
-        young, middle, old = COLLECT_AT
-        self.assertLessEqual(young * middle, 10_000)  # for a turn of some 20 milliseconds
-        self.assertGreaterEqual(young * middle * old, 500_000)
 
     def test_pages_start_before_the_broker(self) -> None:
         """A port in use is then found before data is touched."""
