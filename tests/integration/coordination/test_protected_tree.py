@@ -25,7 +25,7 @@ from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy
 from tests.coord.session_states import SessionStates
-from tests.integration.coordination.rig import shared
+from tests.integration.shared_servers import shared
 
 if TYPE_CHECKING:
     _Case = TestCase
