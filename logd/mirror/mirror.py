@@ -68,7 +68,7 @@ class Mirror:
         if source.tree is None:
             raise ConfigurationError("the source's coordination tree is needed, in which the mirrors share the work")
         self.settings = settings
-        #: What is known of each partition that this mirror has or had.
+        #: The progress of each partition that this mirror has or had.
         self.progress: defaultdict[TopicPartition, PartitionProgress] = defaultdict(PartitionProgress)
         #: The reason why each topic is not mirrored, of those that match.
         self.refused: dict[str, str] = {}
@@ -333,7 +333,7 @@ class Mirror:
             self._audit.forget(list(self.progress))
         self._copies.clear()
 
-    # What is done every now and then.
+    # Repeated work.
 
     async def _commit_often(self) -> None:
         while True:

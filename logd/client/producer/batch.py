@@ -77,7 +77,7 @@ class ProducerBatch:
         self._ends: list[int] = []
         self._count = 0
         self._data: bytes | None = None
-        #: What the audit counts of the batch, from its encoding until it is settled.
+        #: The audit's counts of the batch, from its encoding until it is settled.
         self._tallies: Sequence[WindowTally] = ()
 
     @property

@@ -27,7 +27,7 @@ AGAIN_SECONDS = 3600.0
 
 @define
 class _Published:
-    """What was published last of a copy."""
+    """The last pair that was published of a copy."""
 
     done: int
     at: float

@@ -98,7 +98,7 @@ class ConsoleSources:
         except Exception:
             self._log.failure("the console could not take a sample")
 
-    # What this broker knows by itself
+    # Facts that this broker knows by itself
 
     @property
     def broker(self) -> Broker:
