@@ -58,8 +58,8 @@ def elect(
 ) -> None:
     """Let the first replica of each partition of TOPIC lead, if it is in sync; without TOPIC, of every topic.
 
-    With --unclean it is about partitions that have no leader, because no replica is live that has every message: the
-    live replica with the most leads, and what it lacks is lost. It shows by position what that is, and asks.
+    With --unclean the command is for partitions without a leader, since no replica is live that has every message: the
+    live replica with the most leads, and what it lacks is lost. The command shows that by position, and asks.
     """
     if topic is None and (unclean or partitions):
         raise click.UsageError("name the topic")

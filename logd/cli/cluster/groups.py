@@ -98,7 +98,7 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
     """Print the position, lag and owner of each partition that GROUP reads.
 
     Lag is given in bytes of the log; in messages, when there are few enough to count (otherwise the column is empty);
-    and in seconds: the age of the first message that is not handled, as exactly as the broker's index knows times.
+    and in seconds: the age of the first message that is not handled, as exactly as the times in the broker's index.
     The owners of a group of Kafka's clients are known to the broker that coordinates it, and are not printed.
     Positions are the committed ones, so the lag of a live group is as of its last commit.
 
