@@ -31,8 +31,9 @@ class FirstWordsTests(SynchronousTestCase):
         self.assertEqual(list(questions('"""Return what it is."""\n# A thing\n# Which is one.\na = 1\n')), [])
         self.assertEqual(list(questions("# A heading\n\n# How it is\n")), ["How it is"])
 
-    def test_the_package_begins_with_subjects(self) -> None:
+    def test_the_project_begins_with_subjects(self) -> None:
         """A reader then sees the thing first."""
-        paths = [path for folder in ("logd", "spark", "demo") for path in sorted((ROOT / folder).rglob("*.py"))]
+        folders = ("logd", "spark", "demo", "tests")
+        paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
         found = [f"{path.relative_to(ROOT)}: {line}" for path in paths for line in questions(path.read_text())]
         self.assertEqual(found, [], "\n" + "\n".join(found))

@@ -72,7 +72,7 @@ class SendSetTests(ProducerTestCase):
         self.assertEqual(self.log.payloads(), [b"0", b"1", b"2", b"3", b"4"])
 
     def test_a_cancelled_set_does_not_leave(self) -> None:
-        """What is behind it does."""
+        """The sets behind it do."""
         producer = self.producer(linger=0.01)
         first, second = producer.send_set("t", 0, of(b"1")), producer.send_set("t", 0, of(b"2"))
         self.run_for(0.005)

@@ -38,7 +38,7 @@ ANN_ID, BEN_ID = zookeeper_digest(*ANN), zookeeper_digest(*BEN)
 
 
 class AccessContract(_Case):
-    """What clients may do with nodes of others."""
+    """The rights of clients to nodes of others."""
 
     timeout = 60
     kind: type[CoordinationProcess] | type[ZooKeeperProcess]

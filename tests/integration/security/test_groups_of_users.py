@@ -132,7 +132,7 @@ def place(kind: str) -> Place:
 
 
 class GroupsOfUsersContract(_Case):
-    """What users, and clients of the tree, may do with groups."""
+    """The rights of users, and of clients of the tree, to groups."""
 
     kind: str
 
