@@ -19,7 +19,7 @@ from logd.client.admin.admin import Admin
 from logd.client.admin.lag import LagReader, PartitionLag, find_brokers, partitions_of, streams_by_consumer, together
 from logd.client.consumer.consumer import Consumer
 from logd.coord.groups.group_changes import check_at_rest, delete_group
-from logd.coord.groups.inspection import GroupEntry, list_groups, read_group
+from logd.coord.groups.inspection import GroupEntry, list_groups, read_group, read_groups
 from logd.coord.interfaces import ICoordination
 from logd.errors import BrokerUnavailable, LogdError, UnknownTopic
 from logd.topic import TopicPartition
@@ -53,7 +53,7 @@ def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
     """
 
     async def work(tree: ICoordination) -> None:
-        found = [await read_group(tree, name) for name in await list_groups(tree)]
+        found = await read_groups(tree, await list_groups(tree))
         if as_json:
             rows = [
                 {

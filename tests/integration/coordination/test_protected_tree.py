@@ -6,6 +6,7 @@ One server serves all tests of a class, each below a path of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -45,7 +46,7 @@ class AccessContract(_Case):
 
     async def setUp(self) -> None:  # type: ignore[override]
         """Connect a client without credentials, and make the root."""
-        make: Callable[[str], CoordinationProcess | ZooKeeperProcess] = self.kind
+        make: Callable[[str], AbstractContextManager[CoordinationProcess | ZooKeeperProcess]] = self.kind
         self.server = await deferToThread(lambda: shared(make))
         self.chroot = f"/{uuid4().hex}"
         self.stranger = await self.connect()
