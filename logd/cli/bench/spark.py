@@ -1,4 +1,4 @@
-"""``logd bench spark``: measures Spark reading a topic, beside the same rows from Parquet."""
+"""``logd bench spark``: measures Spark reading a topic, beside the ceiling of a Python source and beside Parquet."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 
 from logd.bench.rates.rounds import middle
-from logd.bench.spark import SparkBench, SparkResult
-from logd.bench.spark_import import SparkImportBench, SparkImportResult
+from logd.bench.spark.reading import SparkBench, SparkResult
+from logd.bench.spark.typed_import import SparkImportBench, SparkImportResult
 from logd.cli.options import json_option
 from logd.cli.terminal.tables import show_fields
 from logd.errors import LogdError
@@ -40,7 +40,8 @@ _WHOLE = click.IntRange(min=1)
 def spark(messages: int, size: int, cores: int, rounds: int, folder: str, typed_import: bool, as_json: bool) -> None:
     """Measure Spark reading one partition of a topic, beside the same rows from Parquet files.
 
-    Both are written to Spark's noop sink, in turn, in one local session. Needs Java and pip install 'logd[spark]'.
+    The ceiling is a source in Python that has its rows ready and reads nothing. All are written to Spark's noop sink,
+    in turn, in one local session. Needs Java and pip install 'logd[spark]'.
     With --typed-import whole imports are measured, with reading, decoding, writing and counting; it needs
     'logd[spark,avro]'.
     """

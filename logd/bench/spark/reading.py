@@ -1,4 +1,7 @@
-"""Measures Spark reading a topic, beside the same rows from Parquet files, both into Spark's noop sink."""
+"""Measures Spark reading a topic, beside a source in Python that reads nothing and beside the same rows from Parquet.
+
+All go into Spark's noop sink.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ WARM_UP = 2
 
 @frozen
 class SparkResult:
-    """Rows a second of both, and their ratio."""
+    """Rows a second of the three, and the topic's ratios to the others."""
 
     bench: str
     messages: int
@@ -33,6 +36,9 @@ class SparkResult:
     cores: int
     seconds: float
     rows_per_second: float
+    #: Rows a second of a source in Python that has its record batches ready and reads nothing.
+    ceiling_rows_per_second: float
+    ratio_to_ceiling: float
     parquet_rows_per_second: float
     ratio_to_parquet: float
     #: Rows a second of one process that makes the same Arrow batches without Spark: the limit of the reader itself.
@@ -45,7 +51,7 @@ class SparkResult:
 
 @frozen
 class SparkBench:
-    """Measures both ``rounds`` times, in turn, in one session with one broker; removes its files in ``folder``."""
+    """Measures them ``rounds`` times, in turn, in one session with one broker; removes its files in ``folder``."""
 
     folder: str
     messages: int
@@ -73,6 +79,7 @@ class SparkBench:
             producer.flush()
 
     def _measure(self, address: str, folder: str) -> list[SparkResult]:
+        from logd.bench.spark.ceiling import CeilingSource
         from logd.spark.session import local_session
 
         self.tell("starting Spark")
@@ -80,19 +87,26 @@ class SparkBench:
         try:
             self.tell("writing the rows as Parquet")
             self._topic(spark, address).write.parquet(f"{folder}/rows")
+            spark.dataSource.register(CeilingSource)
+            tasks = self._topic(spark, address).rdd.getNumPartitions()
             results = []
             for number in range(-WARM_UP, self.rounds):
                 self.tell(f"round {number + 1} of {self.rounds}" if number >= 0 else "warming up")
                 topic = self._seconds(self._topic(spark, address))
+                ceiling = self._seconds(self._ceiling(spark, tasks))
                 parquet = self._seconds(spark.read.parquet(f"{folder}/rows"))
                 if number >= 0:
-                    results.append(self._result(topic, parquet, self._reader(address)))
+                    results.append(self._result(topic, ceiling, parquet, self._reader(address)))
             return results
         finally:
             spark.stop()
 
     def _topic(self, spark: Any, address: str) -> Any:
         return spark.read.format("logd").option("brokers", address).option("subscribe", "bench").load()
+
+    def _ceiling(self, spark: Any, tasks: int) -> Any:
+        options = {"rows": self.messages, "size": self.size, "tasks": tasks}
+        return spark.read.format("logd-bench-ceiling").options(**options).load()
 
     @staticmethod
     def _seconds(frame: Any) -> float:
@@ -102,13 +116,13 @@ class SparkBench:
 
     def _reader(self, address: str) -> float:
         # In a process of its own, like a worker.
-        command = [sys.executable, "-m", "logd.bench.peers.spark_reader", address, "bench"]
+        command = [sys.executable, "-m", "logd.bench.spark.reader_alone", address, "bench"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise LogdError(f"the reader failed: {done.stderr[-2000:]}")
         return float(json.loads(done.stdout)["rows_per_second"])
 
-    def _result(self, topic: float, parquet: float, reader: float) -> SparkResult:
+    def _result(self, topic: float, ceiling: float, parquet: float, reader: float) -> SparkResult:
         return SparkResult(
             bench="spark",
             messages=self.messages,
@@ -116,6 +130,8 @@ class SparkBench:
             cores=self.cores,
             seconds=round(topic, 3),
             rows_per_second=round(self.messages / topic),
+            ceiling_rows_per_second=round(self.messages / ceiling),
+            ratio_to_ceiling=round(ceiling / topic, 3),
             parquet_rows_per_second=round(self.messages / parquet),
             ratio_to_parquet=round(parquet / topic, 3),
             reader_rows_per_second=round(reader),

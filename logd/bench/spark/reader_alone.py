@@ -1,4 +1,4 @@
-"""A process that does what a Spark task does, without Spark: ``python -m logd.bench.peers.spark_reader BROKER TOPIC``.
+"""A process that does what a Spark task does, without Spark: ``python -m logd.bench.spark.reader_alone BROKER TOPIC``.
 
 Prints rows a second as JSON, or with ``profile`` as third argument a profile of its time.
 """

@@ -1,0 +1,1 @@
+"""Benches of Spark: of reading a topic, and of imports with a schema registry."""
