@@ -32,7 +32,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.client.consumer.group.group_stream_state.GroupStreamState": (26, "a StreamState of 18; 8 of its own"),
     "logd.client.consumer.group.reader.Group": (19, "the settings of a group, and the streams that they apply to"),
     "logd.client.consumer.fetching.partition_fetch.PartitionFetch": (17, "one state, whose parts have their classes"),
-    "logd.client.producer.batch.ProducerBatch": (
+    "logd.client.producer.batches.batch.ProducerBatch": (
         16,
         "one batch: messages, their sends, and the bytes once encoded",
     ),

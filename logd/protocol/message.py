@@ -86,6 +86,11 @@ class Message(_Fields):
         return f"Message({', '.join(parts)})"
 
 
+def keyed_message(payload: bytes, key: bytes) -> Message:
+    """Return ``Message(payload, key=key)`` of values that are exactly bytes, in a third of its time."""
+    return tuple.__new__(Message, (payload, key, None, (), -1, -1, None, -1))
+
+
 def _restore(fields: tuple[Any, ...]) -> Message:
     """Return a message unpickled, with its place."""
     return tuple.__new__(Message, fields)

@@ -18,6 +18,9 @@ HEADER_MARGIN = 2
 RECORD_BYTES = PLAIN_BYTES + RECORD_MARGIN
 
 _KEYED_BYTES = KEY_AT + 1
+#: Bytes by which a message with a key or a time, and without headers, is larger, beside its key, than a payload alone:
+#: as an entry and as a record of a batch.
+KEY_OR_TIME_BYTES = _KEYED_BYTES - PLAIN_BYTES
 
 
 def entry_bytes(message: Message) -> int:

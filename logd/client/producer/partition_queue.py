@@ -10,8 +10,8 @@ from twisted.logger import Logger
 
 from logd.backoff import Backoff
 from logd.client.interfaces import IPartitioner
-from logd.client.producer.accumulator import BatchAccumulator
-from logd.client.producer.batch import BatchPiece, ProducerBatch
+from logd.client.producer.batches.accumulator import BatchAccumulator
+from logd.client.producer.batches.batch import BatchPiece, ProducerBatch
 from logd.client.producer.buffer_pool import BufferPool
 from logd.client.producer.formats import Format, TopicFormats
 from logd.client.producer.in_flight_window import InFlightWindow
@@ -294,9 +294,3 @@ class PartitionQueue:
         self._window.put(batch)
         self._partitioner.sealed(self.topic, self.partition)
         self._wake()
-
-
-#: The open batch of a topic that takes messages without key and partition as long as they fit, and its queue; bytes of
-#: a message beside its payload; the most bytes of the batch, and the most messages; the producer's memory. Not a
-#: NamedTuple, since taking one apart for each message that is published would be a tenth of its cost.
-CurrentBatch = tuple[ProducerBatch, PartitionQueue, int, int, int, BufferPool]

@@ -18,7 +18,7 @@ from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.acks_zero_path import FastPath, OpenWays
-from logd.client.producer.batch import RECORD_MEMORY
+from logd.client.producer.batches.batch import RECORD_MEMORY
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
 from logd.client.producer.formats import Record, format_of
 from logd.client.producer.partitioner import ChoosePartition, as_partitioner
@@ -32,7 +32,7 @@ from logd.clientcore.addresses import Address
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import ClientClosed, ConfigurationError, LogdError, ProducerBufferFull, PublishFailed
 from logd.interfaces import Timer
-from logd.protocol.message import Message
+from logd.protocol.message import Message, keyed_message
 from logd.protocol.message_set import MessageSet
 from logd.topic import check_topic_name
 
@@ -82,7 +82,9 @@ class Producer:
         self._unfinished = Unfinished(on_error)
         self._router = Router(self._cluster, mine, chooser, self._pool, format_of(mine), self._unfinished)
         # Without a way past the audit, which stamps each message.
-        self._current = {} if mine.audit else self._router.current
+        self._current = {} if mine.audit else self._router.open_batches.current
+        #: Whether messages with more than a payload may join open batches as well.
+        self._may_join = not mine.audit
         self._fast_path: FastPath | None = None
         self._open_ways: OpenWays = {}
         if FastPath.fits(mine):
@@ -159,7 +161,7 @@ class Producer:
                 current = self._current.get(name)
                 pool = self._pool
                 if current is not None and pool.used < pool.room:
-                    batch, queue, overhead, limit, most, _ = current
+                    batch, queue, overhead, limit, most, _, _ = current
                     size = len(messages) + overhead
                     total = batch.bytes + size
                     if total <= limit:
@@ -178,7 +180,10 @@ class Producer:
                     way = self._open_ways.get(name)
                     if way is not None and way.take(messages):
                         return succeed(way.sent)
-            return self._send_one(topic, messages if key is None else Message(messages, key=key), partition, key)
+            if key is None:
+                return self._send_one(topic, messages, partition, None)
+            message = keyed_message(messages, key) if type(key) is bytes else Message(messages, key=key)
+            return self._send_one(topic, message, partition, key)
         codec = "none"
         if isinstance(messages, MessageSet):
             codec = messages.compression
@@ -247,14 +252,19 @@ class Producer:
         InvalidTopic, MessageTooLarge (above ``message_bytes``), and TypeError or ValueError as Message does.
         """
         if type(payload) is not bytes or key is not None or timestamp is not None or headers:
+            if type(payload) is bytes and type(key) is bytes and timestamp is None and not headers:
+                message = keyed_message(payload, key)
+            else:
+                message = Message(payload, key=key, timestamp=timestamp, headers=headers)
+            if self._may_join and self._singles.publish_into_open(topic, message, partition):
+                return True
             self._begin_publish(topic)
-            message = Message(payload, key=key, timestamp=timestamp, headers=headers)
             message = message if self._unfinished.audit is None else self._unfinished.audit.stamp(message)
             return self._singles.publish(topic, message, partition, key)
         name = topic if partition is None else (topic, partition)
         current = self._current.get(name)
         if current is not None:
-            batch, queue, overhead, limit, most, pool = current
+            batch, queue, overhead, limit, most, pool, _ = current
             size = len(payload) + overhead
             total = batch.bytes + size
             used = pool.used + size + RECORD_MEMORY
@@ -324,6 +334,7 @@ class Producer:
     async def _close(self, timeout: float) -> None:
         self._closed = True
         self._current = {}  # its own one the router fills again, as held messages leave
+        self._may_join = False
         self._open_ways.clear()
         deadline = self._clock.seconds() + timeout
         with suppress(CancelledError, defer.TimeoutError, PublishFailed):  # told by on_error, or in the log
@@ -374,6 +385,10 @@ class Producer:
 
     def _send_one(self, topic: str, record: Record, partition: int | None, key: bytes | None) -> Deferred[Sent]:
         """Send one message; ``key`` decides its partition if none is given."""
+        if self._may_join and isinstance(record, Message):
+            joined = self._singles.send_into_open(topic, record, partition, key)
+            if joined is not None:
+                return joined
         refused = self._begin(topic)
         if refused is not None:
             return fail(refused)

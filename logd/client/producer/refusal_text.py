@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from logd.client.producer.batch import ProducerBatch
+from logd.client.producer.batches.batch import ProducerBatch
 from logd.client.producer.formats import ENTRY_HEAD_BYTES
 from logd.errors import InvalidMessage, MessageTooLarge, WireError, error_for_code
 from logd.protocol import loops

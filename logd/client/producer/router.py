@@ -9,16 +9,18 @@ from twisted.internet.defer import CancelledError
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
-from logd.client.producer.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch, encoded_pieces, pieces_of
+from logd.client.producer.batches.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch, encoded_pieces, pieces_of
 from logd.client.producer.buffer_pool import BufferPool
 from logd.client.producer.formats import Format, TopicFormats, size_of
-from logd.client.producer.partition_queue import CurrentBatch, PartitionQueue
+from logd.client.producer.open_batches import OpenBatches
+from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner, given_partition
 from logd.client.producer.pending_send import HeldMessages, PendingSend, Published
 from logd.client.producer.sender import BrokerSender
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
+from logd.clientcore.message_format import takes_only_legacy
 from logd.clientcore.metadata import TopicView
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
@@ -44,11 +46,12 @@ class Router:
         self._pool = pool
         self.forms = TopicFormats(cluster, settings, form)
         self._unfinished = unfinished
-        #: By topic and partition, and by topic if the partitioner stays with a partition until its batch is complete.
-        self.current: dict[str | tuple[str, int], CurrentBatch] = {}
+        kind = type(partitioner)
+        self.open_batches = OpenBatches(
+            settings, pool, stays=kind in (KeyedPartitioner, RandomPartitioner), by_key=kind is KeyedPartitioner
+        )
         #: Called before a message takes this path.
         self.entered: Callable[[], None] = lambda: None
-        self._stays = type(partitioner) in (KeyedPartitioner, RandomPartitioner)
         #: topic -> partition -> queue
         self.queues: dict[str, dict[int, PartitionQueue]] = {}
         self._senders: dict[BrokerLink, BrokerSender] = {}
@@ -95,13 +98,7 @@ class Router:
         if queue is None:
             queue = self._queue(topic, chosen)
         batch = queue.accumulator.with_room(1, size)
-        settings, form = self._settings, batch.form
-        if key is None and settings.batch_messages > 1 and not queue.held_up and (partition is not None or self._stays):
-            # A message that fits the limit of the batch is then not larger than the limit of messages, either.
-            limit = min(settings.batch_bytes, settings.message_bytes)
-            most = min(settings.batch_messages, form.most_messages)
-            name = topic if partition is None else (topic, partition)
-            self.current[name] = batch, queue, form.payload_overhead, limit, most, self._pool
+        self.open_batches.found(batch, queue, key, partition, view, takes_only_legacy(view))
         return batch, queue
 
     def hold_published(self, topic: str, message: Published) -> HeldMessages:
@@ -282,13 +279,6 @@ class Router:
         put = self._put_encoded if send.codec != "none" else self._put
         put(send, parts, held)
 
-    def _end_current(self, batch: ProducerBatch) -> None:
-        """Take no more messages into a batch without looking for it."""
-        for name in (batch.topic, (batch.topic, batch.partition)):
-            current = self.current.get(name)
-            if current is not None and current[0] is batch:
-                del self.current[name]
-
     def _queue(self, topic: str, partition: int) -> PartitionQueue:
         queues = self.queues.setdefault(topic, {})
         queue = queues.get(partition)
@@ -305,7 +295,7 @@ class Router:
                 self._reroute,
                 self.forms,
                 self._unfinished,
-                self._end_current,
+                self.open_batches.end,
             )
             self._unfinished.partition_added()
             self._find(queue)

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from logd.client.cluster.link import BrokerLink, ClientConnection
-from logd.client.producer.batch import ProducerBatch
+from logd.client.producer.batches.batch import ProducerBatch
 from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.refusal_text import refusal
 from logd.client.settings import LARGEST_REQUEST

@@ -7,7 +7,7 @@ from typing import TypeVar
 from twisted.internet.defer import Deferred, fail, succeed
 
 from logd.client.producer.acks_zero_path import FastPath
-from logd.client.producer.batch import RECORD_MEMORY, SET_BYTES
+from logd.client.producer.batches.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch
 from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
 from logd.client.producer.formats import ENTRY_HEAD_BYTES, Record, too_large
 from logd.client.producer.pending_send import HeldMessages, Published, Sent
@@ -18,7 +18,7 @@ from logd.errors import InvalidMessage, ProducerBufferFull
 from logd.interfaces import Clock
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
-from logd.protocol.message_size import PLAIN_BYTES, entry_bytes
+from logd.protocol.message_size import KEY_OR_TIME_BYTES, PLAIN_BYTES, entry_bytes
 
 T = TypeVar("T")
 
@@ -135,6 +135,46 @@ class SingleMessages:
             held.hurry = True
         return False
 
+    def send_into_open(
+        self, topic: str, message: Message, partition: int | None, key: bytes | None
+    ) -> Deferred[Sent] | None:
+        """Send a message into the open batch for it, or return None: there is none, or no room."""
+        current = self._router.open_batches.find(topic, key, partition)
+        if current is None:
+            return None
+        batch, queue, overhead, limit, most, pool, _ = current
+        size = _size_in(batch, message, overhead)
+        if batch.bytes + size > limit or pool.used >= pool.room:
+            return None
+        deferred: Deferred[Sent] = Deferred(queue.canceller)
+        records = batch.records
+        batch.singles[len(records)] = deferred
+        self._unfinished.sends += 1
+        records.append(message)
+        batch.bytes += size
+        pool.used += size + SEND_MEMORY
+        if len(records) >= most:
+            queue.accumulator.seal()
+        return deferred
+
+    def publish_into_open(self, topic: str, message: Message, partition: int | None) -> bool:
+        """Publish a message into the open batch for it; return False if there is none, or no room for this and more."""
+        current = self._router.open_batches.find(topic, message.key, partition)
+        if current is None:
+            return False
+        batch, queue, overhead, limit, most, pool, _ = current
+        size = _size_in(batch, message, overhead)
+        used = pool.used + size + RECORD_MEMORY
+        if batch.bytes + size > limit or used >= pool.room:
+            return False
+        records = batch.records
+        records.append(message)
+        batch.bytes += size
+        pool.used = used
+        if len(records) >= most:
+            queue.accumulator.seal()
+        return True
+
     def _size(self, topic: str, record: Record) -> int:
         """Return the size of a message as the format counts it. Raises MessageTooLarge."""
         form = self._router.forms.of(topic)
@@ -178,6 +218,14 @@ class _Behind:
         if messages.messages and not self._router.closed:  # else the producer fails them
             self._pool.take(messages.held)
             self._router.submit(messages)
+
+
+def _size_in(batch: ProducerBatch, message: Message, overhead: int) -> int:
+    """Return the bytes of a message as the batch's format counts them; ``overhead`` are those of a payload alone."""
+    payload, key, timestamp, headers, _, _, _, _ = message
+    if headers or payload is None or (key is None and timestamp is None):
+        return batch.form.size(message)
+    return len(payload) + (0 if key is None else len(key)) + overhead + KEY_OR_TIME_BYTES  # the same, without calls
 
 
 def only_payload(messages: T) -> T | bytes:

@@ -7,7 +7,7 @@ from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.producer.batch import ProducerBatch, pieces_of
+from logd.client.producer.batches.batch import ProducerBatch, pieces_of
 from logd.client.producer.formats import EntriesFormat, Record, SingleEntryFormat
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.refusal_text import refusal

@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -42,20 +43,30 @@ def program(client: str, *arguments: object) -> subprocess.Popen[str]:
     """Start a client's program."""
     return subprocess.Popen(
         [sys.executable, "-m", f"drivers.{client}", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(DRIVERS)},
+        env={**os.environ, "PYTHONPATH": str(DRIVERS), "PYTHONFAULTHANDLER": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
+def output_of(process: subprocess.Popen[str]) -> str:
+    """Wait for the end of a client's program, and return its output. One that does not end says where it was."""
+    try:
+        output, errors = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # faulthandler prints the stacks of its threads
+        output, errors = process.communicate()
+        raise AssertionError(f"{process.args!r} did not end in {PATIENCE:g} s: {output} {errors[-5000:]}") from None
+    if process.returncode:
+        raise AssertionError(f"{process.args!r} ended with {process.returncode}: {errors[-2000:]}")
+    return output
+
+
 def run(client: str, *arguments: object) -> dict[str, Any]:
     """Run a client's program to its end, and return its answer."""
     with program(client, *arguments) as process:
-        output, errors = process.communicate(timeout=PATIENCE)
-    if process.returncode:
-        raise AssertionError(f"{client} {arguments} ended with {process.returncode}: {errors[-2000:]}")
-    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+        found: dict[str, Any] = json.loads(output_of(process).splitlines()[-1])
     return found
 
 
@@ -121,7 +132,7 @@ class RealClientMixin:
                 broker.kill()
                 broker.delay(0)
                 broker.start()
-                self.assertEqual(producer.wait(PATIENCE), 0)
+                output_of(producer)
             values = [each.value for each in broker.messages("once")]
             self.assertEqual(values, [record(number)[1] for number in range(count)])
 

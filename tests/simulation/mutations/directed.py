@@ -15,8 +15,8 @@ from logd.net import threads
 from logd.spark.importer import import_plan
 from logd.spark.importer.import_plan import LogState, Plan
 from logd.spark.importer.targets.offsets import Lineage
-from tests.client.producer.test_publish import FullTests
-from tests.client.producer.test_publish_failures import FailureTests as PublishFailureTests
+from tests.client.producer.publishing.test_publish import FullTests
+from tests.client.producer.publishing.test_publish_failures import FailureTests as PublishFailureTests
 from tests.client.producer.test_too_large import TooLargeTests
 from tests.coord.server.test_server import FailureTests
 from tests.net.test_threads import DiskThreadsTests

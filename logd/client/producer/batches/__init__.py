@@ -1,0 +1,1 @@
+"""The batches of a producer: their messages and sends, and the one that a partition fills."""

@@ -1,0 +1,1 @@
+"""Tests of messages that are sent or published one at a time."""
