@@ -86,7 +86,10 @@ class Mirror:
         self._audit = mirror_audit(settings, clock, source, target.uuid, lambda: round(now() * 1000))
         self._known: dict[str, MirroredTopic] = {}
         self._copies: dict[TopicPartition, PartitionCopy] = {}
+        #: The delays of partitions that began again, until something of them is stored.
         self._backoffs: dict[TopicPartition, Backoff] = {}
+        #: The partitions whose delay is not over.
+        self._delayed: set[TopicPartition] = set()
         self._consumer: Consumer | None = None
         self._stream: GroupStream | None = None
         self._preparing: dict[str, Deferred[None]] = {}
@@ -213,10 +216,12 @@ class Mirror:
             "{where} is not mirrored from position {position} on, and is tried again in {delay:.1f} s: {error}",
             where=where, position=copy.done, delay=delay, error=str(error),
         )  # fmt: skip
+        self._delayed.add(where)
         self._background.start(self._go_on_later(where, delay))
 
     async def _go_on_later(self, where: TopicPartition, delay: float) -> None:
         await sleep(self._clock, delay)
+        self._delayed.discard(where)
         self._begin(where)
 
     def _hold_back(self, stream: GroupStream, where: TopicPartition, position: int) -> None:
@@ -293,7 +298,7 @@ class Mirror:
                 copy = self._copies.get(where)
                 if copy is not None and before != found:
                     self._begin_again(copy, LogdError(f"topic {topic!r} or its copy {found.target!r} was changed"))
-                elif copy is None and where not in self._backoffs:
+                elif copy is None and where not in self._delayed:
                     self._begin(where)
 
     async def _prepare_later(self, topic: str) -> None:
