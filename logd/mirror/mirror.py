@@ -25,6 +25,7 @@ from logd.mirror.audit.mirror_audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
 from logd.mirror.held_sets import HeldSets
+from logd.mirror.new_beginnings import NewBeginnings
 from logd.mirror.partition_copy import Copied, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress
@@ -86,10 +87,7 @@ class Mirror:
         self._audit = mirror_audit(settings, clock, source, target.uuid, lambda: round(now() * 1000))
         self._known: dict[str, MirroredTopic] = {}
         self._copies: dict[TopicPartition, PartitionCopy] = {}
-        #: The delays of partitions that began again, until something of them is stored.
-        self._backoffs: dict[TopicPartition, Backoff] = {}
-        #: The partitions whose delay is not over.
-        self._delayed: set[TopicPartition] = set()
+        self._beginnings = NewBeginnings(settings, random)
         self._consumer: Consumer | None = None
         self._stream: GroupStream | None = None
         self._preparing: dict[str, Deferred[None]] = {}
@@ -189,7 +187,7 @@ class Mirror:
         stream, progress = self._stream, self.progress[copy.where]
         progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
         progress.stalled = ""
-        self._backoffs.pop(copy.where, None)
+        self._beginnings.stored(copy.where)
         if stream is not None:
             handled = partial(stream.handled, chunk, moving.boundary)
             if self._audit is None:
@@ -208,20 +206,16 @@ class Mirror:
         del self._copies[where]
         self._hold_back(stream, where, copy.done)
         self.progress[where].stalled = str(error)
-        backoff = self._backoffs.setdefault(
-            where, Backoff(self.settings.retry_delay, self.settings.retry_limit, self._random)
-        )
-        delay = backoff.next()
+        delay = self._beginnings.begin(where)
         self._log.error(
             "{where} is not mirrored from position {position} on, and is tried again in {delay:.1f} s: {error}",
             where=where, position=copy.done, delay=delay, error=str(error),
         )  # fmt: skip
-        self._delayed.add(where)
         self._background.start(self._go_on_later(where, delay))
 
     async def _go_on_later(self, where: TopicPartition, delay: float) -> None:
         await sleep(self._clock, delay)
-        self._delayed.discard(where)
+        self._beginnings.end(where)
         self._begin(where)
 
     def _hold_back(self, stream: GroupStream, where: TopicPartition, position: int) -> None:
@@ -298,7 +292,7 @@ class Mirror:
                 copy = self._copies.get(where)
                 if copy is not None and before != found:
                     self._begin_again(copy, LogdError(f"topic {topic!r} or its copy {found.target!r} was changed"))
-                elif copy is None and where not in self._delayed:
+                elif copy is None and where not in self._beginnings:
                     self._begin(where)
 
     async def _prepare_later(self, topic: str) -> None:

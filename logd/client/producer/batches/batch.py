@@ -38,6 +38,8 @@ class Share(NamedTuple):
     #: The bytes before it, and its own, as the format counts them.
     start: int
     size: int
+    #: The messages of a set that came encoded, whose bytes stand for one message then.
+    encoded_messages: int = 0
 
 
 class ProducerBatch:
@@ -99,9 +101,9 @@ class ProducerBatch:
     def _sends(self) -> int:
         return len(self.shares) + len(self.singles)
 
-    def add(self, records: Sequence[Record], size: int, send: PendingSend) -> None:
-        """Append messages of a send, of ``size`` bytes as the format counts them."""
-        self.shares.append(Share(send, len(self.records), len(records), self.bytes, size))
+    def add(self, records: Sequence[Record], size: int, send: PendingSend, encoded_messages: int = 0) -> None:
+        """Append messages of a send, of ``size`` bytes as the format counts them; ``encoded_messages``: see Share."""
+        self.shares.append(Share(send, len(self.records), len(records), self.bytes, size, encoded_messages))
         self.records += records
         self.bytes += size
         if send.deadline < self.deadline:
@@ -110,7 +112,7 @@ class ProducerBatch:
     def add_encoded(self, data: bytes, messages: int, send: PendingSend) -> None:
         """Append a set that came encoded."""
         self.encoded = True
-        self.add((data,), len(data), send)
+        self.add((data,), len(data), send, messages)
         self._count += messages
 
     def add_set(self, message_set: bytes, send: PendingSend) -> None:
@@ -124,6 +126,7 @@ class ProducerBatch:
             return 0
         if isinstance(send, PendingSend):
             found = [(share.first, share.messages, share.size) for share in self.shares if share.send is send]
+            self._count -= sum(share.encoded_messages for share in self.shares if share.send is send)
             self.shares = [share for share in self.shares if share.send is not send]
         else:
             numbers = [number for number, each in self.singles.items() if each is send]
@@ -211,7 +214,7 @@ class ProducerBatch:
         for share in self.shares:  # one for each set
             messages = loops.decode_set(self.records[share.first], max_decompressed=1 << 30).messages  # type: ignore[arg-type]
             data, _ = form.encode(messages, "gzip")  # the one compression of all readers and releases
-            batch.shares.append(Share(share.send, share.first, 1, batch.bytes, len(data)))
+            batch.shares.append(Share(share.send, share.first, 1, batch.bytes, len(data), share.encoded_messages))
             batch.records.append(data)
             batch.bytes += len(data)
         return batch
