@@ -56,6 +56,21 @@ def _settle(result: Any, future: DeferredFuture[Any]) -> None:
         future.set_exception(error)
 
 
+def deferred_of(loop: asyncio.AbstractEventLoop, awaitable: Awaitable[T]) -> Deferred[T]:
+    """Await in a task of ``loop``; return a Deferred of the result. Cancelling it cancels the task.
+
+    A task that is cancelled fails it with Twisted's CancelledError, for which Twisted's timeouts look.
+    """
+    return Deferred.fromFuture(asyncio.ensure_future(_finished(awaitable), loop=loop))
+
+
+async def _finished(awaitable: Awaitable[T]) -> T:
+    try:
+        return await awaitable
+    except asyncio.CancelledError as error:
+        raise defer.CancelledError from error
+
+
 async def drive(loop: asyncio.AbstractEventLoop, awaitable: Awaitable[T]) -> T:
     """Run a coroutine over Deferreds within the current task of ``loop``, and return its result.
 

@@ -8,8 +8,7 @@ from contextvars import copy_context
 from inspect import isawaitable
 from typing import Any
 
-from twisted.internet.defer import Deferred
-
+from logd.aio.futures import deferred_of
 from logd.aio.loop_bond import LoopBond
 from logd.aio.stream import AsyncioStream
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
@@ -57,8 +56,4 @@ def listener_of(loop: asyncio.AbstractEventLoop, listener: Listener | None) -> L
 
 def _tell(loop: asyncio.AbstractEventLoop, listener: Listener, partitions: Sequence[TopicPartition]) -> Any:
     told = listener(partitions)
-    if not isawaitable(told):
-        return told
-    task: asyncio.Future[Any] = asyncio.ensure_future(told, loop=loop)
-    waiting = Deferred.fromFuture(task)
-    return waiting
+    return deferred_of(loop, told) if isawaitable(told) else told

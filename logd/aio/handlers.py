@@ -8,9 +8,9 @@ from contextvars import copy_context
 from inspect import isasyncgen, isawaitable
 from typing import Any
 
-from twisted.internet import defer
 from twisted.internet.defer import Deferred
 
+from logd.aio.futures import deferred_of
 from logd.client.consumer.handling import Handler, check_handler
 from logd.protocol.message import Message
 
@@ -27,13 +27,6 @@ def handler_of(loop: asyncio.AbstractEventLoop, function: Handler) -> Callable[[
         result = context.copy().run(function, message)
         if not isawaitable(result) or isasyncgen(result) or isinstance(result, Deferred):
             return result
-        return Deferred.fromFuture(asyncio.ensure_future(_finished(result), loop=loop))
+        return deferred_of(loop, result)  # a handler that is cancelled has failed
 
     return handle
-
-
-async def _finished(result: Any) -> None:
-    try:
-        await result
-    except asyncio.CancelledError as error:  # no Exception, while a handler that is cancelled has failed
-        raise defer.CancelledError from error

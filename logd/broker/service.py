@@ -108,9 +108,11 @@ class BrokerService(Service):
         """Lock and open the data directory, recover, and listen, all before returning, so that a failure ends twistd.
 
         Raises DataDirectoryError, MissingPackage for a package that a setting needs, or ConfigurationError if an
-        endpoint cannot be listened on.
+        endpoint cannot be listened on; LogdError after a stop, as a service starts once.
         """
         try:
+            if self._stopping is not None:
+                raise LogdError("this BrokerService was stopped: make another one to start the broker again")
             self._start()
         except LogdError as error:
             self.log.critical("cannot start: {error}", error=str(error))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from operator import index
+from typing import Any, NamedTuple, SupportsIndex
 
 _MAX_TIMESTAMP = (1 << 63) - 1
 
@@ -52,8 +53,11 @@ class Message(_Fields):
                 raise ValueError("a message without a payload is a tombstone, and a tombstone needs a key")
         if key is not None and type(key) is not bytes:
             key = _optional_bytes("key", key)
-        if timestamp is not None and not 0 <= timestamp <= _MAX_TIMESTAMP:
-            raise ValueError(f"timestamp {timestamp} is not a number of milliseconds since the epoch")
+        if timestamp is not None:
+            if type(timestamp) is not int:
+                timestamp = _whole(timestamp)
+            if not 0 <= timestamp <= _MAX_TIMESTAMP:
+                raise ValueError(f"timestamp {timestamp} is not a number of milliseconds since the epoch")
         checked = tuple([_header(pair) for pair in headers]) if headers else ()
         return tuple.__new__(cls, (payload, key, timestamp, checked, -1, -1, None, -1))
 
@@ -104,8 +108,25 @@ def _optional_bytes(what: str, value: object) -> bytes | None:
     raise TypeError(f"a message's {what} is bytes or None, not {type(value).__name__}")
 
 
+def _whole(timestamp: SupportsIndex) -> int:
+    try:
+        return index(timestamp)
+    except TypeError:
+        raise TypeError(
+            f"a message's timestamp is a whole number of milliseconds, such as int(time.time() * 1000), or None, not "
+            f"{type(timestamp).__name__}"
+        ) from None
+
+
 def _header(pair: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
-    name, value = pair
+    try:
+        if isinstance(pair, str):  # from a dict, whose keys with two letters could be unpacked too
+            raise ValueError
+        name, value = pair
+    except (TypeError, ValueError):
+        raise TypeError(
+            "a message's headers are (name, value) pairs, such as [('trace', b'1')], which a dict has as its items()"
+        ) from None
     if not isinstance(name, str):
         raise TypeError(f"a header's name is str, not {type(name).__name__}")
     name.encode()  # an unpaired surrogate has no UTF-8: UnicodeEncodeError is a ValueError

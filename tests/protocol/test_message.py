@@ -73,6 +73,30 @@ class MessageTests(SynchronousTestCase):
         self.assertRaises(ValueError, lambda: Message(b"", timestamp=1 << 63))
         self.assertRaises(ValueError, lambda: Message(b"", headers=[("\ud800", None)]))
 
+    def test_a_time_is_a_whole_number(self) -> None:
+        """``time.time() * 1000`` is none: a producer would find that out only when it sends the batch."""
+        wrong: Any
+        for wrong in (1.5, 1e12, "now", b"1"):
+            error = self.assertRaises(TypeError, Message, b"", timestamp=wrong)
+            self.assertIn("int(time.time() * 1000)", str(error))
+
+        class Milliseconds:
+            """Is no int, but can be used as one, like the integers of numpy."""
+
+            def __index__(self) -> int:
+                return 5
+
+        milliseconds: Any = Milliseconds()
+        taken = Message(b"", timestamp=milliseconds)
+        self.assertIs(type(taken.timestamp), int)
+
+    def test_headers_are_pairs(self) -> None:
+        """The error names the remedy for a dict, which is the most likely mistake."""
+        wrong: Any
+        for wrong in ({"a": b"b"}, {"ab": b"c"}, ["ab"], [("a", b"b", b"c")], [3]):
+            error = self.assertRaises(TypeError, Message, b"", headers=wrong)
+            self.assertIn("(name, value) pairs", str(error))
+
     def test_the_repr_of_a_message_is_short(self) -> None:
         """It shows the parts that the message has; a megabyte of payload must not fill a terminal."""
         self.assertEqual(repr(Message(b"x", key=b"k", timestamp=5)), "Message(b'x', key=b'k', timestamp=5)")

@@ -73,6 +73,7 @@ class Cluster:
         self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
         #: Topics about which a request has failed since their metadata was read.
         self._doubtful: set[str] = set()
+        self._closed = False
 
     def begin_at(self, addresses: Sequence[Address]) -> None:
         """Ask these brokers first from now on, while there is no connection."""
@@ -139,10 +140,12 @@ class Cluster:
         return Backoff(self.settings.retry_delay, self.settings.retry_delay_limit, self.random)
 
     def link(self, address: Address) -> BrokerLink:
-        """Return the link to an address."""
+        """Return the link to an address; a closed one after ``close``."""
         link = self._links.get(address)
         if link is None:
             link = self._links[address] = BrokerLink(self.clock, address, self._connect, self.settings, self.random)
+            if self._closed:
+                link.close()  # at once, as it has no connection
         return link
 
     async def any_link(self) -> tuple[BrokerLink, ClientConnection]:
@@ -201,6 +204,7 @@ class Cluster:
 
     def close(self) -> Deferred[None]:
         """Close every connection once its written bytes have left."""
+        self._closed = True
         if not self._links:
             return succeed(None)
         return gatherResults([link.close() for link in self._links.values()]).addCallback(lambda _: None)

@@ -171,6 +171,15 @@ class PartitionQueue:
             self._window.refused(batch)
         self._go_on()
 
+    def not_encoded(self, batch: ProducerBatch, error: Exception) -> None:
+        """Give a batch up that cannot be encoded: one of its messages was made without the checks of Message."""
+        self._window.refused_for_good(batch)
+        what = f"topic {self.topic!r}, partition {self.partition}: a message cannot be encoded: {error}"
+        failure = InvalidMessage(f"{what}; make each one by Message(...), which checks its parts")
+        failure.__cause__ = error
+        self._give_up(batch, failure)
+        self._go_on()
+
     def change_format(self, form: Format) -> None:
         """Send batches in another format from now on.
 

@@ -91,7 +91,11 @@ class BrokerSender:
                 continue
             self._awake[queue] = None  # behind the others: they have their turn before its next batch
             batch, restart = taken
-            data = batch.encode()
+            try:
+                data = batch.encode()
+            except Exception as error:  # would hold up all that waits for this broker
+                queue.not_encoded(batch, error)
+                continue
             batches.append((queue, batch))
             parts.append(ProducePart(queue.topic, queue.partition, 0, restart, data))
             total += len(data) + 2 * len(queue.topic) + 32
@@ -152,6 +156,8 @@ class BrokerSender:
                     connection.send_only(Produce(queue.topic, queue.partition, batch.encode()))
                 except BrokerUnavailable as error:
                     queue.refused(batch, error)
+                except Exception as error:  # as in ``_send``
+                    queue.not_encoded(batch, error)
                 else:
                     queue.acknowledged(batch, queue.partition, -1, -1)
             else:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from logd.client.admin.admin import Admin
 from logd.errors import LogdError
@@ -44,6 +44,8 @@ class KafkaBroker:
         self._run: BrokerRun | None = None
         self._native: tuple[str, int] | None = None
         self._seconds = 0.0
+        #: What clients of logd ask of the broker for callers that wait; used on the thread alone.
+        self._questions: set[Deferred[Any]] = set()
         try:
             self._serving("checked").broker_settings()
         except BaseException:
@@ -138,9 +140,7 @@ class KafkaBroker:
         An unknown topic has none. ``at_least``: wait until there are so many; after ``timeout`` seconds raise NotYet.
         Raises LogdError when the broker is down.
         """
-        address = self.native_address
-        read = partial(read_records, self._thread.reactor, address, topic, at_least, timeout)
-        found: list[KafkaRecord] = self._thread.wait(lambda: Deferred.fromCoroutine(read()))
+        found = self._ask(lambda reactor, address: read_records(reactor, address, topic, at_least, timeout))
         if len(found) < at_least:
             raise NotYet(
                 f"topic {topic!r} has {len(found)} of {at_least} records after {timeout:g} seconds; "
@@ -180,21 +180,45 @@ class KafkaBroker:
             self._run = BrokerOnThread(self._thread, settings)
 
     def _down(self, end: Callable[[BrokerRun], None]) -> None:
-        self._native = None
+        self._native = None  # before the questions are cancelled, so that none begins later
         if self._run is not None:
+            with suppress(RuntimeError):  # the thread does not run: no question is under way
+                self._thread.call(self._cancel_questions)
             end(self._run)
 
-    def _with_admin(self, work: Callable[[Admin], Deferred[T]]) -> T:
-        address = self.native_address
+    def _cancel_questions(self) -> None:
+        for asking in tuple(self._questions):
+            asking.cancel()
 
-        async def run() -> T:
-            admin = Admin([address], reactor=self._thread.reactor)
+    def _with_admin(self, work: Callable[[Admin], Deferred[T]]) -> T:
+        async def run(reactor: Any, address: tuple[str, int]) -> T:
+            admin = Admin([address], reactor=reactor)
             try:
                 return await work(admin)
             finally:
                 await admin.close()
 
-        return self._thread.wait(lambda: Deferred.fromCoroutine(run()))
+        return self._ask(run)
+
+    def _ask(self, question: Callable[[Any, tuple[str, int]], Coroutine[Any, Any, T]]) -> T:
+        """Run ``question(reactor, native address)`` on the thread, while the broker serves, and return its result."""
+        address = self.native_address
+
+        def begin() -> Deferred[T]:
+            if self._native != address:  # it went while this call waited for the thread
+                raise CancelledError
+            asking = Deferred.fromCoroutine(question(self._thread.reactor, address))
+            self._questions.add(asking)
+            return asking.addBoth(done, asking)
+
+        def done(result: T, asking: Deferred[T]) -> T:
+            self._questions.discard(asking)
+            return result
+
+        try:
+            return self._thread.wait(begin)
+        except CancelledError:
+            raise LogdError(f"the broker of {self.bootstrap_servers} was stopped in the meantime") from None
 
 
 def kafka(*, process: bool = False, durable: bool = False, data: str | None = None, **settings: Any) -> KafkaBroker:

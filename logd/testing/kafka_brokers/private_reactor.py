@@ -43,6 +43,9 @@ class ReactorThread:
         self._name = name
         self._process = os.getpid()
         self._thread: threading.Thread | None = None
+        #: What other threads wait for; under the lock, as a call may come while the thread is stopped.
+        self._outcomes: set[Future[Any]] = set()
+        self._lock = threading.Lock()
         self.reactor: Any = None
 
     def start(self) -> None:
@@ -68,27 +71,46 @@ class ReactorThread:
     def call(self, work: Callable[[], T]) -> T:
         """Call ``work()`` on the thread and return its result or raise its error.
 
-        Raises RuntimeError in a forked child of the process, where the thread does not run, and after ``stop``.
+        Raises RuntimeError in a forked child of the process, where the thread does not run, and when it is stopped.
         """
-        if self._thread is None or os.getpid() != self._process:
-            raise RuntimeError(
-                f"{self._name} does not run: it was closed, or this process was forked from the one that runs it"
-            )
         outcome: Future[Any] = Future()
+        if os.getpid() != self._process:  # another thread of the parent may have held the lock
+            raise self._not_running()
+        with self._lock:
+            if self._thread is None:
+                raise self._not_running()
+            self._outcomes.add(outcome)
 
         def run() -> None:
             doing: Any = maybeDeferred(work)
             doing.addCallbacks(outcome.set_result, lambda failure: outcome.set_exception(failure.value))
 
         self.reactor.callFromThread(run)
-        result: T = outcome.result()
+        try:
+            result: T = outcome.result()
+        finally:
+            self._outcomes.discard(outcome)
         return result
 
+    def _not_running(self) -> RuntimeError:
+        return RuntimeError(
+            f"{self._name} does not run: it was closed, or this process was forked from the one that runs it"
+        )
+
     def stop(self) -> None:
-        """Stop the reactor and wait for the thread. Does nothing in a forked child and if it does not run."""
-        thread, self._thread = self._thread, None
-        if thread is None or os.getpid() != self._process:
+        """Stop the reactor and wait for the thread; calls that are not done then fail.
+
+        Does nothing in a forked child and if it does not run.
+        """
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is None:
             return
         self.reactor.callFromThread(self.reactor.stop)
         thread.join()
         self.reactor.release()
+        for outcome in tuple(self._outcomes):
+            if not outcome.done():
+                outcome.set_exception(RuntimeError(f"{self._name} was closed in the meantime"))

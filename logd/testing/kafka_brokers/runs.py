@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -93,6 +95,8 @@ class BrokerInProcess:
         self._folder = folder
         self.log = str(Path(folder, "broker.log"))
         self._process: subprocess.Popen[bytes] | None = None
+        #: Held by the thread that has sent a command and waits for the answer to it.
+        self._asking = threading.Lock()
 
     @property
     def pid(self) -> int:
@@ -103,14 +107,15 @@ class BrokerInProcess:
         """See BrokerRun."""
         described = {"settings": self._settings.encoded(), "log": self.log, "folder": self._folder}
         with open(self.log, "ab") as log:
-            self._process = subprocess.Popen(
+            self._process = process = subprocess.Popen(
                 [sys.executable, "-m", "logd.testing.kafka_brokers.child", json.dumps(described)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                start_new_session=True,  # Ctrl-C at a terminal is for this process, which then ends that one
             )
         try:
-            host, port = self._answer()["native"]
+            host, port = self._answer(process)["native"]
         except BaseException:
             self.kill()
             raise
@@ -118,15 +123,19 @@ class BrokerInProcess:
 
     def stop(self) -> None:
         """See BrokerRun. Raises subprocess.TimeoutExpired if it does not stop."""
-        if self._process is not None:
-            self._ask(end=True)
-            self._end()
+        process = self._process
+        if process is not None:
+            try:
+                self._ask(end=True)
+            finally:
+                self._end(process)
 
     def kill(self) -> None:
         """See BrokerRun: SIGKILL."""
-        if self._process is not None:
-            self._process.kill()
-            self._end()
+        process = self._process
+        if process is not None:
+            process.kill()
+            self._end(process)
 
     def set_delay(self, seconds: float) -> None:
         """See BrokerRun."""
@@ -137,31 +146,33 @@ class BrokerInProcess:
         """See BrokerRun."""
         return 0 if self._process is None else int(self._ask(drop=True)["dropped"])
 
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        assert process is not None
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = None
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.close()
+        with suppress(OSError):  # a command that it did not take any more
+            process.stdin.close()
         try:
             process.wait(_PATIENCE)
         finally:
             process.stdout.close()
 
     def _ask(self, **command: Any) -> dict[str, Any]:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(command).encode() + b"\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise LogdError(f"the broker's process has ended: {self._end_of_log()}") from error
-        return self._answer()
+        process = self._process
+        if process is None:
+            raise LogdError("the broker's process has ended")
+        assert process.stdin is not None
+        with self._asking:
+            try:
+                process.stdin.write(json.dumps(command).encode() + b"\n")
+                process.stdin.flush()
+                return self._answer(process)
+            except (OSError, ValueError) as error:  # ValueError: another thread has ended it, and closed the pipes
+                raise LogdError(f"the broker's process has ended: {self._end_of_log()}") from error
 
-    def _answer(self) -> dict[str, Any]:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+    def _answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        assert process.stdout is not None
+        line = process.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"error": self._end_of_log()}
         if "error" in answer:
             raise LogdError(f"the broker's process has ended: {answer['error']}")

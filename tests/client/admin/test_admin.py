@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.client.admin.admin import Admin
 from logd.errors import (
     BrokerUnavailable,
+    ClientClosed,
     ConfigurationError,
     InvalidTopic,
     UnknownTopic,
@@ -116,6 +117,14 @@ class AdminTests(SynchronousTestCase):
         run(self.clock, 0.1)
         self.successResultOf(self.admin.close())
         self.assertTrue(self.broker.connections[0].closed)
+
+    def test_a_closed_admin_connects_to_nobody(self) -> None:
+        """Also where it never had a connection: one that is opened after the close would be closed by nobody."""
+        self.successResultOf(self.admin.close())
+        listing = self.admin.topics()
+        run(self.clock, 0.1)
+        self.failureResultOf(listing, ClientClosed)
+        self.assertEqual(self.broker.connections, [])
 
 
 class AlterTests(SynchronousTestCase):

@@ -19,6 +19,7 @@ from logd.errors import (
     TopicCreationDisabled,
     WireError,
 )
+from logd.protocol.message import Message
 from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker, run
 from tests.client.producers import ProducerTestCase
@@ -50,6 +51,22 @@ class TroubleTests(ProducerTestCase):
         self.failureResultOf(sends[1], InvalidMessage)
         self.assertEqual(self.log.payloads(), [b"0", b"2", b"3"])
         self.assertEqual(producer.buffered_bytes, 0)
+
+    def test_a_batch_that_cannot_be_encoded_fails_alone(self) -> None:
+        """``_replace`` makes a message without the checks; nothing behind it, and no other topic, may wait for ever."""
+        kinds: list[dict[str, Any]] = [{}, {"format": "batch"}, {"acks": 0}]
+        for kind in kinds:
+            self.log.data.clear()
+            producer = self.producer(batch_messages=1, **kind)
+            bad = Message(b"bad")._replace(timestamp=1.5)  # type: ignore[arg-type]  # meant
+            sends = [producer.send("t", each) for each in (b"0", [bad], b"2", b"3")]
+            other = producer.send("u", b"4")
+            self.run_for(1.0)
+            self.failureResultOf(sends[1], InvalidMessage)
+            for send in (sends[0], *sends[2:], other):
+                self.successResultOf(send)
+            self.assertEqual(self.log.payloads(), [b"0", b"2", b"3"], kind)
+            self.assertEqual(producer.buffered_bytes, 0)
 
     def test_unacknowledged_sets_are_sent_again(self) -> None:
         """The next connection takes them; nothing is lost, and first occurrences are in order."""

@@ -114,6 +114,31 @@ class BrokersOfTwoKindsMixin:
         broker.start()
         self.assertEqual(broker.messages("events"), before)
 
+    def test_a_call_ends_when_the_broker_goes(self: Any) -> None:
+        """A thread that waits for records is told, however the broker goes, so that the program can end."""
+        for end in (KafkaBroker.stop, KafkaBroker.kill, KafkaBroker.close):
+            broker = self.broker().start()
+            broker.create_topic("events")
+            asked = threading.Event()
+            errors: list[Exception] = []
+
+            def wait(broker: KafkaBroker = broker, asked: Any = asked, errors: list[Exception] = errors) -> None:
+                asked.set()
+                try:
+                    broker.messages("events", at_least=1, timeout=100)
+                except Exception as error:
+                    errors.append(error)
+
+            waiting = threading.Thread(target=wait, daemon=True)
+            waiting.start()
+            asked.wait()
+            end(broker)
+            waiting.join(30)
+            self.assertFalse(waiting.is_alive(), end)
+            self.assertIsInstance(errors[0], LogdError)
+            self.assertIn(broker.bootstrap_servers, str(errors[0]))
+            broker.close()
+
     def test_faults_of_connections(self: Any) -> None:
         """A delay may be set before the start; a drop cuts what is connected, and nothing else."""
         later = self.broker()
@@ -221,6 +246,55 @@ class BrokerInProcessTests(BrokersOfTwoKindsMixin, SynchronousTestCase):
         Path(folder).write_text("a file")
         error = self.assertRaises(LogdError, self.broker(data=folder).start)
         self.assertIn(folder, str(error))
+
+    def test_threads_may_ask_at_the_same_time(self) -> None:
+        """Each gets the answer to its own command."""
+        with self.broker() as broker:
+            dropped: list[int] = []
+
+            def delay() -> None:
+                for _ in range(100):
+                    broker.delay(0)
+
+            def drop() -> None:
+                for _ in range(100):
+                    dropped.append(broker.drop())
+
+            with connect(broker) as connection:
+                ask(broker, connection)
+                threads = [threading.Thread(target=each, daemon=True) for each in (delay, delay, drop)]
+                for each in threads:
+                    each.start()
+                for each in threads:
+                    each.join(30)
+                    self.assertFalse(each.is_alive())
+            self.assertEqual((dropped[0], sum(dropped)), (1, 1))
+
+    def test_ctrl_c_is_for_the_program_alone(self) -> None:
+        """A terminal sends SIGINT to every process of its group; the program is to end its broker itself."""
+        program = (
+            "import sys, time, logd.testing\n"
+            "with logd.testing.kafka(process=True) as k:\n"
+            "    k.create_topic('t')\n"
+            "    print('ready', flush=True)\n"
+            "    try:\n"
+            "        time.sleep(60)\n"
+            "    except KeyboardInterrupt:\n"
+            "        print(k.topics())\n"
+        )
+        user = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        with user:
+            assert user.stdout is not None
+            self.assertEqual(user.stdout.readline(), "ready\n")
+            os.killpg(user.pid, signal.SIGINT)
+            out, errors = user.communicate(timeout=60)
+        self.assertEqual((out, errors, user.returncode), ("['t']\n", "", 0))
 
     def test_it_ends_with_the_process_that_has_started_it(self) -> None:
         """Also when that is killed; it removes its data then."""

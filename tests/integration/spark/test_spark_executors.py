@@ -15,7 +15,7 @@ from logd.testing.processes.broker import BrokerProcess
 from tests.integration.commands.rig import ROOT
 from tests.integration.spark.rig import numbered, why_not
 
-PATIENCE = 120
+PATIENCE = 300
 COUNT = 1000
 
 #: A Python that sees only the packages of one folder, not those of the Python that runs the test.

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlparse
 from tests.integration.spark.rig import SparkTestCase, numbered, shared_folder
 
 #: The longest wait for a stream, in seconds.
-_PATIENCE = 60
+_PATIENCE = 180
 
 
 class StreamTestCase(SparkTestCase):

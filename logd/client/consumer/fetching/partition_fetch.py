@@ -261,7 +261,7 @@ class PartitionFetch:
         if policy == "fail" or gone.log_start < 0:
             what = f"topic {self.topic!r}, partition {self.partition}: {gone.reason}"
             self.error = OffsetOutOfRange(
-                f"{what}: an unknown number of messages is lost; seek() says where to continue"
+                f"{what}: an unknown number of messages may be lost; go on elsewhere by seek() or `logd consume --from`"
             )
             return
         start, position = self.position, gone.log_start if policy == "earliest" else gone.visible_end
