@@ -25,8 +25,7 @@ from logd.mirror.audit.mirror_audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
 from logd.mirror.held_sets import HeldSets
-from logd.mirror.new_beginnings import NewBeginnings
-from logd.mirror.partition_copy import Copied, PartitionCopy
+from logd.mirror.partition_copy import Copied, NewBeginnings, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress
 from logd.mirror.schemas.schema_gate import SchemaGate

@@ -93,15 +93,15 @@ class SendSetTests(ProducerTestCase):
         self.broker.refuse = note
         producer = self.producer(linger=0.01)
         compressed = [MessageSet([Message(b"%d" % number) for number in range(9)], "gzip")] * 2
-        for begin in (
-            lambda: [producer.send_set("t", 0, of(b"a")), producer.send_set("t", 0, of(b"b"))],
-            lambda: [producer.send("t", each) for each in compressed],
-        ):
-            cancelled = begin()
+        for kind in ("given", "compressed"):
+            cancelled = [
+                producer.send_set("t", 0, of(b"a")) if kind == "given" else producer.send("t", each)
+                for each in compressed
+            ]
             self.run_for(0.005)
-            for each in cancelled:
-                each.cancel()
-                self.failureResultOf(each, CancelledError)
+            for sending in cancelled:
+                sending.cancel()
+                self.failureResultOf(sending, CancelledError)
             self.assertEqual(producer.buffered_bytes, 0)
             self.run_for(1.0)
         self.assertEqual(sets, [])
