@@ -11,7 +11,8 @@ from twisted.logger import Logger
 from logd.backoff import Backoff
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.batches.accumulator import BatchAccumulator
-from logd.client.producer.batches.batch import BatchPiece, ProducerBatch
+from logd.client.producer.batches.batch import ProducerBatch
+from logd.client.producer.batches.pieces import BatchPiece
 from logd.client.producer.buffer_pool import BufferPool
 from logd.client.producer.formats import Format, TopicFormats
 from logd.client.producer.in_flight_window import InFlightWindow
