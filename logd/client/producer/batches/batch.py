@@ -38,6 +38,7 @@ class Share(NamedTuple):
     #: The bytes before it, and its own, as the format counts them.
     start: int
     size: int
+    encoded: int = 0  #: The messages in its set, if that came encoded: it is one record then.
 
 
 class ProducerBatch:
@@ -99,9 +100,10 @@ class ProducerBatch:
     def _sends(self) -> int:
         return len(self.shares) + len(self.singles)
 
-    def add(self, records: Sequence[Record], size: int, send: PendingSend) -> None:
-        """Append messages of a send, of ``size`` bytes as the format counts them."""
-        self.shares.append(Share(send, len(self.records), len(records), self.bytes, size))
+    def add(self, records: Sequence[Record], size: int, send: PendingSend, encoded: int = 0) -> None:
+        """Append messages of a send, of ``size`` bytes as the format counts them; or a set of ``encoded`` messages."""
+        self.shares.append(Share(send, len(self.records), len(records), self.bytes, size, encoded))
+        self._count += encoded
         self.records += records
         self.bytes += size
         if send.deadline < self.deadline:
@@ -110,8 +112,7 @@ class ProducerBatch:
     def add_encoded(self, data: bytes, messages: int, send: PendingSend) -> None:
         """Append a set that came encoded."""
         self.encoded = True
-        self.add((data,), len(data), send)
-        self._count += messages
+        self.add((data,), len(data), send, messages)
 
     def add_set(self, message_set: bytes, send: PendingSend) -> None:
         """Append a set of ``send_set``; it counts as one message."""
@@ -124,13 +125,12 @@ class ProducerBatch:
             return 0
         if isinstance(send, PendingSend):
             found = [(share.first, share.messages, share.size) for share in self.shares if share.send is send]
+            self._count -= sum(share.encoded for share in self.shares if share.send is send)
             self.shares = [share for share in self.shares if share.send is not send]
         else:
-            numbers = [number for number, each in self.singles.items() if each is send]
-            found = [(number, 1, self._size(number)) for number in numbers]
-            for number in numbers:
+            found = [(number, 1, self._size(number)) for number, each in self.singles.items() if each is send]
+            for number, _, _ in found:
                 del self.singles[number]
-            self.unfinished.sends_ended(len(numbers))
         for first, messages, size in reversed(found):
             del self.records[first : first + messages]
             self.bytes -= size
@@ -211,7 +211,7 @@ class ProducerBatch:
         for share in self.shares:  # one for each set
             messages = loops.decode_set(self.records[share.first], max_decompressed=1 << 30).messages  # type: ignore[arg-type]
             data, _ = form.encode(messages, "gzip")  # the one compression of all readers and releases
-            batch.shares.append(Share(share.send, share.first, 1, batch.bytes, len(data)))
+            batch.shares.append(Share(share.send, share.first, 1, batch.bytes, len(data), share.encoded))
             batch.records.append(data)
             batch.bytes += len(data)
         return batch
