@@ -50,7 +50,7 @@ class Report:
     """A program on the offline cluster that reads the events, until it has seen those that it waits for."""
 
     process: subprocess.Popen[bytes]
-    #: How often each number was read, and the schemas by which events were written.
+    #: The times that each number was read, and the schemas by which events were written.
     numbers: dict[int, int] = field(factory=dict)
     schemas: set[int] = field(factory=set)
     ended: bool = False

@@ -30,7 +30,7 @@ class MissingConsole(Resource):
 
 
 class Repeated(Service):
-    """What is done again and again while the broker runs, each with ``start`` and ``stop``."""
+    """Work that is repeated while the broker runs, each kind with ``start`` and ``stop``."""
 
     def __init__(self, *works: Any) -> None:
         self._works = works

@@ -1,4 +1,4 @@
-"""What the options of all ``twistd`` plugins have in common: short errors, and whether a person reads them."""
+"""The common part of the options of all ``twistd`` plugins: short errors, and whether a person reads them."""
 
 from __future__ import annotations
 

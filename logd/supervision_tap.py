@@ -1,4 +1,4 @@
-"""What a broker under ``twistd logd`` reports to systemd, or to another supervisor that speaks its protocol."""
+"""Reports of a broker under ``twistd logd`` to systemd, or to another supervisor that speaks its protocol."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class BadBackup(LogdError):
 
 @frozen
 class Backup:
-    """Nodes of a tree, and when they were read, in ms since the epoch."""
+    """Nodes of a tree, and when the reading of its definitions began and ended, in ms since the epoch."""
 
     cluster: str
     began_ms: int

@@ -1,4 +1,4 @@
-"""Where the logs of a restored cluster begin: behind every position that may have been given since the backup.
+"""The beginnings of a restored cluster's logs: behind every position that may have been given since the backup.
 
 A backup knows how far each log was stored at its time. Messages may have come since, and logs may have begun again
 after losses, or after an earlier restoration of the same backup. So a restored log begins a number of slots of 2^40

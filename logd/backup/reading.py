@@ -1,4 +1,4 @@
-"""Reads a backup's nodes from a live tree: definitions as they were at one moment, positions from within it."""
+"""Reads a backup's nodes from a live tree: definitions as they were at one moment, positions as of soon after it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ async def read_tree(
     """Read the whole backup. Brokers and clients may work meanwhile.
 
     The definitions (topics, users, rules, quotas, schemas) are read before the positions and again behind them, until
-    both are equal: so they are of each moment between ``began_ms`` and ``ended_ms``, and each position is of some
-    moment between them, and of a topic that existed. ``left_out(path, error)`` is called for each node that is not what
+    both are equal: so they stood like this at ``ended_ms``, when the first of the two readings ended (``began_ms`` is
+    when it began), and the positions are not older, and of topics that existed. Restored logs begin by ``ended_ms``,
+    which is thus not after the time of any position. ``left_out(path, error)`` is called for each node that is not what
     logd writes. Raises CoordinationError, NoAuth with a remedy among them, and ClusterChanges.
     """
     try:

@@ -117,7 +117,7 @@ async def _check_unused(tree: ICoordination) -> None:
                 names = ", ".join(sorted(found)[:3]) + (", ..." if len(found) > 3 else "")
                 raise TreeInUse(
                     f"the tree is in use: {path} has {names}. "
-                    "Restore into a new tree, or give --add: then what the tree has stays, and what it has not is added"
+                    "Restore into a new tree, or give --add: then what the tree has stays, and the rest is added"
                 )
 
 

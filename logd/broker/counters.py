@@ -50,7 +50,6 @@ class Counters:
     connections_total: int = 0
     connections_refused: int = 0
     requests: int = 0
-    produce_requests: int = 0
     fetch_requests: int = 0
     #: Partitions that fetch sessions watch now.
     session_parts: int = 0

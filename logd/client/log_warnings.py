@@ -21,24 +21,39 @@ NAMESPACES = (
     "logd.coord.zookeeper.unanswered.UnansweredWarning",
 )
 
+#: The loggers of what programs are told besides: messages that are lost or passed, and what was given up. Commands say
+#: these in lines of their own.
+MORE_FOR_PROGRAMS = (
+    "logd.client.audit.publisher.AuditPublisher",
+    "logd.client.consumer.fetching.losses.PartitionLosses",
+    "logd.client.consumer.group.reader.Group",
+    "logd.client.dead_letters.writer.DeadLetters",
+    "logd.client.producer.acks_zero_path._Outbox",
+    "logd.client.producer.formats.TopicFormats",
+    "logd.client.producer.unfinished.Unfinished",
+)
+
 #: The observers that show these warnings at present.
 _told: list[ILogObserver] = []
 
 
 @implementer(ILogObserver)
 class _WarningObserver:
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], namespaces: tuple[str, ...]) -> None:
         self._tell = tell
+        self._namespaces = namespaces
 
     def __call__(self, event: LogEvent) -> None:
-        if event.get("log_namespace") in NAMESPACES and event.get("log_level") in (LogLevel.warn, LogLevel.error):
+        if event.get("log_namespace") in self._namespaces and event.get("log_level") in (LogLevel.warn, LogLevel.error):
             self._tell(formatEvent(event))
 
 
 def tell_warnings(tell: Callable[[str], None]) -> Callable[[], None]:
-    """Call ``tell`` with each of these warnings from now on; return the function that ends that."""
+    """Call ``tell`` with each warning of ``NAMESPACES`` from now on; return the function that ends that."""
+    return _observe(_WarningObserver(tell, NAMESPACES))
 
-    observe = _WarningObserver(tell)
+
+def _observe(observe: ILogObserver) -> Callable[[], None]:
     globalLogPublisher.addObserver(observe)
     _told.append(observe)
 
@@ -49,13 +64,16 @@ def tell_warnings(tell: Callable[[str], None]) -> Callable[[], None]:
     return end
 
 
-def warn_by_logging() -> None:
-    """Hand these warnings to the standard library's logger ``logd``, which shows them on stderr by default."""
-    tell_warnings(_hand_to_logging)
+def warn_by_logging() -> Callable[[], None]:
+    """Hand all warnings to the standard library's logger ``logd``, which shows them on stderr by default.
+
+    Returns the function that ends that.
+    """
+    return _observe(_WarningObserver(_hand_to_logging, NAMESPACES + MORE_FOR_PROGRAMS))
 
 
 def warn_without_log() -> None:
-    """Hand these warnings to logger ``logd`` while the program has begun no Twisted log and nothing else shows them."""
+    """Hand all warnings to logger ``logd`` while the program has begun no Twisted log and nothing else shows them."""
     globalLogPublisher.addObserver(_without_log)
 
 
@@ -71,4 +89,4 @@ class _WithoutLogObserver(_WarningObserver):
             super().__call__(event)
 
 
-_without_log = _WithoutLogObserver(_hand_to_logging)
+_without_log = _WithoutLogObserver(_hand_to_logging, NAMESPACES + MORE_FOR_PROGRAMS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from operator import index
+from typing import Any, Literal
 
 from attrs import frozen
 
@@ -49,13 +50,48 @@ def check_start(start: object) -> Literal["earliest", "latest"] | Position | Tim
         return start
     if isinstance(start, int) and not isinstance(start, bool):
         start = Position(start)
-    if isinstance(start, Position) and start.value >= 0:
+    if isinstance(start, Position) and _is_natural(start.value):
         return start
-    if isinstance(start, Time) and start.milliseconds >= 0:
+    if isinstance(start, Time) and _is_natural(start.milliseconds):
         return start
-    raise ConfigurationError(
-        f"start = {start!r} is not allowed; allowed is 'earliest', 'latest', a position from 0, Position or Time"
-    )
+    raise _not_allowed("start", start)
+
+
+def check_starts(starts: Starts) -> None:
+    """Check the start of every partition. Raises ConfigurationError."""
+    if not isinstance(starts, Mapping):
+        check_start(starts)
+        return
+    for partition, start in starts.items():
+        if isinstance(partition, bool) or not _is_natural(partition):
+            raise ConfigurationError(
+                f"start = {starts!r} is not allowed: {partition!r} is no number of a partition (JSON makes numbers "
+                "texts: int() makes numbers of them again)"
+            )
+        try:
+            check_start(start)
+        except ConfigurationError:
+            raise _not_allowed(f"start of partition {partition}", start) from None
+
+
+def check_position(position: object) -> None:
+    """Raise ConfigurationError for what is no position, such as a start that ``seek`` does not know."""
+    if isinstance(position, bool) or not _is_natural(position):
+        raise ConfigurationError(f"position {position!r} is not allowed; allowed is a whole number from 0")
+
+
+def _is_natural(value: Any) -> bool:
+    try:
+        return index(value) >= 0  # also integers of numpy
+    except TypeError:
+        return False
+
+
+def _not_allowed(what: str, start: object) -> ConfigurationError:
+    error = f"{what} = {start!r} is not allowed; allowed is 'earliest', 'latest', a position from 0, Position or Time"
+    if start == -1:
+        error += " (positions() has -1 where the position is not known yet: leave such partitions out)"
+    return ConfigurationError(error)
 
 
 def start_for(starts: Starts, partition: int) -> Literal["earliest", "latest"] | Position | Time:

@@ -23,19 +23,20 @@ def check_messages(topic: str, messages: Iterable[Message | bytes]) -> None:
     for message in messages:
         if isinstance(message, bytes):
             continue
-        what = (
-            "a key"
-            if message.key is not None
-            else "a time"
-            if message.timestamp is not None
-            else "headers"
-            if message.headers
-            else "no payload"
-            if message.payload is None
-            else ""
-        )
+        what = _unknown_to_legacy(message)
         if what:
             raise InvalidMessage(f"a message with {what} cannot be sent to topic {topic!r}: {_REASON}")
+
+
+def _unknown_to_legacy(message: Message) -> str:
+    """Return what clients of 0.7 could not read of a message; empty if they read all of it."""
+    if message.key is not None:
+        return "a key"
+    if message.timestamp is not None:
+        return "a time"
+    if message.headers:
+        return "headers"
+    return "no payload" if message.payload is None else ""
 
 
 def check_codec(topic: str, codec: str) -> None:

@@ -284,7 +284,7 @@ class BrokerSettings:
         """Return the settings of a topic's logs. Raises ConfigurationError for an override that is not allowed here."""
         settings = self.log.overridden(overrides)
         self._check_entries_fit(settings)
-        # Where requests are smaller than the default of batch.bytes, that default is what fits into them.
+        # If requests are smaller than the default of batch.bytes, the largest batch that fits into them is the default.
         most = min(limit - room for _, limit, room in self._request_limits())
         return attrs.evolve(settings, batch_bytes=most) if settings.batch_bytes > most else settings
 

@@ -14,7 +14,7 @@ _RACK = re.compile(r"[A-Za-z0-9._-]{1,100}\Z")
 
 @attrs.frozen(kw_only=True)
 class ReplicationSettings:
-    """How partitions are copied to several brokers. Raises ConfigurationError."""
+    """Copies of partitions on several brokers. Raises ConfigurationError."""
 
     default_replicas: int = setting(
         "default.replicas",

@@ -15,7 +15,7 @@ _USERS = re.compile(r"""[^\s/:*,\\"']{1,200}(?:,[^\s/:*,\\"']{1,200})*\Z""")
 
 @attrs.frozen(kw_only=True)
 class SecuritySettings:
-    """Who may connect, and who may do everything. Raises ConfigurationError."""
+    """Access: those who may connect, and those who may do everything. Raises ConfigurationError."""
 
     security_required: bool = setting(
         "security.required",

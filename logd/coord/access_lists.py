@@ -21,7 +21,7 @@ PRIVATE_ACL = (Acl(Permission.ALL, "auth", ""),)
 #: All permissions for the creator, and reading for everybody.
 READ_BY_ALL = Acl(Permission.READ, *ANYONE)
 OWNED_ACL = (Acl(Permission.ALL, "auth", ""), READ_BY_ALL)
-#: What changes a node or its children.
+#: The permissions to change a node or its children.
 _CHANGING = Permission.WRITE | Permission.CREATE | Permission.DELETE | Permission.ADMIN
 
 

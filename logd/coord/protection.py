@@ -93,12 +93,12 @@ class TreeProtection:
     """Looks at and changes the access lists of one tree, with the credentials of its client."""
 
     tree: ICoordination
-    #: Whether groups are closed: they are left as they are where the cluster has no users.
+    #: True if groups are closed; they are left as they are if the cluster has no users.
     with_groups: bool
 
     @property
     def access(self) -> BrokerAccess:
-        """What protects nodes for this client."""
+        """The access lists with which this client protects nodes."""
         return BrokerAccess(self.tree.access_lists.own)
 
     async def others_at_root(self) -> list[str]:

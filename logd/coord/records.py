@@ -210,7 +210,7 @@ class AddAuth:
 Write = Create | Delete | SetData | SetAcl | Check | Multi
 Read = GetData | Exists | GetChildren | GetAcl | Sync | SetWatches
 Request = Write | Read
-#: What a client asks a server for; a tree itself is not asked for authentication.
+#: A client's request to a server; a tree itself is not asked for authentication.
 ClientCall = Request | AddAuth
 
 

@@ -1,4 +1,4 @@
-"""Who can reach a broker and its secrets: listeners on the network, an open tree, files that others may read."""
+"""Exposure of a broker and its secrets: listeners on the network, an open tree, files that others may read."""
 
 from __future__ import annotations
 

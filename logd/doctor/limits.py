@@ -1,4 +1,4 @@
-"""Whether the system allows a broker what its settings need: open files, threads, memory."""
+"""The system's limits against what a broker's settings need: open files, threads, memory."""
 
 from __future__ import annotations
 

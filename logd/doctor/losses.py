@@ -1,4 +1,4 @@
-"""What would be lost with this machine: messages with one copy, and what the coordination tree alone knows."""
+"""Losses if this machine goes: messages with one copy, and what the coordination tree alone knows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMED = 5
 
 @frozen
 class ClusterContents:
-    """What the coordination tree knows of the cluster."""
+    """The cluster as the coordination tree knows it."""
 
     #: The versions of the live brokers, by id.
     brokers: Mapping[int, str] = field(factory=dict)
@@ -27,7 +27,7 @@ class ClusterContents:
     schemas: int = 0
     #: True if the groups or the users were not told to these credentials.
     hidden: bool = False
-    #: Whether a client without credentials may change the brokers' nodes, or read the secret ones; None: not known.
+    #: True if a client without credentials may change the brokers' nodes, or read the secret ones; None: not known.
     open_to_change: bool | None = None
     open_to_read: bool | None = None
 

@@ -9,7 +9,7 @@ from attrs import frozen
 
 
 class Level(IntEnum):
-    """How bad a finding is; the greatest decides the exit status of ``logd doctor``."""
+    """The severity of a finding; the greatest decides the exit status of ``logd doctor``."""
 
     OK = 0
     #: Worth knowing, and possibly meant.
@@ -28,7 +28,7 @@ class Observation:
     level: Level
     subject: str
     text: str
-    #: What to do; empty where nothing is to be done.
+    #: The steps to take; empty where nothing is to be done.
     remedy: str = ""
 
     def to_json(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ from logd.mirror.audit.mirror_audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
 from logd.mirror.held_sets import HeldSets
-from logd.mirror.partition_copy import Copied, PartitionCopy
+from logd.mirror.partition_copy import Copied, NewBeginnings, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress
 from logd.mirror.schemas.schema_gate import SchemaGate
@@ -68,7 +68,7 @@ class Mirror:
         if source.tree is None:
             raise ConfigurationError("the source's coordination tree is needed, in which the mirrors share the work")
         self.settings = settings
-        #: What is known of each partition that this mirror has or had.
+        #: The progress of each partition that this mirror has or had.
         self.progress: defaultdict[TopicPartition, PartitionProgress] = defaultdict(PartitionProgress)
         #: The reason why each topic is not mirrored, of those that match.
         self.refused: dict[str, str] = {}
@@ -86,7 +86,7 @@ class Mirror:
         self._audit = mirror_audit(settings, clock, source, target.uuid, lambda: round(now() * 1000))
         self._known: dict[str, MirroredTopic] = {}
         self._copies: dict[TopicPartition, PartitionCopy] = {}
-        self._backoffs: dict[TopicPartition, Backoff] = {}
+        self._beginnings = NewBeginnings(settings, random)
         self._consumer: Consumer | None = None
         self._stream: GroupStream | None = None
         self._preparing: dict[str, Deferred[None]] = {}
@@ -186,7 +186,7 @@ class Mirror:
         stream, progress = self._stream, self.progress[copy.where]
         progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
         progress.stalled = ""
-        self._backoffs.pop(copy.where, None)
+        self._beginnings.stored(copy.where)
         if stream is not None:
             handled = partial(stream.handled, chunk, moving.boundary)
             if self._audit is None:
@@ -205,10 +205,7 @@ class Mirror:
         del self._copies[where]
         self._hold_back(stream, where, copy.done)
         self.progress[where].stalled = str(error)
-        backoff = self._backoffs.setdefault(
-            where, Backoff(self.settings.retry_delay, self.settings.retry_limit, self._random)
-        )
-        delay = backoff.next()
+        delay = self._beginnings.begin(where)
         self._log.error(
             "{where} is not mirrored from position {position} on, and is tried again in {delay:.1f} s: {error}",
             where=where, position=copy.done, delay=delay, error=str(error),
@@ -217,6 +214,7 @@ class Mirror:
 
     async def _go_on_later(self, where: TopicPartition, delay: float) -> None:
         await sleep(self._clock, delay)
+        self._beginnings.end(where)
         self._begin(where)
 
     def _hold_back(self, stream: GroupStream, where: TopicPartition, position: int) -> None:
@@ -293,7 +291,7 @@ class Mirror:
                 copy = self._copies.get(where)
                 if copy is not None and before != found:
                     self._begin_again(copy, LogdError(f"topic {topic!r} or its copy {found.target!r} was changed"))
-                elif copy is None and where not in self._backoffs:
+                elif copy is None and where not in self._beginnings:
                     self._begin(where)
 
     async def _prepare_later(self, topic: str) -> None:
@@ -333,7 +331,7 @@ class Mirror:
             self._audit.forget(list(self.progress))
         self._copies.clear()
 
-    # What is done every now and then.
+    # Repeated work.
 
     async def _commit_often(self) -> None:
         while True:

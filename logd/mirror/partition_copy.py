@@ -1,4 +1,7 @@
-"""The copy of one partition while a mirror owns it: its sets on the way to the target, and how far they have come."""
+"""The copy of one partition while a mirror owns it: its sets on the way to the target, and how far they have come.
+
+Copies that failed begin anew after a delay.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
+from logd.backoff import Backoff
 from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
 from logd.mirror.held_sets import HeldSets
 from logd.mirror.keyed_sets import sets_by_key
+from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
 from logd.mirror.whole_entries import MovingSet, WholeEntries
 from logd.topic import TopicPartition
@@ -155,3 +160,32 @@ class PartitionCopy:
             self.stored(self, step.chunk, step.moving, step.copied)
         if not steps:
             self._drained.fire(None)
+
+
+@define(eq=False)
+class NewBeginnings:
+    """The delay before each partition's next beginning, which grows until something of the partition is stored."""
+
+    settings: MirrorSettings
+    random: Callable[[], float]
+    _backoffs: dict[TopicPartition, Backoff] = field(factory=dict, init=False)
+    #: The partitions whose delay is not over.
+    _waiting: set[TopicPartition] = field(factory=set, init=False)
+
+    def __contains__(self, where: TopicPartition) -> bool:
+        """Return whether a partition's delay is not over."""
+        return where in self._waiting
+
+    def begin(self, where: TopicPartition) -> float:
+        """Return the delay of a partition in seconds, which begins now; ``end`` is called once it is over."""
+        self._waiting.add(where)
+        settings = self.settings
+        return self._backoffs.setdefault(where, Backoff(settings.retry_delay, settings.retry_limit, self.random)).next()
+
+    def end(self, where: TopicPartition) -> None:
+        """Let a partition begin."""
+        self._waiting.discard(where)
+
+    def stored(self, where: TopicPartition) -> None:
+        """Let the next delay of a partition be as short as the first one."""
+        self._backoffs.pop(where, None)

@@ -26,7 +26,7 @@ class CopyLag:
 
 @define
 class PartitionProgress:
-    """What was copied of one partition, and where its log ends."""
+    """The copied part of one partition, and the end of its log."""
 
     #: The position on the source behind what is stored on the target; -1: not known.
     done: int = -1

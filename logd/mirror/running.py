@@ -20,7 +20,7 @@ from logd.mirror.settings import MirrorSettings
 
 @frozen
 class MirrorPlan:
-    """What to mirror: the addresses of both clusters, and the settings."""
+    """A mirror to run: the addresses of both clusters, and the settings."""
 
     source: ClusterAddress
     target: ClusterAddress

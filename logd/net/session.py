@@ -49,7 +49,7 @@ class PauseReason(Enum):
     CHECK = "check"
     #: The first batch waits for the format of the data directory.
     FORMAT = "format"
-    #: What the idempotent producers of a partition have sent is being read.
+    #: The broker reads what the idempotent producers of a partition have sent.
     PRODUCERS = "producers"
     #: A log of a request may not grow yet.
     GROWTH = "growth"

@@ -17,7 +17,7 @@ from zlib import crc32
 
 __all__ = ["IMPLEMENTATION", "REASON", "UNUSABLE", "CompiledUnusable", "compiled", "compiled_loops", "described"]
 
-#: What the rest of logd takes from the extension.
+#: The names that the rest of logd takes from the extension.
 NAMES = (
     *("check_set", "columns_of_set", "decode_set", "encode_payload_frames", "encode_payload_records"),
     *("encode_payloads", "encode_records", "encode_set", "ends_of_set", "find_batches", "heads_of_set", "join_frames"),

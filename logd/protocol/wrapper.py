@@ -10,7 +10,7 @@ foreign wrapper breaks that rule, every position but the last is the wrapper's s
 from __future__ import annotations
 
 from logd.protocol.codecs import CODEC_NAMES, CODEC_NUMBERS, compress, decompress, may_be
-from logd.protocol.entry import CODEC_MASK, WRAPPER_HEAD, codec_at, encode_wrapped, is_mark_payload
+from logd.protocol.entry import CODEC_MASK, encode_wrapped, is_mark_payload
 
 #: The default limits of a decompressed wrapper, in bytes (four frames of the default size) and in messages.
 DEFAULT_MAX_DECOMPRESSED = 64 << 20
@@ -35,17 +35,3 @@ def may_be_wrapper(attributes: int, payload: bytes | memoryview) -> bool:
 def open_wrapper(attributes: int, payload: bytes, max_bytes: int) -> bytes:
     """Return the message set inside, at most ``max_bytes``; raise CorruptMessage or WrapperTooLarge."""
     return decompress(CODEC_NAMES[attributes & CODEC_MASK], payload, max_bytes)
-
-
-def unwrap(wrapper: bytes, max_bytes: int) -> bytes:
-    """Return the message set inside a sound magic-1 entry that is compressed; raise as ``open_wrapper`` does."""
-    return open_wrapper(codec_at(wrapper), wrapper[WRAPPER_HEAD.size :], max_bytes)
-
-
-def wrapper_positions(start: int, end: int, count: int) -> list[int]:
-    """Return the ``count`` + 1 positions before, between and behind the messages of the wrapper in [start, end)."""
-    if count == 0:
-        return [end]
-    if count > end - start:
-        return [start] * count + [end]
-    return [start, *range(end - count + 1, end + 1)]

@@ -33,7 +33,7 @@ class CompatibilityLevel(enum.Enum):
 
 
 class RegistryMode(enum.Enum):
-    """What may be changed."""
+    """A mode of the registry, or of a subject: the changes that are allowed."""
 
     READWRITE = "READWRITE"
     READONLY = "READONLY"

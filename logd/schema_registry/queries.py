@@ -18,7 +18,7 @@ AT_ONCE = 100
 
 @frozen
 class Visibility:
-    """Which versions are asked for: those not deleted, all, or only those deleted softly."""
+    """The versions that are asked for: those not deleted, all, or only those deleted softly."""
 
     deleted: bool = False
     deleted_only: bool = False

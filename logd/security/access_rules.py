@@ -26,7 +26,7 @@ MOST_REMEMBERED = 50_000
 
 
 class Operation(Enum):
-    """What is done with a resource. To read, write, delete or alter something implies to describe it."""
+    """An operation on a resource. To read, write, delete or alter a resource implies to describe it."""
 
     READ = "read"
     WRITE = "write"
@@ -59,14 +59,14 @@ class ResourceType(Enum):
 
 
 class Effect(Enum):
-    """What a rule does."""
+    """The effect of a rule."""
 
     ALLOW = "allow"
     DENY = "deny"
 
 
 class Match(Enum):
-    """How the name of a rule is compared with that of a resource."""
+    """The comparison of a rule's name with that of a resource."""
 
     LITERAL = "literal"
     PREFIX = "prefix"
@@ -160,7 +160,7 @@ class _RulesOfOne:
     _prefixes: dict[str, list[AccessRule]] = field(factory=dict, init=False)
     #: The different lengths of prefixes, at most MOST_CHARACTERS.
     _lengths: set[int] = field(factory=set, init=False)
-    #: What some rule allows with some resource.
+    #: The operations that some rule allows with some resource.
     allowed: set[Operation] = field(factory=set, init=False)
 
     def add(self, rule: AccessRule) -> None:

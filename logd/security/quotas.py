@@ -61,7 +61,7 @@ class Quota:
 
 #: The names of the limits as users write them, with those of the fields.
 FIELDS = {each.metadata["name"]: name for name, each in fields_dict(Quota).items()}
-#: What each limit means, by its name.
+#: The meaning of each limit, by its name.
 MEANINGS = {each.metadata["name"]: each.metadata["meaning"] for each in fields(Quota)}
 NO_QUOTA = Quota()
 

@@ -1,4 +1,4 @@
-"""What the schema registry's pages ask of access rules.
+"""The rights that the schema registry's pages ask for.
 
 Every user may read schemas: a message is of no use without its schema. A schema of a topic's subject is registered by
 those who may write to the topic and deleted by those who may delete it. All else needs the right to alter the cluster.

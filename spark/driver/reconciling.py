@@ -32,7 +32,7 @@ _SCHEMA = (
 
 @frozen
 class _Known:
-    """What is known of all events."""
+    """The known facts of all events."""
 
     #: The first window of each stage, and what each of its reporters has read.
     earliest: Mapping[Stage, int]

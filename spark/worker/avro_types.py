@@ -43,7 +43,7 @@ _LOGICAL: dict[tuple[str, Any], tuple[str, Any, Any]] = {
     ("long", "local-timestamp-millis"): ("timestamp_ntz", pa.timestamp("us"), pa.timestamp("ms")),
     ("long", "local-timestamp-micros"): ("timestamp_ntz", pa.timestamp("us"), pa.timestamp("us")),
 }
-#: What the reader of Avro is to see of logical types; all others are read as the type beneath, as the specification
+#: The logical types that the reader of Avro is to see; all others are read as the type beneath, as the specification
 #: demands of those that an implementation does not know.
 _SEEN = {logical for _, logical in _LOGICAL} | {"decimal"}
 #: Types of which a union has a column in common.

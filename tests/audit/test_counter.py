@@ -87,7 +87,7 @@ class WindowCounterTests(SynchronousTestCase):
         self.assertEqual(counts.take_events(1000, end=True), [])
 
     def test_memory_is_bounded(self) -> None:
-        """What more servers sent is counted together, and with too many windows the oldest is reported."""
+        """Counts of more servers are added up, and with too many windows the oldest is reported."""
         self.patch(counter_module, "MOST_ORIGINS", 2)
         self.patch(counter_module, "MOST_WINDOWS", 2)
         counts = counter()

@@ -35,7 +35,7 @@ class ForeignProducersTests(SynchronousTestCase):
         self.assertEqual(self.counts.take_events(13, end=True), [])
 
     def test_a_broker_that_died_leaves_its_window_unaccounted(self) -> None:
-        """What a reader sees of it is nothing twice."""
+        """A reader sees no message of it twice."""
         self.counts.stored("t", 0, 0, self.batch, 13)
         sums = Reconciliation(10)
         sums.add_all(self.counts.take_events(13))

@@ -146,7 +146,7 @@ class VerdictTests(SynchronousTestCase):
         self.assertEqual(brief(self.pipe.verdicts()), [(0, 3, 6, 0, 1, 2)])
 
     def test_a_reader_that_died_is_no_loss(self) -> None:
-        """What it had read is not known."""
+        """Nobody knows what it had read."""
         dead = self.pipe.counter(Tier.CONSUMED, "reader2", group="g", dies=True)
         self.pipe.produce(self.producer, 1, 9)
         self.pipe.consume(self.group, [self.pipe.log[0], *self.pipe.log[5:]])

@@ -1,10 +1,15 @@
-"""Tests of logd.client.log_warnings: what keeps a group from messages is among the lines that commands show."""
+"""Tests of logd.client.log_warnings: the lines that people are shown without a log of Twisted's."""
 
 from __future__ import annotations
 
-from logd.client.log_warnings import tell_warnings
+from twisted.logger import Logger
+from twisted.python.reflect import namedAny
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.client.log_warnings import MORE_FOR_PROGRAMS, NAMESPACES, tell_warnings, warn_by_logging
 from logd.coord import paths
 from tests.client.groups import Application, ClientGroupTestCase
+from tests.client.producers import ProducerTestCase
 
 
 class GroupWarningTests(ClientGroupTestCase):
@@ -43,3 +48,29 @@ class GroupWarningTests(ClientGroupTestCase):
         Application(self).read()
         self.run_for(2.0)
         self.assertEqual(self.lines, [])
+
+
+class ProgramWarningTests(ProducerTestCase):
+    """Programs that use Python's ``logging``, or nothing."""
+
+    def test_published_messages_that_are_lost_are_a_line(self) -> None:
+        """A program that neither flushes nor gives ``on_error`` would hear nothing of them otherwise."""
+        self.addCleanup(warn_by_logging())
+        self.broker.up = False
+        producer = self.producer(delivery_timeout=2.0)
+        producer.publish("t", b"x")
+        with self.assertLogs("logd") as logs:
+            self.run_for(2.5)
+            self.successResultOf(producer.close())
+        self.assertEqual(len([line for line in logs.output if "1 message published to topic t" in line]), 1)
+
+
+class NamespacesTests(SynchronousTestCase):
+    """The names of the loggers."""
+
+    def test_each_is_the_name_of_a_class_that_logs(self) -> None:
+        """A class that was moved would be silent."""
+        for name in NAMESPACES + MORE_FOR_PROGRAMS:
+            kind = namedAny(name)
+            loggers = [getattr(kind, each) for each, value in vars(kind).items() if isinstance(value, Logger)]
+            self.assertEqual([each.namespace for each in loggers], [name])

@@ -63,7 +63,7 @@ class AudienceTests(SynchronousTestCase):
 
 
 class BrokerAccessTests(SynchronousTestCase):
-    """What lists protect."""
+    """The nodes that lists protect."""
 
     def test_the_state_of_lists(self) -> None:
         """A permission for everybody counts in whatever row it stands."""

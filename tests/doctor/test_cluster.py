@@ -13,7 +13,7 @@ TOPICS = {"a": TopicEntry("u1", {0: (1,), 1: (2,)}), "b": TopicEntry("u2", {0: (
 
 
 class LossesTests(SynchronousTestCase):
-    """What goes with a machine."""
+    """Losses with a machine."""
 
     def test_topics_with_one_copy(self) -> None:
         """Those of this broker are named, with their partitions."""

@@ -45,7 +45,7 @@ class LimitsTests(SynchronousTestCase):
         self.assertEqual(self.level(ProcessLimits(None, 100)), Level.WARNING)
 
     def test_memory(self) -> None:
-        """What may wait for the disk has to fit."""
+        """All that may wait for the disk has to fit."""
         self.assertEqual(worst(examine_memory(settings(), "MemAvailable: 100000 kB\n")), Level.WARNING)
         self.assertEqual(worst(examine_memory(settings(), "MemAvailable: 9000000 kB\n")), Level.OK)
         self.assertEqual(list(examine_memory(settings(), "")), [])
@@ -148,7 +148,7 @@ class PortsTests(SynchronousTestCase):
 
 
 class VersionsTests(SynchronousTestCase):
-    """What is installed."""
+    """Installed versions."""
 
     def bad(self, requirement: str, here: str | None) -> list[Observation]:
         """Return the findings about one requirement that are problems."""
@@ -180,7 +180,7 @@ class VersionsTests(SynchronousTestCase):
 
 
 class ExposureTests(SynchronousTestCase):
-    """Who can reach what."""
+    """The reach of others."""
 
     def listeners(self, *assignments: str) -> list[Level]:
         """Return the level of each listener but the tree's."""

@@ -28,7 +28,7 @@ from tests.endurance.trial import ROOT, TrialRun, run_trial
 FOLDER = ROOT / ".flakes"
 _OUTCOMES = "outcomes.jsonl"
 #: Seconds for one module; beside a load, three times as many.
-PATIENCE = 900.0
+PATIENCE = 1800.0
 #: Signs that a test depends on more than its own thread, so that a busy machine can make it fail.
 _DISTURBABLE = re.compile(
     r"subprocess|\bimport reactor\b|^import (?:socket|threading|signal)|deferToThread|Process\b|time\.sleep"

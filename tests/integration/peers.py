@@ -97,14 +97,15 @@ class Peer:
 
 
 class BrokerTestCase(SynchronousTestCase):
-    """A broker over an empty data directory; ``options`` are further arguments of its command line."""
+    """A broker over an empty data directory; ``options`` are arguments of its command, ``wrap`` its prefix."""
 
     options: tuple[str, ...] = ()
+    wrap: tuple[str, ...] = ()
 
     def setUp(self) -> None:
         """Start the broker."""
         self.data = os.path.abspath(self.mktemp())
-        self.broker = BrokerProcess(self.data, self.options)
+        self.broker = BrokerProcess(self.data, self.options, wrap=self.wrap)
         self.broker.start()
         self.addCleanup(self.broker.kill)
 

@@ -82,7 +82,7 @@ class GateTests(SynchronousTestCase):
         self.assertEqual((self.copy.in_flight, self.copy.done), (0, self.at))
 
     def test_a_copy_that_ends_does_not_wait_for_the_gate(self) -> None:
-        """What is not sent is dropped, and nothing that comes later counts as stored in its place."""
+        """Sets that are not sent are dropped, and nothing that comes later counts as stored in their place."""
         self.take("one")
         self.take("wait")
         self.take("three")

@@ -110,7 +110,7 @@ class WholeEntriesTests(SynchronousTestCase):
                 self.assertRaises(CorruptMessage, WholeEntries().take, 0, damaged)
 
     def test_the_boundary_is_never_inside_an_entry(self) -> None:
-        """Where a piece ends inside a gap, the positions go on, but a reader could not."""
+        """If a piece ends inside a gap, the positions go on, but a reader could not."""
         parts = [loops.encode_set(MESSAGES[:1]), GAP, encode_batch(MESSAGES), GAP]
         data = b"".join(parts)
         ends = {sum(map(len, parts[:number])) for number in range(1, 5)}

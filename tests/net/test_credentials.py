@@ -14,7 +14,7 @@ from logd.security.credentials import Credentials
 
 
 class FindingTests(SynchronousTestCase):
-    """What a client is given, and what it finds."""
+    """Credentials that a client is given, and those that it finds."""
 
     def file(self, content: bytes) -> str:
         """Return the path of a file."""

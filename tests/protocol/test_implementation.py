@@ -84,7 +84,7 @@ class StaleExtensionTests(SynchronousTestCase):
         self.assertEqual(result.stdout, f"logd {__version__} (loops: python; {reason})\n", result.stderr)
 
     def test_an_extension_without_a_name_is_not_used(self) -> None:
-        """Where there is no source to compare, the extension must have each name that logd takes from it."""
+        """Without a source to compare, the extension must have each name that logd takes from it."""
         self.source.unlink()
         for name in ("heads_of_set", "crc32c", "SOURCE_CRC"):
             without = f"from logd.protocol import _compiled; del _compiled.{name}; "

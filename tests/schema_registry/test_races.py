@@ -46,7 +46,7 @@ class InterleavedTests(SchemaRegistryTestCase):
         self.require_whole()
 
     def test_a_deletion_during_a_registration_refuses_the_reference(self) -> None:
-        """What is referred to has gone before the commit."""
+        """The schema that is referred to has gone before the commit."""
         other = self.another().deletion
         self.register("a", record("x"))
         self.between(lambda: other.delete_version("a", 1))

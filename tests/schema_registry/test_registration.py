@@ -141,7 +141,7 @@ class LookUpTests(SchemaRegistryTestCase):
         self.refusal(another.look_up("c", record("y")), SubjectNotFound)
 
     def test_another_registry_sees_a_change_by_its_watch(self) -> None:
-        """What it has read before is read again once it has changed."""
+        """Nodes that it has read before are read again once they have changed."""
         another = self.another().queries
         self.register("a", record("x"))
         self.assertEqual(len(self.outcome(another.versions("a"))), 1)

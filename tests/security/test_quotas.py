@@ -13,7 +13,7 @@ class QuotaTests(SynchronousTestCase):
     """A quota, its limits, and its node."""
 
     def test_the_node_says_what_is_limited_and_nothing_else(self) -> None:
-        """What is written is read again; a name of a later release is passed over."""
+        """The written node is read again; a name of a later release is passed over."""
         quota = Quota(bytes_in=5000, topics=0)
         self.assertEqual(quota.to_json(), b'{"bytes.in": 5000, "topics": 0}')
         self.assertEqual(Quota.from_json(load_json(quota.to_json())), quota)

@@ -139,7 +139,7 @@ class ExchangeTests(SynchronousTestCase):
 
 
 class VerifierTests(SynchronousTestCase):
-    """What a broker keeps."""
+    """The verifier that a broker keeps."""
 
     def test_it_matches_its_password_alone(self) -> None:
         """Also where the password has characters that no password may have."""

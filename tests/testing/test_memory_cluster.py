@@ -134,7 +134,7 @@ class MemoryNetworkTests(SynchronousTestCase):
         self.assertEqual(self.server.data, b"held up")
 
     def test_one_direction_can_be_blocked(self) -> None:
-        """What is written the other way arrives."""
+        """Bytes that are written the other way arrive."""
         self.network.block_one_way("here", "there")
         self.client.transport.write(b"held up")
         self.server.transport.write(b"arrives")

@@ -50,6 +50,13 @@ class BoundedSiteTests(TestCase):
         connection.sendall(data)
         return connection
 
+    def refuses_another(self) -> bool:
+        """Return whether the server cuts off one connection more, perhaps before the system says that it is made."""
+        try:
+            return refused(self.call(), ASKED)
+        except ConnectionResetError:
+            return True
+
     async def test_idle_connections_give_way_and_busy_ones_stay(self) -> None:
         """A stream of updates is not cut off for a stranger that asks for nothing."""
         self.serve(AdmissionLimits(3, None))
@@ -65,7 +72,7 @@ class BoundedSiteTests(TestCase):
             self.assertTrue(refused(idle, b"alth"))
             busy.append(self.call(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n"))
             self.assertIn(b"200 OK", busy[-1].recv(1000))
-            self.assertTrue(refused(self.call(), ASKED))
+            self.assertTrue(self.refuses_another())
             for each in busy:
                 each.setblocking(False)
                 with self.assertRaises(BlockingIOError):
@@ -88,7 +95,7 @@ class BoundedSiteTests(TestCase):
             again = self.call(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
             self.assertIn(b"200 OK", again.recv(1000))
             self.assertTrue(refused(idle, ASKED))
-            self.assertTrue(refused(self.call(), ASKED))
+            self.assertTrue(self.refuses_another())
 
         await deferToThread(work)
 

@@ -23,7 +23,7 @@ from logd.web.metrics_page import MetricsPage
 
 @frozen
 class FakeLog:
-    """What the metrics read of a log."""
+    """The properties of a log that the metrics read."""
 
     topic: str
     partition: int

@@ -58,7 +58,7 @@ _CODES: dict[type[SequenceProblem], int] = {
 class _Noted:
     """The things that the answer needs beside the places of parts in their logs; of each part by its index."""
 
-    #: Where an error is the answer: Kafka's code and a text.
+    #: The parts that are answered with an error: Kafka's code and a text.
     errors: dict[int, tuple[int, str]] = field(factory=dict)
     #: The offset of the first message less the id of the set.
     shifts: dict[int, int] = field(factory=dict)

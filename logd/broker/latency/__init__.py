@@ -1,1 +1,1 @@
-"""How long requests and flushes take."""
+"""Latencies of requests and flushes."""

@@ -1,4 +1,4 @@
-"""How long things take, as histograms with fixed bounds: an observation costs a search among a few numbers."""
+"""Latencies as histograms with fixed bounds: an observation costs a search among a few numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER_TOPICS = ""
 
 
 class DeliveredLog(Protocol):
-    """What a delivery is measured by: the log that a consumer has read up to its end."""
+    """A log that a consumer has read up to its end, by which a delivery is measured."""
 
     topic: str
     times: VisibleTimes

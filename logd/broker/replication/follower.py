@@ -157,7 +157,7 @@ class FollowerRole:
         elif rest < len(data) // 16:
             self.wanted_bytes //= 2
         if log.end + found.consumed <= visible_end:
-            # What is not visible yet a producer may wait for (acks=2): the leader counts it as appended by the fetch.
+            # A producer (acks=2) may wait for what is not visible: the leader counts it as appended by the fetch.
             self.ahead = found.consumed
             ahead()
             self.ahead = 0

@@ -1,4 +1,4 @@
-"""What the leader of a partition knows of its followers, and those who wait for them."""
+"""The followers of a partition as its leader knows them, and those who wait for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FollowerListener(Protocol):
 
 @define(eq=False)
 class FollowerProgress:
-    """What the leader knows of one follower."""
+    """One follower as the leader knows it."""
 
     #: The instance of its data directory, as the follower has named it.
     instance: str

@@ -38,7 +38,8 @@ SOON_SECONDS = 0.05
 RETRY_DELAYS = (0.05, 1.0)
 #: With so many bytes of one partition in an answer the next ones are asked for before these are written.
 AHEAD_BYTES = 256 << 10
-#: The most partitions that one request names: a tenth of a second of a turn at the leader, if all are in sync by it.
+#: The most partitions that one request names, and the most that it gives up: a tenth of a second of a turn at the
+#: leader, if all are in sync by it.
 MOST_PARTS = 500
 
 Place = tuple[str, int]
@@ -206,7 +207,8 @@ class ReplicaFetcher:
         connection = link.connection
         places = list(self._news)[:MOST_PARTS]
         roles = [self._news.pop(place) for place in places]
-        forgotten, self._forgotten = tuple(sorted(self._forgotten)), set()
+        forgotten = tuple(sorted(self._forgotten)[:MOST_PARTS])
+        self._forgotten.difference_update(forgotten)
         most = max((role.wanted_bytes for role in roles), default=0)
         max_bytes = max(self._max_bytes, most)
         parts = tuple([role.part() for role in roles])

@@ -107,7 +107,7 @@ class ReplicaManager:
         for fetcher in self._fetchers.values():
             fetcher.stop()
 
-    # What is asked
+    # Questions of others
 
     def replica(self, topic: str, partition: int) -> Replica | None:
         """Return the replica of a partition here, None if there is none."""

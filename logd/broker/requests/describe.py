@@ -148,13 +148,11 @@ class DescribeRequests:
 
     def _create_missing(self, name: str) -> Deferred[None]:
         if not self._broker.settings.creates_on_demand:
-            failed: Deferred[None] = Deferred()
-            failed.errback(
+            return fail(
                 TopicCreationDisabled(
                     f"topic {name!r} does not exist, and topics.create = {self._broker.settings.topics_create}"
                 )
             )
-            return failed
         try:
             self._rights.check_create(name)
         except WireError as error:

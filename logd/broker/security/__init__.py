@@ -1,1 +1,1 @@
-"""Who a request comes from, and whether it may be served."""
+"""The user behind a request, and the right to have it served."""

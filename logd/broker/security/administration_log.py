@@ -52,7 +52,7 @@ class AdministrationRecord:
     #: The client's host; empty for what was seen in the coordination tree.
     address: str
     mechanism: str
-    #: What was done or asked for, such as ``create topic``, and with what.
+    #: The action that was done or asked for, such as ``create topic``, and the name of its object.
     action: str
     name: str
     #: ``done``, ``refused`` or ``failed``.
@@ -66,7 +66,7 @@ class AdministrationRecord:
 
 
 class RecordTopic(Protocol):
-    """Where records are written as messages."""
+    """The topic to which records are written as messages."""
 
     def publish(self, record: AdministrationRecord) -> None:
         """Write a record, now or later."""

@@ -37,9 +37,9 @@ class Authorizer:
     required: bool = False
     superusers: frozenset[str] = frozenset()
     rules: AccessRules = field(factory=AccessRules, init=False)
-    #: Whether the tree has users.
+    #: True if the tree has users.
     has_users: bool = field(default=False, init=False)
-    #: Whether users and rules have been read since the start; before, nothing is allowed where they are required.
+    #: True once users and rules have been read; before, nothing is allowed where they are required.
     is_known: bool = field(default=False, init=False)
     #: Refused requests by the type of the resource, for the metrics.
     refused: dict[ResourceType, int] = field(factory=lambda: dict.fromkeys(ResourceType, 0), init=False)

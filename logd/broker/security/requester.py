@@ -16,9 +16,9 @@ class Requester:
     #: The client's host, without its port.
     address: str = ""
     authenticated: bool = False
-    #: How it has authenticated, such as ``SCRAM-SHA-256``; "" for not at all.
+    #: The mechanism of its authentication, such as ``SCRAM-SHA-256``; "" for none.
     mechanism: str = ""
-    #: What the user has proved it with; where that changes, the connection is cut off. None for a certificate.
+    #: The stored credential that it has proved; if that changes, the connection is cut off. None for a certificate.
     credential: object = None
 
     @classmethod

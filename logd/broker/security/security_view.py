@@ -48,7 +48,7 @@ class SecurityView:
     _rules: ChildCache[AccessRule] = field(init=False)
     _users: ChildCache[User] = field(init=False)
     _quotas: ChildCache[Quota] = field(init=False)
-    #: What was read, by the kind of the node, as it was last compared.
+    #: The nodes' values as last compared, by the kind of the node.
     _before: dict[str, dict[str, Any]] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
     _secret_known: OneTimeEvent = field(factory=OneTimeEvent, init=False)
@@ -94,7 +94,7 @@ class SecurityView:
         if self._users.complete:
             self._take_users(self._users.values)
         if self._rules.complete and self._users.complete:
-            # What cannot be read may be what closes the cluster.
+            # A node that cannot be read may be the one that closes the cluster.
             closed = bool(self._users.values) or self._users.unreadable or self._rules.unreadable
             self._authorizer.take(AccessRules(self._rules.values.values()), closed)
         if self._quotas.complete:

@@ -104,7 +104,7 @@ class EndsRecorder:
             self._lost[topic] = {number: each for number, each in before.items() if each.uuid == entry.uuid}
             found = await read_ends(self._tree, entry.uuid, self._me)
             node = _TopicEnds(topic, entry.uuid, *(found or (None, None)))
-        # What other replicas have stored is in the partitions' states.
+        # The states of the partitions tell what other replicas have stored.
         others = {} if entry.replicated else await self._read_others(node, mine)
         losses = {}
         for number in mine:

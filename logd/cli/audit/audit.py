@@ -110,7 +110,7 @@ class Question:
     default=DEFAULT_GRACE / 1000,
     show_default=True,
     metavar="SECONDS",
-    help="Judge a window this long after its end; before, what differs is unaccounted.",
+    help="Judge a window this long after its end; until then differences are unaccounted.",
 )
 @click.option("--follow", is_flag=True, help="Go on: print each window once it is judged.")
 @click.option("--metrics", type=click.Path(dir_okay=False), help="Write totals to this file, in Prometheus' format.")

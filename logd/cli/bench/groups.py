@@ -62,8 +62,8 @@ def groups(
     Without --simulate, members are processes of their own, with a broker and a coordination server. Each time runs
     from the change until every partition is delivered to exactly one member again, evenly distributed.
 
-    With --simulate, tree, clients and members run on a simulated clock. Counted are the requests to the tree and the
-    watches that fired, when one member joins and when one leaves.
+    With --simulate, tree, clients and members run on a simulated clock. The requests to the tree and the
+    watches that fire are counted, when one member joins and when one leaves.
     """
     if not simulate and len(consumers) > 1:
         raise click.UsageError("--consumers can be repeated only with --simulate")

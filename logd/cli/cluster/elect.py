@@ -21,6 +21,7 @@ from logd.plurals import counted
 from logd.protocol.requests.metadata import PartitionMetadata, TopicMetadata
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicasResponse
 from logd.protocol.requests.replicas.most_complete import most_complete
+from logd.protocol.requests.replicas.operations import ANY_LEADER
 
 #: Seconds between two looks at the leaders.
 LOOK_SECONDS = 0.1
@@ -57,8 +58,8 @@ def elect(
 ) -> None:
     """Let the first replica of each partition of TOPIC lead, if it is in sync; without TOPIC, of every topic.
 
-    With --unclean it is about partitions that have no leader, because no replica is live that has every message: the
-    live replica with the most leads, and what it lacks is lost. It shows by position what that is, and asks.
+    With --unclean the command is for partitions without a leader, since no replica is live that has every message: the
+    live replica with the most leads, and what it lacks is lost. The command shows that by position, and asks.
     """
     if topic is None and (unclean or partitions):
         raise click.UsageError("name the topic")
@@ -110,7 +111,7 @@ async def _elect_preferred(
     reasons = {number: _reason(each, draining) for number, each in moving.items()}
     able = [number for number, reason in reasons.items() if not reason]
     if able:
-        await admin.elect(topic.topic, dict.fromkeys(able, NO_LEADER), uuid=topic.uuid)
+        await admin.elect(topic.topic, dict.fromkeys(able, ANY_LEADER), uuid=topic.uuid)
     until = reactor.seconds() + timeout
     now = {each.partition: each for each in topic.partitions}
     while any(now[number].leader != now[number].replicas[0] for number in able) and reactor.seconds() < until:

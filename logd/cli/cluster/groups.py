@@ -19,7 +19,7 @@ from logd.client.admin.admin import Admin
 from logd.client.admin.lag import LagReader, PartitionLag, find_brokers, partitions_of, streams_by_consumer, together
 from logd.client.consumer.consumer import Consumer
 from logd.coord.groups.group_changes import check_at_rest, delete_group
-from logd.coord.groups.inspection import GroupEntry, list_groups, read_group
+from logd.coord.groups.inspection import GroupEntry, list_groups, read_group, read_groups
 from logd.coord.interfaces import ICoordination
 from logd.errors import BrokerUnavailable, LogdError, UnknownTopic
 from logd.topic import TopicPartition
@@ -53,7 +53,7 @@ def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
     """
 
     async def work(tree: ICoordination) -> None:
-        found = [await read_group(tree, name) for name in await list_groups(tree)]
+        found = await read_groups(tree, await list_groups(tree))
         if as_json:
             rows = [
                 {
@@ -98,7 +98,7 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
     """Print the position, lag and owner of each partition that GROUP reads.
 
     Lag is given in bytes of the log; in messages, when there are few enough to count (otherwise the column is empty);
-    and in seconds: the age of the first message that is not handled, as exactly as the broker's index knows times.
+    and in seconds: the age of the first message that is not handled, as exactly as the times in the broker's index.
     The owners of a group of Kafka's clients are known to the broker that coordinates it, and are not printed.
     Positions are the committed ones, so the lag of a live group is as of its last commit.
 

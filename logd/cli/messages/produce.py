@@ -246,7 +246,10 @@ async def _produce(
             await tally.settled()
     except (LogdError, CancelledError) as problem:
         error = problem
-    await producer.close(timeout=INTERRUPTED_SECONDS if isinstance(error, CancelledError) else timeout)
+    try:
+        await producer.close(timeout=INTERRUPTED_SECONDS if isinstance(error, CancelledError) else timeout)
+    except CancelledError as interruption:
+        error = interruption
     if avro is not None:
         await avro.close()
     _end(topic, tally, time.monotonic() - began, error, as_json, quiet, acks)

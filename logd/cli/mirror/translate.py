@@ -41,8 +41,9 @@ Examples:
 def translate(ctx: click.Context, /, **options: Any) -> None:
     """Print where GROUP, which reads the source, may go on at the target without missing a message.
 
-    Repeated are messages that were mirrored between two stored pairs of positions, about a second's, and those that the
-    mirror stored twice. The source's coordination tree has to answer; --apply needs --to to name the target's tree.
+    Some messages are repeated: those that were mirrored between two stored pairs of positions, about a second's, and
+    those that the mirror stored twice. The source's coordination tree has to answer; --apply needs --to to name the
+    target's tree.
     """
     ctx.exit(run(lambda reactor: _translate(reactor, **options)))
 

@@ -37,8 +37,8 @@ def backup(ctx: click.Context, /, file: str, zookeeper: str, replace: bool, as_j
     """Write topics, settings, users, rules, quotas, schemas and the positions of groups to FILE.
 
     Messages are not in it: mirror them (`logd mirror`), load them elsewhere (`logd import`), or copy the data
-    directories of stopped brokers. Brokers and clients may work meanwhile. The file says the time of which its
-    definitions are; positions are of that time too, or a few seconds later.
+    directories of stopped brokers. Brokers and clients may work meanwhile. The file names the time of its
+    definitions; positions are of that time too, or of a few seconds later.
     """
 
     async def work(tree: ICoordination) -> None:

@@ -29,7 +29,7 @@ Examples:
   logd restore logd.backup
   logd restore logd.backup --add --zookeeper zk1:2181,zk2:2181/logd
 \b
-Start the tree before it (`logd zookeeper`, or the broker that has one of its own), and the brokers before or after,
+Start the tree first (`logd zookeeper`, or the broker that has one of its own), and the brokers before or after,
 with the ids that they had.
 """
 
@@ -38,7 +38,7 @@ with the ids that they had.
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @zookeeper_option
 @click.option(
-    "--add", "adding", is_flag=True, help="Restore into a tree in use: what it has stays, and what it has not is added."
+    "--add", "adding", is_flag=True, help="Restore into a tree in use: what it has stays, and the rest is added."
 )
 @click.option("--dry-run", is_flag=True, help="Check the file, and show where the logs would begin; ask no tree.")
 @json_option

@@ -207,11 +207,12 @@ class Cluster:
             self.read(topic).addErrback(lambda _: None)  # callers that use the old metadata meet the error themselves
 
     def close(self) -> Deferred[None]:
-        """Close every connection once its written bytes have left."""
+        """Close every connection once its written bytes have left. Fails, if cancelled, with CancelledError."""
         self._closed = True
         if not self._links:
             return succeed(None)
-        return gatherResults([link.close() for link in self._links.values()]).addCallback(lambda _: None)
+        closing = gatherResults([link.close() for link in self._links.values()], consumeErrors=True)
+        return closing.addCallbacks(lambda _: None, lambda failure: failure.value.subFailure)
 
     async def _read(self, topic: str, create: bool) -> None:
         key = topic, create

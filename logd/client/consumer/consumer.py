@@ -22,7 +22,7 @@ from logd.client.consumer.stream import MessageStream
 from logd.client.dead_letters.writer import DeadLetters, check_not_among
 from logd.client.setting_names import read_settings
 from logd.client.settings import ConsumerSettings, LinkSettings
-from logd.client.starting_positions import Starts, start_for
+from logd.client.starting_positions import Starts, check_starts
 from logd.coord.interfaces import ICoordination
 from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import ClientClosed, ConfigurationError
@@ -80,7 +80,7 @@ class Consumer:
         if group is not None and start in ("earliest", "latest"):
             settings = {"on_out_of_range": start, **settings}
         mine, links, *more = read_settings(settings, *kinds)
-        start_for(start, 0)
+        check_starts(start)
         self.settings: ConsumerSettings = mine
         self._start = start
         find_brokers = brokers is None and group is not None
@@ -151,7 +151,7 @@ class Consumer:
             raise ConfigurationError(f"a pattern, such as {topic.pattern!r}, is for consumers of a group")
         check_topic_name(topic)
         starts = self._start if start is None else start
-        start_for(starts, 0)
+        check_starts(starts)
         return [MessageStream(each, self, state) for each in state.open(topic, n, partitions, starts)]
 
     def dead_letters(self, topic: str) -> DeadLetters:

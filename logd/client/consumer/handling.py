@@ -33,7 +33,7 @@ Handler = Callable[[Message], Any]
 class HandlingSettings:
     """Settings of ``stream.handle``. Raises ConfigurationError for a value that is not allowed."""
 
-    #: How often a message is tried again after its handler failed.
+    #: Further attempts at a message after its handler failed.
     retries: int = attrs.field(default=3, validator=whole(0, 1_000_000))
     #: Seconds before the first of these; doubled each time, with jitter ...
     retry_delay: float = attrs.field(default=0.1, validator=seconds(0.0, DAY))

@@ -19,7 +19,7 @@ from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.withheld import Withheld
 from logd.client.settings import ConsumerSettings
-from logd.client.starting_positions import check_start
+from logd.client.starting_positions import check_position
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import ConfigurationError, WrongPartition
@@ -209,7 +209,7 @@ class StreamState:
 
     def seek(self, partition: int, position: int, topic: str | None = None) -> None:
         """Continue at a position; see MessageStream."""
-        check_start(position)
+        check_position(position)
         topic = self.topic if topic is None else topic
         fetch = self._fetches.get((topic, partition))
         if fetch is None:

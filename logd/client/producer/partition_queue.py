@@ -11,7 +11,8 @@ from twisted.logger import Logger
 from logd.backoff import Backoff
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.batches.accumulator import BatchAccumulator
-from logd.client.producer.batches.batch import BatchPiece, ProducerBatch
+from logd.client.producer.batches.batch import ProducerBatch
+from logd.client.producer.batches.pieces import BatchPiece
 from logd.client.producer.buffer_pool import BufferPool
 from logd.client.producer.formats import Format, TopicFormats
 from logd.client.producer.in_flight_window import InFlightWindow
@@ -189,9 +190,8 @@ class PartitionQueue:
         if not form.by_number:
             held = self._held_by_waiting
             self._window.exchange(self._as_entries)
-            self._pool.give(
-                held - self._held_by_waiting
-            )  # not before: the sends for which there is room then go behind
+            # Not before: the sends for which there is room then are put behind the exchanged batches.
+            self._pool.give(held - self._held_by_waiting)
 
     @property
     def _held_by_waiting(self) -> int:

@@ -97,9 +97,14 @@ def as_partitioner(given: IPartitioner | ChoosePartition | None) -> IPartitioner
 
 
 def given_partition(partition: int | None, view: TopicView | None) -> int:
-    """Return the partition that a send names, or BROKER_CHOOSES. Raises WrongPartition."""
+    """Return the partition that a send names, or BROKER_CHOOSES. Raises WrongPartition, and TypeError for no number."""
     if partition is None:
         return BROKER_CHOOSES
+    if not isinstance(partition, int):
+        try:
+            partition = index(partition)  # an integer of numpy, say
+        except TypeError:
+            raise TypeError(f"a partition is a whole number, not {type(partition).__name__}") from None
     if not 0 <= partition < 1 << 31:
         raise WrongPartition(f"partition {partition} is not allowed; allowed is a whole number from 0")
     if view is not None and not is_among(partition, view.partitions):

@@ -83,7 +83,7 @@ class Producer:
         self._router = Router(self._cluster, mine, chooser, self._pool, format_of(mine), self._unfinished)
         # Without a way past the audit, which stamps each message.
         self._current = {} if mine.audit else self._router.open_batches.current
-        #: Whether messages with more than a payload may join open batches as well.
+        #: Messages with more than a payload may join open batches as well, unless the audit stamps each one.
         self._may_join = not mine.audit
         self._fast_path: FastPath | None = None
         self._open_ways: OpenWays = {}

@@ -9,7 +9,8 @@ from twisted.internet.defer import CancelledError
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
-from logd.client.producer.batches.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch, encoded_pieces, pieces_of
+from logd.client.producer.batches.batch import RECORD_MEMORY, SET_BYTES, ProducerBatch
+from logd.client.producer.batches.pieces import encoded_pieces, pieces_of
 from logd.client.producer.buffer_pool import BufferPool
 from logd.client.producer.formats import Format, TopicFormats, size_of
 from logd.client.producer.open_batches import OpenBatches

@@ -1,4 +1,4 @@
-"""Whether a consumer may be a member now: its group is prepared for its user, and nothing refuses it."""
+"""The admission of a consumer to its group: the group is prepared for its user, and nothing refuses it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Admission:
 
     @property
     def can_prepare(self) -> bool:
-        """Whether somebody can be asked for the group's nodes."""
+        """True if a broker can be asked for the group's nodes."""
         return self._prepare is not None
 
     async def ask(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
 
@@ -12,9 +12,12 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription
 from logd.coord.registries.offsets import Offset, OffsetRegistry
 from logd.coord.registries.owners import Owner, OwnerRegistry
-from logd.deferreds.gathering import gather
+from logd.deferreds.gathering import gather, gather_some
 from logd.errors import LogdError
 from logd.topic import TopicPartition
+
+#: Groups that are read at a time.
+READ_AT_ONCE = 10
 
 
 class UnknownGroup(LogdError):
@@ -73,6 +76,19 @@ async def read_group(coordination: ICoordination, name: str) -> GroupEntry:
         {TopicPartition(t, p): offset for t, found in zip(placed, offsets, strict=True) for p, offset in found.items()},
         await registry.coordinator(),
     )
+
+
+async def read_groups(coordination: ICoordination, names: Iterable[str]) -> list[GroupEntry]:
+    """Read these groups, but for those that are deleted meanwhile. Raises CoordinationError."""
+
+    async def read(name: str) -> GroupEntry | None:
+        try:
+            return await read_group(coordination, name)
+        except UnknownGroup:
+            return None
+
+    found = await gather_some((read(name) for name in names), READ_AT_ONCE)
+    return [each for each in found if each is not None]
 
 
 async def _subscription(registry: ConsumerRegistry, consumer: str) -> Subscription | None:

@@ -53,9 +53,9 @@ class BrokerInfo:
     kafka: tuple[tuple[str, int], ...] = ()
     #: The version of its logd; empty for one that does not tell.
     version: str = ""
-    #: Where it stands; empty if it does not tell.
+    #: The place in which it stands; empty if it does not tell.
     rack: str = ""
-    #: Whether connections to ``port`` begin with TLS.
+    #: True if connections to ``port`` begin with TLS.
     tls: bool = False
 
     def encode(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What operators ask of the controller, by nodes of the coordination tree that they write and it reads.
+"""Requests of operators to the controller: nodes of the coordination tree that they write and it reads.
 
 /brokers/draining/<id>             a broker that is to lead nothing; no value
 /brokers/elections/<topic>         {"uuid": "<topic's uuid>", "partitions": [0, 3]}: any live replica may lead them,

@@ -23,7 +23,7 @@ BEGINNING_SUFFIX = ".beginning"
 
 CHECKPOINT = "checkpoint"
 MARK = "mark"
-#: What idempotent producers have sent last.
+#: The last batches of idempotent producers.
 PRODUCERS = "producers"
 #: The leader epochs of a replicated partition.
 EPOCHS = "epochs"

@@ -68,8 +68,3 @@ class EpochHistory:
     def cut(self, end: int) -> EpochHistory:
         """Return the history of the log cut at ``end``."""
         return EpochHistory(tuple([each for each in self.starts if each.start < end]))
-
-    def without_before(self, start: int) -> EpochHistory:
-        """Return the history of the log that begins at ``start``: an epoch that ended before it is left out."""
-        found = bisect_right(self.starts, start, key=lambda each: each.start)
-        return EpochHistory(self.starts[max(found - 1, 0) :])

@@ -96,19 +96,6 @@ class IndexSearch:
         return chunk
 
 
-def split_index(
-    files: IFileOperations,
-    path: str,
-    start: int,
-    holds: Callable[[Boundary], bool],
-    tail: Sequence[Boundary] = (),
-    chunks: int | None = None,
-) -> Split:
-    """Search an index one time; see IndexSearch."""
-    with closing(IndexSearch(files, path, start, tail, chunks)) as search:
-        return search.split(holds)
-
-
 def last_boundary(files: IFileOperations, path: str, start: int) -> Boundary:
     """Return the last boundary in a closed segment's index. Blocks; raises OSError and WrongIndex."""
     with closing(IndexSearch(files, path, start)) as search:

@@ -1,1 +1,1 @@
-"""What idempotent producers have sent to a partition: its states, and their snapshots."""
+"""Idempotent producers of a partition: the states of what they have sent, and the snapshots of these."""

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.atomic import read_file
 from logd.log.disk.names import MARK, join
-from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint
 
 _LIMIT = 200
 
@@ -77,20 +76,3 @@ def read_mark(files: IFileOperations, folder: str) -> int:
     if len(words) != 4 or not words[2].isdigit() or encode_mark(int(words[2])) != data:
         return 0
     return int(words[2])
-
-
-def remove_mark(files: IFileOperations, folder: str) -> None:
-    """Remove the mark, durably. Raises OSError."""
-    files.remove(join(folder, MARK))
-    files.sync_directory(folder)
-
-
-def read_flushed(files: IFileOperations, folder: str) -> Checkpoint | None:
-    """Return a partition's checkpoint with the flushed end of its mark if that is greater; None without a checkpoint.
-
-    Raises OSError, and ValueError for a damaged checkpoint.
-    """
-    checkpoint = read_checkpoint(files, folder)
-    if checkpoint is None:
-        return None
-    return evolve(checkpoint, flushed=max(checkpoint.flushed, read_mark(files, folder)))

@@ -1,1 +1,1 @@
-"""What readers may see of a log, and those who wait for more."""
+"""The part of a log that readers may see, and those who wait for more."""

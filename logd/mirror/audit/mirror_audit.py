@@ -73,7 +73,7 @@ class MirrorAudit:
         self._publishing: Deferred[None] | None = None
         #: When the publication under way began, in seconds of the clock.
         self._since = 0.0
-        #: Where gaps begin that were passed and are in no count yet, by partition.
+        #: The beginnings of gaps that were passed and are in no count yet, by partition.
         self._passed: dict[TopicPartition, tuple[int, int]] = {}
 
     def stored(

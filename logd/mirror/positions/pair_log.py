@@ -27,7 +27,7 @@ AGAIN_SECONDS = 3600.0
 
 @define
 class _Published:
-    """What was published last of a copy."""
+    """The last pair that was published of a copy."""
 
     done: int
     at: float
@@ -85,16 +85,15 @@ class PairLog:
         if not self._made:
             self.make_topic()
             return
-        messages = []
-        for copy, pair in pairs.items():
-            if current.get(copy.where) is copy:
-                self._last[copy] = _Published(pair.position, self._clock.seconds())
-                known = progress[copy.where]
-                known.since_pair = known.since_pair[0] - pair.messages, known.since_pair[1] - pair.size
-                messages.append(Message(pair.encode(), key=pair.key, timestamp=pair.time))
-        if messages:
+        sent = {copy: pair for copy, pair in pairs.items() if current.get(copy.where) is copy}
+        for copy, pair in sent.items():
+            self._last[copy] = _Published(pair.position, self._clock.seconds())
+            known = progress[copy.where]
+            known.since_pair = known.since_pair[0] - pair.messages, known.since_pair[1] - pair.size
+        if sent:
+            messages = [Message(pair.encode(), key=pair.key, timestamp=pair.time) for pair in sent.values()]
             sending = self._producer.send(PAIRS_TOPIC, messages, partition=0)
-            self._publishing = sending.addCallbacks(lambda _: None, self._failed)
+            self._publishing = sending.addCallbacks(lambda _: None, self._failed, errbackArgs=(sent, progress))
             self._publishing.addBoth(self._ended)
 
     def make_topic(self) -> None:
@@ -114,8 +113,18 @@ class PairLog:
         else:
             self._made = True
 
-    def _failed(self, failure: Failure) -> None:
+    def _failed(
+        self,
+        failure: Failure,
+        sent: Mapping[PartitionCopy, PositionPair],
+        progress: Mapping[TopicPartition, PartitionProgress],
+    ) -> None:
+        """Let the pairs be due again."""
         self._made = False
+        for copy, pair in sent.items():
+            self._last.pop(copy, None)
+            known = progress[copy.where]
+            known.since_pair = known.since_pair[0] + pair.messages, known.since_pair[1] + pair.size
         self._log.warn("pairs of positions were not stored: {error}", error=failure.getErrorMessage())
 
     def _ended(self, _: object) -> None:

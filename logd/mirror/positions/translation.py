@@ -37,7 +37,7 @@ class TranslatedPosition:
 
 @define
 class _FoundPair:
-    """What the pairs say of one partition of the source."""
+    """The findings in the pairs of one partition of the source."""
 
     #: The group's position.
     position: int

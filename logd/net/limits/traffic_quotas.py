@@ -44,7 +44,7 @@ class HeldConnections:
     #: Those that are held, the longest held first, each with the time at which that began.
     _held: dict[Holdable, float] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
-    #: How often a connection was held, and for how many seconds together, those not counted that are held now.
+    #: The times that connections were held, and the seconds of all; those that are held now are not counted.
     times: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
 
@@ -189,7 +189,7 @@ class RequestQuota:
 
 @define(eq=False)
 class ConnectionMeter:
-    """What one connection uses of the quotas that it shares. A connection without a quota has no meter."""
+    """The use that one connection makes of the quotas that it shares. A connection without a quota has no meter."""
 
     connection: Holdable
     incoming: ByteQuota

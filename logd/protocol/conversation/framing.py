@@ -33,8 +33,8 @@ class FrameBuffer:
         self.max_frame_bytes = max_frame_bytes
         #: The size that was refused, 0 while none was.
         self.refused_size = 0
-        #: Where ``feed`` goes on in its data, if that is behind the frame just yielded: the taker of the frame sets it
-        #: who has taken further frames of the data itself.
+        #: The place in its data at which ``feed`` goes on, if that is behind the frame just yielded: the taker of that
+        #: frame sets it after taking further frames of the data itself.
         self.passed = 0
         #: The beginning of a frame, its size included. Large pieces stay as they came and are joined once; small ones
         #: are gathered in a bytearray, or a peer that sends byte by byte would make us keep an object for each.

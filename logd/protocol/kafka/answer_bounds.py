@@ -1,4 +1,4 @@
-"""What is sent of one range of a log to a client of Kafka, and the bounds of it."""
+"""The pieces of one range of a log that are sent to a client of Kafka, and their bounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LargeBatch(NamedTuple):
     size: int
 
 
-#: What is sent: bytes that were made, or batches of the log.
+#: A piece that is sent: bytes that were made, or batches of the log.
 Item = bytes | StoredRun | LargeBatch
 
 

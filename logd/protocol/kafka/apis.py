@@ -170,7 +170,3 @@ def encode_api_versions(version: int) -> bytes:
     if version < API_VERSIONS_FLEXIBLE:
         return b"".join((error, INT32.pack(len(rows)), *rows, throttle))
     return b"".join((error, bytes((len(rows) + 1,)), *(row + b"\0" for row in rows), throttle, b"\0"))
-
-
-#: Encodes the response to a request of this version.
-Encoder = Callable[[Any, int], bytes]

@@ -146,5 +146,5 @@ def _rotated(value: int, bits: int) -> int:
     return (value << bits | value >> 32 - bits) & 0xFFFFFFFF
 
 
-#: What ``batch_of_message_set`` raises.
+#: The errors of ``batch_of_message_set``.
 MESSAGE_SET_ERRORS = (ValueError, CorruptMessage, WrapperTooLarge)

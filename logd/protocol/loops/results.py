@@ -56,7 +56,7 @@ class Checked(NamedTuple):
 
 
 class MessageSummary(NamedTuple):
-    """What messages have in common."""
+    """The common properties of messages."""
 
     #: The headers, if all have the same; else None.
     headers: Headers | None

@@ -1,4 +1,4 @@
-"""What the messages of one send have in common, and how large they are, found in one look at each."""
+"""The common properties and the size of the messages of one send, found in one look at each."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class ReplicaFetchV1(NamedTuple):
 
 
 class ReplicaFetchedPart(NamedTuple):
-    """What is new of one partition; positions and epochs are -1 where they are not known."""
+    """News of one partition; positions and epochs are -1 where they are not known."""
 
     topic: str
     partition: int
@@ -105,7 +105,7 @@ class ReplicaFetchResponse(NamedTuple):
 
 
 class FlushedPart(NamedTuple):
-    """How far a follower has a partition on its disk."""
+    """The end up to which a follower has a partition on its disk."""
 
     topic: str
     partition: int
@@ -114,7 +114,7 @@ class FlushedPart(NamedTuple):
 
 
 class ReplicaProgress(NamedTuple):
-    """What a follower has flushed of partitions that it follows on this connection."""
+    """The flushed ends of partitions that a follower follows on this connection."""
 
     parts: tuple[FlushedPart, ...]
     correlation_id: int = 0

@@ -18,8 +18,6 @@ from logd.schema_registry.rest.parameters import RestRequest, schema_id, version
 from logd.schema_registry.schemas import AVRO, SCHEMA_TYPES, StoredSchema
 from logd.schema_registry.tree.records import SubjectVersion
 
-#: An answer that is given as text, and not as JSON: a schema alone.
-PlainText = bytes
 Endpoint = Callable[[SchemaRegistry, RestRequest], Awaitable[Any]]
 
 

@@ -44,7 +44,7 @@ class KafkaBroker:
         self._run: BrokerRun | None = None
         self._native: tuple[str, int] | None = None
         self._seconds = 0.0
-        #: What clients of logd ask of the broker for callers that wait; used on the thread alone.
+        #: The calls of logd's clients that callers of the broker wait for; used on the thread alone.
         self._questions: set[Deferred[Any]] = set()
         try:
             self._serving("checked").broker_settings()

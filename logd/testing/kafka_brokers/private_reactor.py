@@ -43,7 +43,7 @@ class ReactorThread:
         self._name = name
         self._process = os.getpid()
         self._thread: threading.Thread | None = None
-        #: What other threads wait for; under the lock, as a call may come while the thread is stopped.
+        #: The results that other threads wait for; under the lock, as a call may come while the thread is stopped.
         self._outcomes: set[Future[Any]] = set()
         self._lock = threading.Lock()
         self.reactor: Any = None

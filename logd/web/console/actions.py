@@ -1,4 +1,4 @@
-"""What people change by the console's forms: create a topic; move the positions of a group, after a look at them."""
+"""Changes by the console's forms: create a topic; move the positions of a group, after a look at them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_PARTITIONS = 1000
 
 @frozen
 class FormOutcome:
-    """Where the browser goes next, or a page to show."""
+    """The address to which the browser goes next, or a page to show."""
 
     location: str = ""
     page: Page | None = None

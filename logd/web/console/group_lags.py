@@ -13,7 +13,7 @@ from logd.client.admin.admin import Admin
 from logd.client.admin.lag import LagReader, PartitionLag, partitions_of
 from logd.client.consumer.consumer import Consumer
 from logd.coord.errors import CoordinationError
-from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
+from logd.coord.groups.inspection import GroupEntry, list_groups, read_group, read_groups
 from logd.coord.interfaces import ICoordination
 from logd.deferreds.gathering import gather_some
 from logd.errors import CoordinationUnavailable
@@ -22,7 +22,7 @@ from logd.web.console.rows import GroupProblem, GroupRow
 
 #: Groups whose lag is read; the others are listed without it.
 MOST_GROUPS = 500
-#: Partitions of one group that are described, and groups that are read at a time.
+#: Partitions of one group that are described, and groups whose lags are read at a time.
 MOST_PLACES = 2000
 GROUPS_AT_ONCE = 10
 #: Seconds for which the lags of all groups are shown again before they are read anew.
@@ -53,11 +53,9 @@ class GroupLags:
         tree = self._tree()
         try:
             names = await list_groups(tree)
-            entries = await gather_some((read_group(tree, name) for name in names[:MOST_GROUPS]), GROUPS_AT_ONCE)
+            entries = await read_groups(tree, names[:MOST_GROUPS])
         except CoordinationError as error:
             raise CoordinationUnavailable(f"the coordination tree does not answer: {error}") from error
-        except UnknownGroup:  # deleted since the list was read
-            entries = []
         async with self._admin() as admin:
             reader = self._lag_reader(admin, 0)
             lags = await gather_some((self._lag_of(reader, entry) for entry in entries), GROUPS_AT_ONCE)

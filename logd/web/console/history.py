@@ -1,4 +1,4 @@
-"""What the charts show: samples of this broker's figures in rings of fixed size."""
+"""The data of the charts: samples of this broker's figures in rings of fixed size."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -298,7 +298,3 @@ def _header_text(headers: Any) -> str:
     return ", ".join(
         f"{name}={'' if value is None else value.decode('utf-8', 'backslashreplace')}" for name, value in headers
     )[:1000]
-
-
-#: Makes a page; see ConsolePages.page.
-MakePage = Callable[[Asked], Awaitable[Page]]

@@ -14,7 +14,7 @@ OLDEST_SECONDS = 120.0
 
 @define(eq=False)
 class Rates:
-    """How fast numbers that only grow have grown, in units a second, by their keys."""
+    """The rates at which numbers that only grow have grown, in units a second, by their keys."""
 
     _before: tuple[float, Mapping[str, int]] | None = field(default=None, init=False)
     _rates: dict[str, float] = field(factory=dict, init=False)

@@ -42,8 +42,6 @@ from logd.web.console.sources import ConsoleSources
 MOST_WATCHERS = 100
 #: Those of one user among them, who has so many windows or programs.
 MOST_OF_ONE_USER = 25
-#: Bytes of a form.
-MOST_FORM_BYTES = 64 << 10
 #: Seconds between two looks whether one who watches is still a user, and access rules are as they were.
 _LOOK_SECONDS = 0.5
 #: Bytes of an update that a browser has not taken; beyond it the update is left out.

@@ -36,6 +36,8 @@ from logd.web.console.topic_rows import TopicRows
 #: Messages on one page, and the bytes before the end among which the last ones are looked for.
 MOST_MESSAGES = 50
 TAIL_BYTES = 64 << 10
+#: Messages that are read to find the last ones: a compressed set of some KiB may hold a million.
+MOST_LOOKED_AT = 50_000
 #: Hours of the audit's windows that are judged, and messages of its topic that are read for that.
 AUDIT_HOURS = 24
 MOST_EVENTS = 200_000
@@ -98,7 +100,7 @@ class ConsoleSources:
         except Exception:
             self._log.failure("the console could not take a sample")
 
-    # What this broker knows by itself
+    # Facts that this broker knows by itself
 
     @property
     def broker(self) -> Broker:
@@ -221,22 +223,23 @@ class ConsoleSources:
         async with self._admin() as admin:
             first, log = await self._place(admin, topic, partition, start)
         found: list[Message] = []
-        position = first
+        position, looked_at = first, 0
         async with self.consumer() as consumer:
             (stream,) = consumer.create_message_streams(topic, 1, [partition], Position(first))
             complaint = f"the leader of {topic}-{partition} sent no messages"
             batches = stream.batches({partition: log.visible_end})
-            while first < log.visible_end and len(found) < most:
+            while first < log.visible_end and (looked_at < MOST_LOOKED_AT if start is None else len(found) < most):
                 batch = await with_patience(self._reactor, _next(batches), complaint)
                 if batch is None:
                     position = log.visible_end
                     break
+                looked_at += len(batch.messages)
                 found += batch.messages
-                if start is not None:
+                if start is None:
+                    del found[:-most]
+                else:
                     del found[most:]
                 position = found[-1].next_position if found else position
-            if start is None:
-                found = found[-most:]
         return ShownMessages(found, found[0].id if found else first, position, log.log_start, log.visible_end)
 
     async def _place(

@@ -20,7 +20,7 @@ class ReferenceTests(SynchronousTestCase):
         self.assertEqual(page(text), text)
 
     def test_another_table_is_written_anew(self) -> None:
-        """What stands between the comments goes, and nothing else."""
+        """The text between the comments goes, and nothing else."""
         text = PAGE.read_text(encoding="utf-8")
         row = "| Produce | 0 | 0-8 |\n"
         self.assertIn(row, text)

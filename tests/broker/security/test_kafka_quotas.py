@@ -78,7 +78,7 @@ class KafkaQuotaTests(FetchTestCase):
         self.assertEqual([bool(part.records) for part in parts_of(answer)].count(True), 1)
 
     def test_topics_and_partitions(self) -> None:
-        """What is one too many violates the policy; only validated as well."""
+        """One too many violates the policy, also where the request is only validated."""
         self.quota(topics=1, partitions=3)
         topic = CreateTopicsRequest.CreatableTopic
 

@@ -190,7 +190,7 @@ class NativeAuthenticationTests(AuthenticationTestCase):
         self.assertEqual(self.ask(peer, Authenticate(MECHANISMS[0], b"n,,n=ann,r=x")).error, INVALID)
 
     def test_brokers_know_each_other_by_their_secret(self) -> None:
-        """Which the first broker has made."""
+        """The first broker has made it."""
         reading = self.access.client.get(paths.SECRET)
         self.settle()
         secret = self.successResultOf(reading)[0]

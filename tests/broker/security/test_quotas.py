@@ -45,7 +45,7 @@ class ByteQuotaTests(QuotaTestCase):
         self.assertFalse(again.reading)
 
     def test_a_debt_outlives_the_connection(self) -> None:
-        """Who hangs up and calls again begins where it ended."""
+        """A client that connects again begins where it ended."""
         self.set_quota("noisy", bytes_in=100_000)
         one = self.connect_as("noisy")
         for _ in range(6):

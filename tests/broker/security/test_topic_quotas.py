@@ -103,7 +103,7 @@ class RegistryTests(QuotaTestCase):
 
 
 class MetricsTests(QuotaTestCase):
-    """What a scrape tells of quotas."""
+    """The metrics of quotas."""
 
     def scraped(self) -> str:
         """Return the metrics."""

@@ -159,7 +159,7 @@ class GivenUpTests(LostLogTestCase):
         self.assertEqual((answer.error, answer.first_id), (0, self.END + JUMP))
 
     def test_logs_that_are_here_are_set_aside(self) -> None:
-        """What was given up does not come back among the ids of the new log."""
+        """Messages that were given up do not come back among the ids of the new log."""
         self.give_up(0, 1)
         self.kill()
         self.open()

@@ -53,7 +53,7 @@ class VerdictTableTests(SynchronousTestCase):
         return {each.parent.name: each.stat().st_ino for each in self.folder.glob("date=*/verdicts.parquet")}
 
     def test_runs_add_to_the_table(self) -> None:
-        """What was pending is judged by a later run; what a run was not asked for stays; each date has one file."""
+        """A later run judges pending windows; those that it was not asked for stay; each date has one file."""
         write_verdicts(
             [verdict(-1, 9, 9), verdict(0, 5, 3, pending=True), verdict(0, 1, 1, topic="u")], str(self.folder)
         )

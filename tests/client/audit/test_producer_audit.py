@@ -54,7 +54,7 @@ class ProducerAuditTests(ProducerTestCase):
         self.successResultOf(closing)
 
     def test_messages_get_their_time_and_server(self) -> None:
-        """What the application has given stays as it is."""
+        """Those that the application has given stay as they are."""
         for form in ("batch", "plain"):
             producer = self.producer(format=form)
             self.log.data.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -63,9 +64,32 @@ class StartTests(ConsumerTestCase):
 
     def test_a_wrong_start_is_refused_with_the_choices(self) -> None:
         """A misspelt start would otherwise be found out by missing messages."""
-        for wrong in ("first", -1, True, None, Position(-1), 1.5):
+        numbers: tuple[Any, ...] = (-1, 1.5, "1", None)
+        times = datetime(1960, 1, 1, tzinfo=UTC), *numbers
+        for wrong in ("first", True, *numbers, *map(Position, numbers), *map(Time, times)):
             with self.subTest(wrong=wrong):
                 self.assertIn("allowed is", str(self.assertRaises(ConfigurationError, check_start, wrong)))
+
+    def test_every_start_of_a_mapping_is_checked_at_once(self) -> None:
+        """Later there is no call that could raise, and a partition that is left out begins at the earliest message.
+
+        So positions that were stored as JSON, which turns numbers into texts, would all be passed over.
+        """
+        stored = json.loads(json.dumps({0: 10, 1: 20}))
+        wrong: Any
+        for wrong, words in (
+            (stored, "'0'"),
+            ({0: 0, 1: "first"}, "partition 1 = 'first'"),
+            ({0: 10, 1: -1}, "leave such partitions out"),
+            ({True: 0}, "True"),
+            ({0.0: 0}, "0.0"),
+        ):
+            with self.subTest(wrong=wrong):
+                of_all = self.assertRaises(ConfigurationError, self.consumer, start=wrong)
+                streams = self.consumer().create_message_streams
+                of_one = self.assertRaises(ConfigurationError, streams, "t", 1, None, wrong)
+                for error in (of_all, of_one):
+                    self.assertIn(words, str(error))
 
     def test_a_removed_position_follows_on_out_of_range(self) -> None:
         """The stream goes on at the earliest message, or fails where the setting says so."""
@@ -174,6 +198,15 @@ class FetchTests(ConsumerTestCase):
         before = len(self.fetches())
         self.run_for(2.0)
         self.assertLessEqual(len(self.fetches()) - before, 15)
+
+    def test_a_seek_needs_a_number(self) -> None:
+        """A start is none: it would fail in a request, and the stream with it."""
+        stream = self.stream([0], 0)
+        self.run_for()
+        wrong: Any
+        for wrong in ("earliest", Position(5), Time(5), 5.5, -1, None, True):
+            error = self.assertRaises(ConfigurationError, stream.seek, 0, wrong)
+            self.assertIn("allowed is a whole number from 0", str(error))
 
     def test_a_seek_does_not_wait_for_an_answer(self) -> None:
         """The fetch at the end of the log may be held by the broker for a minute."""

@@ -304,6 +304,18 @@ class CloseTests(ProducerTestCase):
             self.failureResultOf(send, ClientClosed)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
+    def test_a_close_that_is_cancelled_fails_as_such(self) -> None:
+        """While the connections close, too: an interrupted program asks for this error."""
+        producer = self.producer()
+        self.result(producer.send("t", b"1"))
+        for link in producer._cluster._links.values():
+            link.current.close = Deferred  # type: ignore[union-attr, method-assign]  # a connection that does not close
+        closing = producer.close()
+        self.run_for()
+        closing.cancel()
+        self.failureResultOf(closing, CancelledError)
+        self.run_for(10.0)
+
     def test_a_producer_without_a_broker_closes(self) -> None:
         """Sends fail, and no attempt to connect goes on."""
         self.broker.up = False

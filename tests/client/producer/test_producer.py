@@ -73,6 +73,19 @@ class SendTests(ProducerTestCase):
         self.run_for()
         self.failureResultOf(sending, WrongPartition)
 
+    def test_a_partition_that_is_no_number_fails(self) -> None:
+        """The error names the type, and later sends to the partition that it equals are delivered."""
+        wrong: Any
+        producer = self.producer()
+        for wrong in (0.0, "0", b"0"):
+            sending = producer.send("t", b"", partition=wrong)
+            self.run_for()
+            error = self.failureResultOf(sending, TypeError).value
+            self.assertIn(f"a whole number, not {type(wrong).__name__}", str(error))
+        sending = producer.send("t", b"", partition=0)
+        self.run_for()
+        self.assertEqual(self.successResultOf(sending).partition, 0)
+
     def test_a_new_producer_makes_no_connection(self) -> None:
         """Making one cannot fail or wait."""
         self.producer()

@@ -7,7 +7,8 @@ from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.producer.batches.batch import ProducerBatch, pieces_of
+from logd.client.producer.batches.batch import ProducerBatch
+from logd.client.producer.batches.pieces import pieces_of
 from logd.client.producer.formats import EntriesFormat, Record, SingleEntryFormat
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.refusal_text import refusal

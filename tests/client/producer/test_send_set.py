@@ -8,6 +8,7 @@ from logd.errors import ConfigurationError, InvalidMessage, MessageTooLarge, Wir
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.produce_ack import ProducePart
 from tests.client.producers import ProducerTestCase
 
@@ -72,7 +73,7 @@ class SendSetTests(ProducerTestCase):
         self.assertEqual(self.log.payloads(), [b"0", b"1", b"2", b"3", b"4"])
 
     def test_a_cancelled_set_does_not_leave(self) -> None:
-        """What is behind it does."""
+        """The sets behind it do."""
         producer = self.producer(linger=0.01)
         first, second = producer.send_set("t", 0, of(b"1")), producer.send_set("t", 0, of(b"2"))
         self.run_for(0.005)
@@ -80,6 +81,51 @@ class SendSetTests(ProducerTestCase):
         self.failureResultOf(first, CancelledError)
         self.result(second)
         self.assertEqual(self.log.payloads(), [b"2"])
+        self.assertEqual(producer.buffered_bytes, 0)
+
+    def test_a_batch_whose_sends_are_all_cancelled_does_not_leave(self) -> None:
+        """A broker refuses a set without messages, and nothing would pass it."""
+        sets: list[bytes] = []
+
+        def note(part: ProducePart) -> None:
+            sets.append(bytes(part.message_set))
+
+        self.broker.refuse = note
+        producer = self.producer(linger=0.01)
+        compressed = [MessageSet([Message(b"%d" % number) for number in range(9)], "gzip")] * 2
+        for kind in ("given", "compressed"):
+            cancelled = [
+                producer.send_set("t", 0, of(b"a")) if kind == "given" else producer.send("t", each)
+                for each in compressed
+            ]
+            self.run_for(0.005)
+            for sending in cancelled:
+                sending.cancel()
+                self.failureResultOf(sending, CancelledError)
+            self.assertEqual(producer.buffered_bytes, 0)
+            self.run_for(1.0)
+        self.assertEqual(sets, [])
+        self.result(producer.send_set("t", 0, of(b"c")))
+        self.assertEqual(self.log.payloads(), [b"c"])
+
+    def test_a_batch_has_room_for_others_in_place_of_a_cancelled_set(self) -> None:
+        """All its messages are counted no more."""
+        sets: list[bytes] = []
+
+        def note(part: ProducePart) -> None:
+            sets.append(bytes(part.message_set))
+
+        self.broker.refuse = note
+        producer = self.producer(linger=0.01, batch_messages=12)
+        nine = MessageSet([Message(b"%d" % number) for number in range(9)], "gzip")
+        cancelled, other = producer.send("t", nine), producer.send("t", MessageSet([Message(b"x")], "gzip"))
+        self.run_for(0.005)
+        cancelled.cancel()
+        self.failureResultOf(cancelled, CancelledError)
+        last = producer.send("t", nine)
+        self.result(other)
+        self.result(last)
+        self.assertEqual(len(sets), 1)
         self.assertEqual(producer.buffered_bytes, 0)
 
     def test_a_missing_topic_is_waited_for(self) -> None:

@@ -33,7 +33,7 @@ def state_of(leader: int, in_sync: tuple[int, ...], last: tuple[int, ...] = ()) 
 
 
 class ElectionTests(SynchronousTestCase):
-    """Who leads, by the lists of a state."""
+    """The choice of leaders by the lists of a state."""
 
     def test_the_first_in_sync_replica_that_lives_leads(self) -> None:
         """In the order of the replicas; the dead leader stays in sync, as it cannot be known to lack anything."""
@@ -183,7 +183,7 @@ class Model:
 
     @property
     def leads(self) -> bool:
-        """Whether the leader lives."""
+        """True if the leader lives."""
         state = self.state
         return state.leader != NO_LEADER and state.leads(state.leader, self.live.get(state.leader, ""))
 

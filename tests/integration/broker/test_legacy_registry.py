@@ -54,7 +54,7 @@ class LegacyRegistryTests(SynchronousTestCase):
         return {name: self.zookeeper.get(f"{path}/{name}")[0].decode() for name in names}
 
     def test_each_broker_is_found_with_its_own_partitions(self) -> None:
-        """What a client of 0.7 sends to all of them, a native consumer reads; a broker that ends is removed."""
+        """A native consumer reads what a client of 0.7 sends to all of them; a broker that ends is removed."""
         addresses = {number: value.split(":")[1:] for number, value in self.found("/brokers/ids", {"0", "1"}).items()}
         counts = self.found("/brokers/topics/clicks", {"0", "1"})
         self.assertEqual(counts, {"0": "2", "1": "2"})

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -26,6 +22,7 @@ from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducedPart, ProducePart
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.peers import PATIENCE, POLL_SECONDS, BrokerTestCase, Peer
+from tests.integration.shared_servers import shared
 
 TWISTD = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]
 STOPPING = 111
@@ -233,22 +230,12 @@ class DiskThatHangsTests(SynchronousTestCase):
         self.assertEqual(broker.stop(), 0)
 
 
-@functools.cache
-def first_broker() -> BrokerProcess:
-    """Return the broker that others find in their way; it ends with the process."""
-    folder = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    broker = BrokerProcess(f"{folder}/data")
-    atexit.register(broker.kill)
-    return broker.start()
-
-
 class InTheWayTests(SynchronousTestCase):
     """A second broker that needs something the first one has, which is the same for all tests: none may harm it."""
 
     def setUp(self) -> None:
         """Start the first broker unless it runs."""
-        self.broker = first_broker()
+        self.broker = shared(BrokerProcess, "lifecycle")
 
     def refused(self, *words: str, data: str, listen: str, options: tuple[str, ...] = ()) -> None:
         """Check that a start fails, in the foreground and in the background, and that its output has these words."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import json
 import os
 import shutil
 import socket
-import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -30,6 +28,7 @@ from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.clients.test_broker_outages import Lines
 from tests.integration.commands.rig import CliTestCase
 from tests.integration.peers import Peer
+from tests.integration.shared_servers import folder_of_process
 
 LINES = b"".join(b"%03d\n" % number for number in range(100))
 ENTRY = 4 + 1 + 4 + 3
@@ -44,9 +43,7 @@ MOST_SENT = 3 * 2 * 4 << 20
 @functools.cache
 def damaged() -> Path:
     """Return the data directory of a broker that has stopped: both topics are filled, and a part of one is lost."""
-    folder = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    data = Path(folder, "data")
+    data = Path(folder_of_process(), "data")
     lines = MessageSet([Message(line) for line in LINES.splitlines()]).encode()
     with BrokerProcess(str(data)) as broker, Peer(broker.port) as peer:
         for topic in ("t", "u"):

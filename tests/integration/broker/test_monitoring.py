@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana are given in contrib/, against a real broker's page, by the tools themselves."""
+"""The files for Prometheus and Grafana in contrib/, against a real broker's page, by the tools themselves."""
 
 from __future__ import annotations
 

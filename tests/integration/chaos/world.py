@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 from logd.testing.processes.broker import BrokerProcess, free_port
 
 ROOT = Path(__file__).parents[3]
-#: What stands before the command lines of brokers and clients, and not of the tree, with LOGD_CHAOS_UVLOOP=1.
+#: The words before the command lines of brokers and clients, but not of the tree, with LOGD_CHAOS_UVLOOP=1.
 WRAP: tuple[str, ...] = ()
 if os.environ.get("LOGD_CHAOS_UVLOOP", "0") != "0":
     WRAP = (sys.executable, str(Path(__file__).with_name("on_uvloop.py")))

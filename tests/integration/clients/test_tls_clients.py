@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from unittest import skipUnless
 
@@ -24,6 +22,7 @@ from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import RangeReader
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.peers import PATIENCE
+from tests.integration.shared_servers import folder_of_process
 
 try:
     from twisted.internet import ssl as twisted_ssl
@@ -42,8 +41,7 @@ def make_certificate(folder: Path) -> None:
 @functools.cache
 def _certificate() -> Path:
     """Make a key and a certificate, as the documentation says, and return their folder."""
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder, True)
+    folder = Path(folder_of_process())
     command = (
         "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=logd -keyout key.pem -out cert.pem "
         "-addext subjectAltName=DNS:localhost,IP:127.0.0.1"

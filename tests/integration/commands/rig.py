@@ -7,10 +7,8 @@ import contextlib
 import functools
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord import paths
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.shared_servers import shared
 from tests.integration.topics import create_topic, delete_topic, fill_topic, read_partition, topic_names
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -131,14 +130,9 @@ class CliTestCase(CommandTestCase):
         return [json.loads(line) for line in self.logd("consume", *arguments, "--format", "json").splitlines()]
 
 
-@functools.cache
 def shared_broker() -> BrokerProcess:
-    """Return a broker that ends with this process."""
-    folder = tempfile.mkdtemp(prefix="logd-commands-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    broker = BrokerProcess(f"{folder}/shared").start()
-    atexit.register(broker.stop)
-    return broker
+    """Return the broker of all tests of commands that leave it as it was."""
+    return shared(BrokerProcess, "commands")
 
 
 @functools.cache

@@ -34,7 +34,7 @@ class DoctorTests(SynchronousTestCase):
         return done.returncode, {(each["area"], each["subject"]): each for each in json.loads(done.stdout)}
 
     def test_with_and_without_a_broker(self) -> None:
-        """What it says of ports, limits and losses follows whether the broker runs; every finding has a remedy."""
+        """Its words on ports, limits and losses depend on whether the broker runs; every finding has a remedy."""
         broker = BrokerProcess(os.path.abspath(self.mktemp()))
         self.addCleanup(broker.kill)
         broker.start()

@@ -85,7 +85,7 @@ class ConsoleTests(SynchronousTestCase):
         browser.until("location.pathname === '/console/topics/made.here' && document.readyState === 'complete'")
         self.assertIn("Partitions", self.text())
 
-        # What is produced shows up without a reload, once.
+        # A message that is produced shows up without a reload, once.
         browser.open(f"{self.url}/topics/clicks/messages?partition={self.filled}&format=json")
         browser.until("document.querySelectorAll('.message').length > 0")
         self.check_accessible("messages")

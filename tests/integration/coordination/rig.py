@@ -5,13 +5,9 @@ The tests of a process share a server of each kind: a new Java for each would ta
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from twisted.internet import reactor as _reactor
@@ -26,6 +22,7 @@ from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy
 from tests.coord.session_states import SessionStates
+from tests.integration.shared_servers import shared
 
 if TYPE_CHECKING:
     _Case = TestCase
@@ -39,33 +36,6 @@ reactor: Any = _reactor
 TRIALS = int(os.environ.get("LOGD_ORDER_TRIALS", "100"))
 #: Timeout of the sessions here, in seconds.
 TIMEOUT = 1.5
-
-
-class _Servers(Protocol):
-    def start(self) -> object: ...
-
-    def kill(self) -> object: ...
-
-
-_S = TypeVar("_S", bound=_Servers)
-
-_running: dict[object, Any] = {}
-
-
-def shared(make: Callable[[str], _S]) -> _S:
-    """Return the servers that ``make`` made over a new folder, which run until the process ends. Blocks.
-
-    The first call starts them.
-    """
-    if make not in _running:
-        folder = tempfile.mkdtemp()
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        servers = make(f"{folder}/data")
-        servers.start()
-        atexit.register(servers.kill)
-        _running[make] = servers
-    found: _S = _running[make]
-    return found
 
 
 def threads() -> list[str]:

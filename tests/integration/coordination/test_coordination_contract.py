@@ -22,7 +22,7 @@ from tests.coord.contract import PATIENCE, CallsContract, Contract
 from tests.coord.contract_sessions import SessionContract
 from tests.coord.contract_watches import WatchesContract
 from tests.coord.proxy import Proxy
-from tests.integration.coordination.rig import shared
+from tests.integration.shared_servers import shared
 
 #: The reactor, typed as anything that a client or a proxy needs.
 reactor: Any = _reactor

@@ -6,6 +6,7 @@ One server serves all tests of a class, each below a path of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy
 from tests.coord.session_states import SessionStates
-from tests.integration.coordination.rig import shared
+from tests.integration.shared_servers import shared
 
 if TYPE_CHECKING:
     _Case = TestCase
@@ -38,14 +39,14 @@ ANN_ID, BEN_ID = zookeeper_digest(*ANN), zookeeper_digest(*BEN)
 
 
 class AccessContract(_Case):
-    """What clients may do with nodes of others."""
+    """The rights of clients to nodes of others."""
 
     timeout = 60
     kind: type[CoordinationProcess] | type[ZooKeeperProcess]
 
     async def setUp(self) -> None:  # type: ignore[override]
         """Connect a client without credentials, and make the root."""
-        make: Callable[[str], CoordinationProcess | ZooKeeperProcess] = self.kind
+        make: Callable[[str], AbstractContextManager[CoordinationProcess | ZooKeeperProcess]] = self.kind
         self.server = await deferToThread(lambda: shared(make))
         self.chroot = f"/{uuid4().hex}"
         self.stranger = await self.connect()

@@ -65,7 +65,7 @@ class Broker(BrokerProcess):
 
 
 class StartTests(SynchronousTestCase):
-    """What is not needed is not imported."""
+    """Modules that are not needed are not imported."""
 
     def test_a_broker_imports_little(self) -> None:
         """None of the heavy ones, neither at the start nor for a client that asks for the cluster and its topics."""

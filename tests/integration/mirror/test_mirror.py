@@ -23,7 +23,7 @@ WINDOW = 0.5
 
 
 class MirrorTests(MirrorTestCase):
-    """What reaches the target."""
+    """Messages that reach the target."""
 
     async def test_messages_arrive_as_they_are(self) -> None:
         """Plain messages, keys, times, headers, wrappers and batches, in their partitions and in order."""

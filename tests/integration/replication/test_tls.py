@@ -84,7 +84,7 @@ class EncryptedTests(ClusterTestCase):
         return {**CLIENTS, "user": "root", "password": PASSWORD}
 
     async def test_they_copy_over_tls_and_authenticate(self) -> None:
-        """What is acknowledged is on both disks; a broker that does not trust the leader copies nothing."""
+        """Acknowledged messages are on both disks; a broker that does not trust the leader copies nothing."""
         admin = Admin(self.at(self.brokers[0]), **self.clients)
         self.addCleanup(admin.close)
         producer = Producer(self.at(self.brokers[0]), acks=-1, **self.clients)

@@ -92,7 +92,7 @@ class EmbeddedTreeTests(SeveralRegistriesHistories):
         self.check_200_concurrent_registrations(self.register)
 
     def test_ids_and_schemas_survive_kills_of_registries_and_tree(self) -> None:
-        """What was answered is there afterwards; what was not has at most one id."""
+        """Schemas whose registration was answered are there afterwards; the others have at most one id."""
         self.check_kills()
 
 
@@ -146,7 +146,7 @@ class RealZooKeeperTests(SeveralRegistriesHistories):
         self.assertEqual(self.expired_sessions(), 1)
 
     def test_ids_and_schemas_survive_kills_of_registries_and_tree(self) -> None:
-        """What was answered is there afterwards; what was not has at most one id."""
+        """Schemas whose registration was answered are there afterwards; the others have at most one id."""
         self.check_kills()
 
 

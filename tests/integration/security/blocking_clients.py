@@ -1,4 +1,4 @@
-"""What blocking clients do with users, in a process of its own: they run the reactor, which a test's process needs."""
+"""Blocking clients with users, in a process of their own: they run the reactor, which a test's process needs."""
 
 from __future__ import annotations
 

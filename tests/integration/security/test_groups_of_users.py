@@ -8,10 +8,8 @@ from __future__ import annotations
 import atexit
 import os
 import secrets
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +27,7 @@ from logd.security.credentials import Credentials
 from logd.security.users import User
 from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
+from tests.integration.shared_servers import folder_of_process
 from tests.integration.topics import fill_topic
 
 if TYPE_CHECKING:
@@ -94,8 +93,7 @@ def place(kind: str) -> Place:
     """Return the broker of a kind of tree, which ends with the process; with topic t, and a rule for ann's groups."""
     if kind in _places:
         return _places[kind]
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder, True)
+    folder = Path(folder_of_process())
     for name, content in {"tree": TREE, **USERS}.items():
         (folder / name).write_text(f"{content}\n")
         (folder / name).chmod(0o600)
@@ -134,7 +132,7 @@ def place(kind: str) -> Place:
 
 
 class GroupsOfUsersContract(_Case):
-    """What users, and clients of the tree, may do with groups."""
+    """The rights of users, and of clients of the tree, to groups."""
 
     kind: str
 

@@ -1,4 +1,4 @@
-"""Whether time tells a user that does not exist from a wrong password, at a real broker: run with LOGD_TIMING_ATTEMPTS.
+"""Refusals of a user that does not exist and of a wrong password, compared by their time; needs LOGD_TIMING_ATTEMPTS.
 
 ``LOGD_TIMING_ATTEMPTS=2000 python -m twisted.trial tests.integration.security.test_timing`` prints the medians.
 """

@@ -15,7 +15,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from logd.net.credentials import basic
 from logd.security.credentials import Credentials
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.testing.processes.broker import BrokerProcess, free_port
+from tests.integration.shared_servers import folder_of_process
 from tests.integration.topics import fill_topic
 
 try:
@@ -89,8 +89,7 @@ def certificates(folder: Path) -> None:
 @functools.cache
 def place() -> Place:
     """Return the broker of this module, which ends with the process, with its users added by the command."""
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder, True)
+    folder = Path(folder_of_process())
     certificates(folder)
     scram, tls, http = free_port(), free_port(), free_port()
     keys = f"privateKey={folder}/server.key:certKey={folder}/server.pem"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import logging
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -19,6 +17,7 @@ from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.producing import ExecutorProducer
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.shared_servers import folder_of_process, shared
 
 
 @functools.cache
@@ -44,17 +43,12 @@ def session() -> Any:
 @functools.cache
 def shared_folder() -> str:
     """Return a folder that is removed with the process."""
-    folder = tempfile.mkdtemp(prefix="logd-spark-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return folder_of_process()
 
 
-@functools.cache
 def shared_broker() -> BrokerProcess:
     """Return a broker that no test stops; each test has topics of its own in it."""
-    broker = BrokerProcess(f"{shared_folder()}/shared", log_path=f"{shared_folder()}/shared.log").start()
-    atexit.register(broker.stop)
-    return broker
+    return shared(BrokerProcess, "Spark")
 
 
 class SparkTestCase(SynchronousTestCase):

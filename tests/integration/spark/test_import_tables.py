@@ -89,6 +89,6 @@ class TableTests(SparkTestCase):
             self.assertEqual(self.importing(partition_by=folders).messages, 300)
 
     def test_refused(self) -> None:
-        """What no table can hold is refused before anything is read."""
+        """Options that no table can fulfil are refused before anything is read."""
         with self.assertRaisesRegex(ConfigurationError, "format = 'json' is not allowed for a table"):
             self.importing(format="json")

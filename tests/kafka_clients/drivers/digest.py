@@ -1,4 +1,4 @@
-"""What is common to the programs: the records that they produce, the digest of what they read, and their commands.
+"""The common part of the programs: the records that they produce, the digest of what they read, and their commands.
 
 ::
 

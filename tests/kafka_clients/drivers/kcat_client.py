@@ -10,7 +10,7 @@ from typing import Any
 from .digest import Digest, record, run, shares
 
 _KCAT = os.environ.get("KCAT", "kcat")
-#: What stands between the fields of a record, which are not to be found in it.
+#: The separators of a record's fields, which no field may contain.
 _FORMAT = "%o\\t%T\\t%k\\t%s\\n"
 
 

@@ -32,7 +32,7 @@ class Suite:
     tests: str
     #: Reasons of the tests that fail here, by their names without the file; ``name[*]`` names all parameters of one.
     expected: Mapping[str, str]
-    #: What the tests need besides the client.
+    #: The packages that the tests need besides the client.
     needs: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(factory=dict)
     #: Tests that change the whole cluster: each has a broker of its own.

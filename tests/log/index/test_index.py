@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import closing
 from functools import partial
 
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.log.index.index import ActiveIndex, load_active_index
 from logd.log.index.index_file import CHUNK, Boundary, WrongIndex, decode_chunk, encode_chunk
-from logd.log.index.index_search import last_boundary, split_index
+from logd.log.index.index_search import IndexSearch, last_boundary
 from logd.testing.memory.files import MemoryFiles
 
 PATH = "/index"
@@ -33,7 +34,8 @@ def is_at_or_before(position: int, boundary: Boundary) -> bool:
 
 def at_or_before(index: ActiveIndex, position: int) -> Boundary | None:
     """Return the last boundary up to ``position``."""
-    return split_index(index.files, PATH, 0, partial(is_at_or_before, position), index.tail, index.chunks)[0]
+    with closing(IndexSearch(index.files, PATH, 0, index.tail, index.chunks)) as search:
+        return search.split(partial(is_at_or_before, position))[0]
 
 
 class SearchTests(SynchronousTestCase):
@@ -47,7 +49,8 @@ class SearchTests(SynchronousTestCase):
             expected = (boundaries[at - 1] if at else None, boundaries[at] if at < len(boundaries) else None)
             tail, chunks = ((), None) if closed else (index.tail, index.chunks)
             holds = partial(is_at_or_before, position)
-            found = split_index(index.files, PATH, 0, holds, tail, chunks)
+            with closing(IndexSearch(index.files, PATH, 0, tail, chunks)) as search:
+                found = search.split(holds)
             self.assertEqual(found, expected, position)
 
     def test_a_growing_index_finds_every_boundary(self) -> None:

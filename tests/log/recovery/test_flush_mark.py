@@ -6,8 +6,7 @@ import errno
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.log.recovery.checkpoint import Checkpoint
-from logd.log.recovery.flush_mark import Mark, encode_mark, read_flushed, read_mark
+from logd.log.recovery.flush_mark import Mark, encode_mark, read_mark
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
 
@@ -85,19 +84,6 @@ class MarkTests(SynchronousTestCase):
         log.append([ENTRY], 1, -1)
         rig.threads.settle()
         self.assertEqual((log.visible_end, read_mark(rig.files, FOLDER)), (40, 20))
-
-    def test_the_later_of_mark_and_checkpoint_counts(self) -> None:
-        """Without a checkpoint the start of the log is unknown."""
-        rig = Rig()
-        log = rig.filled(ENTRY)
-        self.assertIsNone(read_flushed(rig.files, FOLDER))
-        rig.store.write_checkpoints()
-        rig.threads.settle()
-        log.append([ENTRY], 1, -1)
-        rig.threads.settle()
-        self.assertEqual(read_flushed(rig.files, FOLDER), Checkpoint(0, 40))
-        rig.files.remove(MARK)
-        self.assertEqual(read_flushed(rig.files, FOLDER), Checkpoint(0, 20))
 
 
 class StartTests(SynchronousTestCase):

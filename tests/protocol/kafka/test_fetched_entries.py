@@ -72,7 +72,7 @@ class WireBatchTests(SynchronousTestCase):
         self.assertEqual(entry_of_wire_batch(b"xx" + WIRE + b"yy", 2, wire_batch_end(WIRE, 0, len(WIRE)) + 2), BATCH)
 
     def test_batches_of_another_client(self) -> None:
-        """What kafka-python makes is an entry that all readers take, and leaves as it came but for its offsets."""
+        """A batch of kafka-python's is an entry that all readers take, and leaves as it came but for its offsets."""
         for codec in (0, 1):  # kafka-python needs further packages for the others
             builder = MemoryRecordsBuilder(magic=2, compression_type=codec, batch_size=1 << 20)
             for number in range(300):

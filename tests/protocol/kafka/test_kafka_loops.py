@@ -98,7 +98,7 @@ class RecordTests(LoopsTestCase):
         )
 
     def test_bounds(self) -> None:
-        """Where entries may begin, how many, and the offsets that a batch can hold."""
+        """The positions and the number of entries, and the offsets that a batch can hold."""
         data = timed(b"a", 7) + plain(b"b") * 3
         size, first = len(plain(b"b")), len(timed(b"a", 7))
         for bounds, consumed in (

@@ -354,7 +354,7 @@ class TwinsTests(TwinsTestCase):
         freeze_others(self)
         tracemalloc.start()
         self.addCleanup(tracemalloc.stop)
-        # What is lost is lost in every round, a cache grows in some; no object is smaller than 24 bytes.
+        # Lost memory is lost in every round, a cache grows in some; no object is smaller than 24 bytes.
         self.assertTrue(any(kept() < 60 * 24 for _ in range(20)), "each of 20 rounds kept something")
 
     def test_messages_are_not_the_collectors_business(self) -> None:

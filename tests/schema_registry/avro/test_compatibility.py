@@ -20,7 +20,7 @@ FIXED = {"type": "fixed", "name": "F", "size": 4}
 ENUM = {"type": "enum", "name": "E", "symbols": ["a", "b"]}
 LIST: Any = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}
 
-#: What a reader of the first type makes of the second.
+#: A reader of the first type reads the second.
 PROMOTED = {
     *(("long", "int"), ("float", "int"), ("float", "long"), ("double", "int"), ("double", "long")),
     *(("double", "float"), ("string", "bytes"), ("bytes", "string")),

@@ -167,7 +167,7 @@ class ConfigTests(RestTestCase):
 
 
 class ServerTests(RestTestCase):
-    """What remains."""
+    """Endpoints about the server itself."""
 
     async def test_each_route_is_reached(self) -> None:
         """None is hidden behind another, and none fails for want of data."""

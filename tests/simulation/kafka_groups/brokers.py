@@ -37,7 +37,7 @@ class GroupBroker:
 
     @property
     def reached(self) -> tuple[ProcessClock, GroupCoordinator] | None:
-        """Where requests arrive; None while it does not run."""
+        """The clock and coordinator that requests reach; None while it does not run."""
         return None if self.clock is None or self.coordinator is None else (self.clock, self.coordinator)
 
     def start(self) -> None:

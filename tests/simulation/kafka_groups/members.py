@@ -73,7 +73,7 @@ class Member:
     _lives: int = 0
     _broker: GroupBroker | None = None
     is_leaving: bool = False
-    #: Where it is in each partition.
+    #: Its position in each partition.
     _positions_now: dict[TopicPartition, int] = field(factory=dict)
     #: The number of its last joining, among all.
     _joining: int = 0

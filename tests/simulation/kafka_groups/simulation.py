@@ -227,7 +227,7 @@ class GroupSimulation:
     def _later(self, longest: float, call: Callable[..., object], *arguments: object) -> None:
         self.world.clock.callLater(longest * self.random.random(), call, *arguments)
 
-    # What must hold in the end
+    # Conditions at the end
 
     def _is_settled(self) -> bool:
         """Return whether every group is stable, all members read in one generation, and each has committed there."""

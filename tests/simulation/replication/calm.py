@@ -1,4 +1,4 @@
-"""What one fault alone may cost, before any other: checked at the beginning of some lives."""
+"""The cost of one fault alone, before any other: checked at the beginning of some lives."""
 
 from __future__ import annotations
 

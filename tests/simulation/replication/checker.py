@@ -36,7 +36,7 @@ class Seen(NamedTuple):
 
 @define(eq=False)
 class PartitionRecord:
-    """What was seen of one partition."""
+    """One partition as it was seen so far."""
 
     #: The bytes that some leader has shown, from position 0 on.
     shown: bytearray = field(factory=bytearray)
@@ -54,7 +54,7 @@ class PartitionRecord:
 
 @define(eq=False)
 class Checker:
-    """What must hold of one topic, and what was seen of it so far."""
+    """The rules that must hold of one topic, and what was seen of it so far."""
 
     topic: str
     tree: MemoryTree
@@ -66,7 +66,7 @@ class Checker:
     partitions: dict[int, PartitionRecord] = field(factory=dict, init=False)
     uuid: str = field(default="", init=False)
     _seen: dict[tuple[str, int], Seen] = field(factory=dict, init=False)
-    #: How far the bytes of a log were compared with what was shown.
+    #: The end up to which the bytes of a log were compared with what was shown.
     _compared: dict[tuple[str, int], tuple[PartitionLog, int]] = field(factory=dict, init=False)
     _entry: tuple[bytes, dict[int, tuple[int, ...]]] = field(default=(b"", {}), init=False)
     _states: dict[int, tuple[bytes, PartitionState]] = field(factory=dict, init=False)

@@ -184,7 +184,7 @@ class ReplicatedCluster:
             if topic == TOPIC or checker.replicas():
                 Ends(checker).check()
 
-    # What faults are aimed at
+    # Aims of faults
 
     def leader(self, partition: int = 0) -> MemoryBroker | None:
         """Return the broker that leads according to the tree."""

@@ -18,7 +18,7 @@ from tests.simulation.violation import check
 
 @define(eq=False)
 class Ends:
-    """What must hold of one topic in the end."""
+    """The rules that must hold of one topic in the end."""
 
     checker: Checker
 

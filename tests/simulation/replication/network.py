@@ -15,7 +15,7 @@ from tests.simulation.replication.cluster import ReplicatedCluster
 
 @define(eq=False)
 class NetworkFaults:
-    """What may happen to connections; all lasts until ``mend``, which comes a little later."""
+    """Faults of connections; all last until ``mend``, which comes a little later."""
 
     cluster: ReplicatedCluster
     random: Random

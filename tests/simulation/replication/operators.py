@@ -1,4 +1,4 @@
-"""What operators do to topics meanwhile: replicas, settings, partitions, retention, deletion, unclean elections."""
+"""The work of operators on topics meanwhile: replicas, settings, partitions, retention, deletion, unclean elections."""
 
 from __future__ import annotations
 

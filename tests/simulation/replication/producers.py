@@ -32,7 +32,7 @@ MESSAGES = 100
 PACE = 0.3
 #: Bytes of an entry before a batch as it is on the wire.
 _ENTRY_START = 8
-#: Where the fields behind its checksum begin in a batch on the wire.
+#: The place in a batch on the wire at which the fields behind its checksum begin.
 _FIELDS_AT = 21
 _PRODUCER = 77
 

@@ -27,7 +27,7 @@ GROUP = "readers"
 
 @define(eq=False)
 class Shown:
-    """What one reader, or one group, was shown: a message at a position stays there."""
+    """The messages that one reader, or one group, was shown: a message at a position stays there."""
 
     cluster: ReplicatedCluster
     name: str

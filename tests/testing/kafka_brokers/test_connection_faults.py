@@ -34,7 +34,7 @@ class _Seen(Protocol):
 
 
 class ConnectionFaultsTests(SynchronousTestCase):
-    """What is between a client and the broker's protocol."""
+    """Faults between a client and the broker's protocol."""
 
     def setUp(self) -> None:
         """Build what a listener of Kafka's clients has, with one connection."""
@@ -83,7 +83,7 @@ class ConnectionFaultsTests(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_late_bytes_keep_their_order(self) -> None:
-        """What comes after the end of a delay waits for what came before it."""
+        """Bytes that come after the end of a delay wait for those that came before it."""
         self.faults.seconds = 2.0
         self.protocol.dataReceived(b"a")
         self.faults.seconds = 0.0

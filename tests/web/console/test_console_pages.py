@@ -216,7 +216,7 @@ class SecuredPagesTests(PagesTestCase):
 
 
 class HistoryTests(BrokerTestCase):
-    """What the charts show."""
+    """The data of the charts."""
 
     def sample(self, history: History, now: float, value: float) -> None:
         """Take a sample whose figures all have one value."""
@@ -243,7 +243,7 @@ class HistoryTests(BrokerTestCase):
         self.assertEqual((len(times), times[0], times[-1]), (MOST_SAMPLES, 20.0, MOST_SAMPLES + 19.0))
 
     def test_rates_need_two_samples_that_are_near(self) -> None:
-        """What is gone, new, or long ago has none."""
+        """A figure that is gone, new, or old has no rate."""
         rates = Rates()
         rates.sample(0.0, {"a": 10, "b": 5})
         rates.sample(10.0, {"a": 30, "c": 5})

@@ -97,7 +97,7 @@ class ElsewhereTests(PagesTestCase):
         self.assertEqual(self.sources.topics.one("away").bytes, 2000)
 
     def test_a_leader_that_does_not_answer_leaves_a_lower_bound(self) -> None:
-        """What the others told is shown as such."""
+        """The sum of what the others told is shown as such."""
         self.admin.held = True
         looking = Deferred.fromCoroutine(self.sizes.look([("away", 0), ("away", 1)]))
         self.admin.waiting.pop().errback(BrokerUnavailable("gone"))

@@ -84,7 +84,7 @@ class LiveTests(PagesTestCase):
         self.assertEqual(len(ann.written), before)
 
     def test_a_rule_that_is_removed_holds_within_a_second(self) -> None:
-        """What the page may not show any more is replaced by the reason."""
+        """Content that the page may not show any more is replaced by the reason."""
         ann = self.watch("ann")
         self.pass_time(7)
         ann.written.clear()

@@ -26,6 +26,7 @@ from logd.deferreds.sleeping import sleep
 from logd.errors import CoordinationUnavailable, LogdError
 from logd.leadership import NO_LEADER
 from logd.protocol.kafka.apis import APIS
+from logd.protocol.requests.replicas.operations import ANY_LEADER
 from logd.security.access_rules import Operation
 from logd.topic import TopicEntry
 
@@ -176,7 +177,7 @@ class KafkaElections:
 
         async def ask() -> None:
             try:
-                await self._broker.operations.elect(topic, "", dict.fromkeys(numbers, NO_LEADER), unclean)
+                await self._broker.operations.elect(topic, "", dict.fromkeys(numbers, ANY_LEADER), unclean)
             except CoordinationError as error:
                 raise CoordinationUnavailable(f"the coordination tree does not answer: {error}") from error
             log.record(requester, action, topic, partitions=sorted(numbers))

@@ -110,7 +110,7 @@ class KafkaMember:
     """A member of a group."""
 
     member_id: str
-    #: What the member asked for last.
+    #: The member's last request to join.
     asked: JoinRequest
     #: Shared by all members of the group.
     _waiting: WaitingAnswers = field(factory=WaitingAnswers, repr=False)

@@ -1,4 +1,4 @@
-"""What the consumers of a group and their leader tell each other, as far as the broker reads or writes it.
+"""Subscriptions and assignments of the consumers of a group, as far as the broker reads or writes them.
 
 ConsumerProtocolSubscription   int16 version | list of str topic | bytes of the client's own | more in later versions
 ConsumerProtocolAssignment     int16 version | list of (str topic, list of int32) | bytes of the client's own

@@ -224,7 +224,7 @@ class ReplicaOperations:
         return found if found is not None and found.uuid == entry.uuid else None
 
     async def elect(self, topic: str, uuid: str, partitions: Mapping[int, int], unclean: bool) -> None:
-        """Ask for elections; ``partitions`` has the broker that is to lead each, -1 for any. Raises UnknownTopic."""
+        """Ask for elections; ``partitions`` has the broker that is to lead each or ANY_LEADER. Raises UnknownTopic."""
         entry = self.entry(topic, uuid)
         unknown = [number for number in partitions if number not in entry.partitions]
         if unknown:

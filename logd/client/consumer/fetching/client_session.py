@@ -36,7 +36,7 @@ class ClientFetchSession:
         #: The partitions that the broker owes an answer for, and those among them that it answers at once.
         self.armed = 0
         self.behind = 0
-        #: Whether the broker has answered a request: it keeps the session.
+        #: True once the broker has answered a request: it keeps the session.
         self.accepted = False
         #: The metadata by which partitions of each topic are in this session.
         self.views: dict[str, TopicView | None] = {}

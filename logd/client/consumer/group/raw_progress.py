@@ -59,5 +59,5 @@ class RawProgress:
 class RawReading(dict[PartitionFetch, RawProgress]):
     """The progress in each partition of a stream that is read raw."""
 
-    #: Whether the ends of entries are looked for; else they come with the reports.
+    #: True if the ends of entries are looked for; else they come with the reports.
     find_boundaries = True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from logd.client.producer.batches.batch import BatchPiece, ProducerBatch
+from logd.client.producer.batches.batch import ProducerBatch
+from logd.client.producer.batches.pieces import BatchPiece
 from logd.client.producer.formats import Format, TopicFormats, entries_codec
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.unfinished import Unfinished

@@ -10,15 +10,12 @@ from typing import NamedTuple
 from twisted.internet.defer import Deferred
 
 from logd.audit.tallies import WindowTally
-from logd.client.producer.formats import ENTRY_HEAD_BYTES, Format, Record, entries_codec, size_of, too_large
+from logd.client.producer.formats import Format, Record, entries_codec, size_of
 from logd.client.producer.pending_send import PendingSend, Sent
 from logd.client.producer.unfinished import Unfinished
 from logd.errors import MessageTooLarge
 from logd.protocol import loops
-from logd.protocol.batch import encode_batches
 from logd.protocol.message import Message
-from logd.protocol.message_set import wrap
-from logd.protocol.message_size import entry_bytes
 
 #: Memory held for a message beside its bytes: the head of its object and its place in a list.
 RECORD_MEMORY = 48
@@ -38,7 +35,8 @@ class Share(NamedTuple):
     #: The bytes before it, and its own, as the format counts them.
     start: int
     size: int
-    encoded: int = 0  #: The messages in its set, if that came encoded: it is one record then.
+    #: The messages of a set that came encoded, whose bytes stand for one message then.
+    encoded_messages: int = 0
 
 
 class ProducerBatch:
@@ -78,7 +76,7 @@ class ProducerBatch:
         self._ends: list[int] = []
         self._count = 0
         self._data: bytes | None = None
-        #: What the audit counts of the batch, from its encoding until it is settled.
+        #: The audit's counts of the batch, from its encoding until it is settled.
         self._tallies: Sequence[WindowTally] = ()
 
     @property
@@ -100,10 +98,9 @@ class ProducerBatch:
     def _sends(self) -> int:
         return len(self.shares) + len(self.singles)
 
-    def add(self, records: Sequence[Record], size: int, send: PendingSend, encoded: int = 0) -> None:
-        """Append messages of a send, of ``size`` bytes as the format counts them; or a set of ``encoded`` messages."""
-        self.shares.append(Share(send, len(self.records), len(records), self.bytes, size, encoded))
-        self._count += encoded
+    def add(self, records: Sequence[Record], size: int, send: PendingSend, encoded_messages: int = 0) -> None:
+        """Append messages of a send, of ``size`` bytes as the format counts them; ``encoded_messages``: see Share."""
+        self.shares.append(Share(send, len(self.records), len(records), self.bytes, size, encoded_messages))
         self.records += records
         self.bytes += size
         if send.deadline < self.deadline:
@@ -113,6 +110,7 @@ class ProducerBatch:
         """Append a set that came encoded."""
         self.encoded = True
         self.add((data,), len(data), send, messages)
+        self._count += messages
 
     def add_set(self, message_set: bytes, send: PendingSend) -> None:
         """Append a set of ``send_set``; it counts as one message."""
@@ -125,11 +123,12 @@ class ProducerBatch:
             return 0
         if isinstance(send, PendingSend):
             found = [(share.first, share.messages, share.size) for share in self.shares if share.send is send]
-            self._count -= sum(share.encoded for share in self.shares if share.send is send)
+            self._count -= sum(share.encoded_messages for share in self.shares if share.send is send)
             self.shares = [share for share in self.shares if share.send is not send]
         else:
-            found = [(number, 1, self._size(number)) for number, each in self.singles.items() if each is send]
-            for number, _, _ in found:
+            numbers = [number for number, each in self.singles.items() if each is send]
+            found = [(number, 1, self._size(number)) for number in numbers]
+            for number in numbers:
                 del self.singles[number]
         for first, messages, size in reversed(found):
             del self.records[first : first + messages]
@@ -211,7 +210,7 @@ class ProducerBatch:
         for share in self.shares:  # one for each set
             messages = loops.decode_set(self.records[share.first], max_decompressed=1 << 30).messages  # type: ignore[arg-type]
             data, _ = form.encode(messages, "gzip")  # the one compression of all readers and releases
-            batch.shares.append(Share(share.send, share.first, 1, batch.bytes, len(data), share.encoded))
+            batch.shares.append(Share(share.send, share.first, 1, batch.bytes, len(data), share.encoded_messages))
             batch.records.append(data)
             batch.bytes += len(data)
         return batch
@@ -333,68 +332,3 @@ class ProducerBatch:
         tallies, self._tallies = self._tallies, ()
         if tallies and self.unfinished.audit is not None:
             self.unfinished.audit.not_stored(self.topic, tallies, error)
-
-
-class BatchPiece(NamedTuple):
-    """Messages of one send for one batch, and their bytes as the format counts them."""
-
-    records: Sequence[Record]
-    size: int
-
-
-def pieces_of(messages: Sequence[Message], form: Format, batch_bytes: int, message_bytes: int) -> list[BatchPiece]:
-    """Divide messages, at least one, into pieces for batches of at most ``batch_bytes`` bytes, in order.
-
-    A single message may be larger than ``batch_bytes``, but raises MessageTooLarge when its bytes as an entry, after
-    the checksum, are more than ``message_bytes``.
-    """
-    room, most, overhead = batch_bytes - form.head_bytes, form.most_messages, form.payload_overhead
-    limit = message_bytes + ENTRY_HEAD_BYTES
-    sizes = loops.payload_sizes(messages)
-    if sizes is not None and len(messages) <= most:  # most often one piece, which takes no look at each message
-        total = sizes[0] + overhead * len(messages)
-        if total <= room and sizes[1] + overhead <= limit:
-            return [BatchPiece(messages, total)]
-    pieces: list[BatchPiece] = []
-    begin = total = 0
-    for number, message in enumerate(messages):
-        payload, key, timestamp, headers, _, _, _, _ = message
-        if key is None and timestamp is None and not headers and payload is not None:
-            size = len(payload) + overhead  # as the format says, without its two calls
-        else:
-            size = form.size(message)
-        if size > limit and entry_bytes(message) > limit:
-            raise too_large(entry_bytes(message), message_bytes, number + 1)
-        if (total + size > room and number > begin) or number - begin >= most:
-            pieces.append(BatchPiece(messages[begin:number], total))
-            begin, total = number, 0
-        total += size
-    pieces.append(BatchPiece(messages[begin:], total))
-    return pieces
-
-
-def encoded_pieces(
-    messages: Sequence[Message], form: Format, codec: str, batch_bytes: int, message_bytes: int, first: int = 1
-) -> list[tuple[bytes, int]]:
-    """Encode messages with a compression of their own: (set, number of messages) each, in order.
-
-    A compressed set is one entry, so ``message_bytes`` limits a wrapper, and a message that is too large even alone
-    raises MessageTooLarge. ``first`` is the number of the first message in its set, for the error.
-    """
-    if form.by_number:
-        data = encode_batches(messages, codec, batch_bytes)
-        limit, most = batch_bytes, message_bytes + ENTRY_HEAD_BYTES + form.head_bytes + RECORD_MEMORY
-    else:
-        data = wrap(messages, codec)
-        limit, most = min(batch_bytes, message_bytes), message_bytes + ENTRY_HEAD_BYTES
-    if len(messages) == 1:
-        if len(data) > most:
-            raise too_large(len(data), message_bytes, first)
-        return [(data, 1)]
-    if len(data) <= limit and len(data) <= most:
-        return [(data, len(messages))]
-    middle = len(messages) // 2
-    return [
-        *encoded_pieces(messages[:middle], form, codec, batch_bytes, message_bytes, first),
-        *encoded_pieces(messages[middle:], form, codec, batch_bytes, message_bytes, first + middle),
-    ]

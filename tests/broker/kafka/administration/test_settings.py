@@ -209,7 +209,7 @@ class AlterConfigsTests(SettingsTestCase):
     """AlterConfigs, which replaces all settings."""
 
     def test_every_version(self) -> None:
-        """What is not named goes back to the default, except what Kafka does not know."""
+        """Settings that are not named go back to their defaults, except those that Kafka does not know."""
         peer = self.kafka()
         for version in APIS[33].versions:
             self.increment(peer, ("flush.ms", SET, "7"), ("cleanup.policy", SET, "compact"))

@@ -87,7 +87,7 @@ class CreateTopicsTests(TopicsTestCase):
         self.assertEqual(len(self.placed("t")), 1)
 
     def test_each_topic_has_its_own_outcome(self) -> None:
-        """What is refused does not keep the others from being created."""
+        """A topic that is refused does not keep the others from being created."""
         peer = self.kafka()
         request = creation(
             4,

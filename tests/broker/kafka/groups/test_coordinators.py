@@ -19,7 +19,7 @@ from tests.broker.kafka.groups.states import ASKED
 
 
 class CoordinatorsTests(CoordinatorsTestCase):
-    """What each of two brokers answers."""
+    """The answers of each of two brokers."""
 
     def test_one_coordinates(self) -> None:
         """The other one names it, and refuses its members."""

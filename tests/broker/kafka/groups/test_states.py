@@ -264,7 +264,7 @@ class LostConnectionTests(GroupStateTestCase):
 
 
 class WritingTests(GroupStateTestCase):
-    """What happens while the number of a generation is written to the tree."""
+    """Requests while the number of a generation is written to the tree."""
 
     def setUp(self) -> None:
         """Let the test end the writing."""

@@ -127,7 +127,7 @@ class SessionAnswerTests(FetchSessionTestCase):
         self.assertEqual(self.answers(), [(1, [(0, ENTRY)])])
 
     def test_a_moved_part_is_read_from_its_new_position_alone(self) -> None:
-        """What was ready for the former position is not sent."""
+        """Bytes that were ready for the former position are not sent."""
         self.put(0)
         self.put(0)
         self.put(1)

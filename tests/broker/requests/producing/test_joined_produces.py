@@ -73,7 +73,7 @@ class JoinedProducesTests(JoinedTestCase):
         self.assertEqual(self.content("together"), ONE + TWO + THREE + timed(b"later", 7))
 
     def test_they_become_one_write(self) -> None:
-        """Which is what it is for."""
+        """That is the purpose of joining them."""
         self.create("t")
         peer = self.connect()
         appended = []
@@ -118,7 +118,7 @@ class JoinedProducesTests(JoinedTestCase):
         self.assertEqual(self.together, [2, 2])
 
     def test_a_topic_of_0_7_refuses_its_own(self) -> None:
-        """What clients of 0.7 cannot read, from among what they can."""
+        """Messages that clients of 0.7 cannot read are refused from among those that they can."""
         self.assert_alike(ONE, timed(b"later", 7), batch(record(b"in a batch")), TWO, refused=2, message_format="0.7")
         self.assertEqual(self.content("together"), ONE + TWO)
 

@@ -80,7 +80,7 @@ class SessionRig:
 
 
 class SessionTests(SynchronousTestCase):
-    """What a consumer asks for, and what it delivers."""
+    """The requests of a consumer, and the messages that it delivers."""
 
     def test_a_request_names_only_what_has_changed(self) -> None:
         """After the beginning, all requests together name a partition once for each of its messages."""

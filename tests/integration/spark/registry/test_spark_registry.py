@@ -51,7 +51,7 @@ class RegistryTests(SparkTestCase):
         return [None if row.value is None else tuple(row.value) for row in frame.select("value").collect()]
 
     def test_messages_of_all_versions_have_the_columns_of_the_latest(self) -> None:
-        """What cannot be read follows the mode, with its reason; a data frame keeps its schema."""
+        """Values that cannot be read follow the mode, with the reason; a data frame keeps its schema."""
         before = self.typed(mode="DROPMALFORMED")
         second = self.subject.register(self.new)
         bad = [b"no zero byte", framed(second, self.new, {"x": 7, "y": 8})[:-1], b"\0\0\0\x27\x0f\x02"]

@@ -196,7 +196,7 @@ def show_below_the_minimum() -> AbstractContextManager[Any]:
 
 
 def elect_anyone() -> AbstractContextManager[Any]:
-    """Where none of the members that may lead is live, any live replica leads, unasked."""
+    """Any live replica leads, unasked, if none of the members that may lead is live."""
     elect = elections.elect
 
     def anyone(
