@@ -66,13 +66,21 @@ class ClusterView(Generic[A]):
         """Forget all topics; the brokers' addresses stay."""
         self._topics.clear()
 
-    def read(self, response: MetadataResponse, now: float) -> None:
-        """Store a broker's answer of time ``now``; a topic in error stays as it was."""
+    def read(self, response: MetadataResponse, now: float) -> list[str]:
+        """Store a broker's answer of time ``now``; a topic in error stays as it was.
+
+        Return the topics that have other partitions, or another message.format, than was known.
+        """
         self.uuid = response.cluster or self.uuid
         self._addresses = {broker.id: self.address_of(broker.host, broker.port) for broker in response.brokers}
+        changed = []
         for topic in response.topics:
             if topic.error == 0:
-                self._topics[topic.topic] = self._view(topic, now)
+                known, view = self._topics.get(topic.topic), self._view(topic, now)
+                self._topics[topic.topic] = view
+                if known is None or (known.partitions, known.message_format) != (view.partitions, view.message_format):
+                    changed.append(topic.topic)
+        return changed
 
     def leader(self, topic: str, partition: int) -> A:
         """Return the address of the partition's leader.

@@ -46,6 +46,15 @@ class ClusterViewTests(SynchronousTestCase):
         assert known is not None
         self.assertEqual(known.available, (0,))
 
+    def test_a_change_is_told_once(self) -> None:
+        """Other partitions are one, and a topic that was not known; another leader is none."""
+        read = [(0,), (0,), (0, 1), (0, 1), (1,)]
+        told = [self.view.read(answer(*map(partition, numbers)), 0.0) for numbers in read]
+        self.assertEqual(told, [["t"], [], ["t"], [], ["t"]])
+        self.assertEqual(self.view.read(answer(partition(1, leader=2)), 0.0), [])
+        self.view.forget("t")
+        self.assertEqual(self.view.read(answer(partition(1)), 0.0), ["t"])
+
     def test_an_unread_topic_is_unknown(self) -> None:
         """A forgotten topic is unknown again; an answer with an error changes nothing."""
         self.assertRaises(UnknownTopic, self.view.leader, "t", 0)

@@ -74,6 +74,8 @@ class Cluster:
         #: Topics about which a request has failed since their metadata was read.
         self._doubtful: set[str] = set()
         self._closed = False
+        #: Called with each topic that was forgotten, or of which other partitions or another message.format were read.
+        self.changed: Callable[[str], None] = lambda topic: None
 
     def begin_at(self, addresses: Sequence[Address]) -> None:
         """Ask these brokers first from now on, while there is no connection."""
@@ -91,6 +93,7 @@ class Cluster:
     def forget(self, topic: str) -> None:
         """Read the topic's metadata again before it is next used."""
         self._view.forget(topic)
+        self.changed(topic)
 
     def leader(self, topic: str, partition: int) -> BrokerLink:
         """Return the link to the partition's leader by the metadata last read.
@@ -179,7 +182,8 @@ class Cluster:
             response = await self.ask_any(MetadataV1(topics, create))
         except UnsupportedVersion:  # a broker of an earlier release
             response = await self.ask_any(Metadata(topics, create))
-        self._view.read(response, self.clock.seconds())
+        for topic in self._view.read(response, self.clock.seconds()):
+            self.changed(topic)
         return response
 
     def read(self, topic: str, create: bool = False) -> Deferred[TopicView]:

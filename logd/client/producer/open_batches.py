@@ -19,9 +19,9 @@ CurrentBatch = tuple[ProducerBatch, PartitionQueue, int, int, int, BufferPool, b
 class OpenBatches:
     """The open batches of one producer, each for the messages that would come into it in any case.
 
-    A batch is among them from the first message that was put into it the long way until it leaves or is full, or its
-    queue is held up. What has to wait for its topic's metadata is never overtaken: its partition has no open batch, and
-    so what follows takes the long way as well.
+    A batch is among them from the first message that was put into it the long way until it leaves or is full, its queue
+    is held up, or the topic has changed. While messages wait for their topic's metadata none of its batches is among
+    them, so what follows waits behind.
     """
 
     def __init__(self, settings: ProducerSettings, pool: BufferPool, stays: bool, by_key: bool) -> None:
@@ -64,8 +64,7 @@ class OpenBatches:
         elif self._by_key and view is not None and not legacy:
             count = len(view.partitions)
             places = self._keyed.get(batch.topic)
-            if places is None or len(places) != count:
-                # A topic that has grown: the batches that are open take no more, or a key could have two partitions.
+            if places is None:
                 places = self._keyed[batch.topic] = [None] * count
             if view.partitions[-1] == count - 1:  # else the partition is not its place in the list
                 places[batch.partition] = entry
@@ -80,6 +79,16 @@ class OpenBatches:
             places = self._keyed.get(topic)
             return None if places is None else places[partition_of_key(key, len(places))]
         return current if current is not None and current[6] else None
+
+    def changed(self, topic: str) -> None:
+        """Take no more messages into a topic's batches without looking for them: its metadata are others now.
+
+        Otherwise a key could go back to its former partition after a set that has gone to its new one, and a message
+        that the topic does not take any longer would be refused together with those that it takes.
+        """
+        self._keyed.pop(topic, None)
+        for name in [name for name in self.current if topic == (name if isinstance(name, str) else name[0])]:
+            del self.current[name]
 
     def end(self, batch: ProducerBatch) -> None:
         """Take no more messages into a batch without looking for it."""

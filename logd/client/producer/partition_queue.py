@@ -154,10 +154,10 @@ class PartitionQueue:
             self._window.refused(batch)
         elif isinstance(error, InvalidMessage) and batch.form.by_number:
             self.accumulator.forms.refused(self.topic, self.partition, error)
-            self._window.divided(batch, (self._as_entries(batch),))
+            self._exchange(batch)
         elif isinstance(error, PipelineBroken):
             if batch.form.by_number and not self.accumulator.form.by_number and not batch.given:
-                self._window.divided(batch, (self._as_entries(batch),))
+                self._exchange(batch)
             else:
                 self._window.refused(batch)
         elif isinstance(error, InvalidMessage) and self.accumulator.forms.were_exchanged(self.topic):
@@ -188,15 +188,26 @@ class PartitionQueue:
         """
         self.accumulator.change(form)
         if not form.by_number:
+            held = self._held_by_waiting
             self._window.exchange(self._as_entries)
+            # Not before: the sends for which there is room then are put behind the exchanged batches.
+            self._pool.give(held - self._held_by_waiting)
+
+    @property
+    def _held_by_waiting(self) -> int:
+        return sum(batch.held for batch in self._window.waiting)
+
+    def _exchange(self, batch: ProducerBatch) -> None:
+        """Send the messages of a refused batch as entries."""
+        held = batch.held
+        entries = self._as_entries(batch)
+        self._window.divided(batch, (entries,))
+        self._pool.give(held - entries.held)
 
     def _as_entries(self, batch: ProducerBatch) -> ProducerBatch:
         if batch.given or not batch.form.by_number:
             return batch
-        held = batch.held
-        entries = batch.as_entries(self.accumulator.forms.entries)
-        self._pool.give(held - entries.held)
-        return entries
+        return batch.as_entries(self.accumulator.forms.entries)
 
     def _divide(self, batch: ProducerBatch, error: LogdError) -> None:
         """Send the halves of a batch, and theirs, until each message that the broker refuses is alone."""
@@ -250,6 +261,8 @@ class PartitionQueue:
                 for _ in range(removed):
                     send.part_failed(CancelledError())
             self._pool.give(freed)
+            if isinstance(send, Deferred):  # last: whoever waits for fewer sends may add one to this batch
+                batch.unfinished.sends_ended(removed)
 
     def expire(self) -> None:
         """Give up the batches that are past their deadlines and not in flight."""

@@ -51,6 +51,7 @@ class Router:
         self.open_batches = OpenBatches(
             settings, pool, stays=kind in (KeyedPartitioner, RandomPartitioner), by_key=kind is KeyedPartitioner
         )
+        cluster.changed = self.open_batches.changed
         #: Called before a message takes this path.
         self.entered: Callable[[], None] = lambda: None
         #: topic -> partition -> queue
@@ -99,7 +100,8 @@ class Router:
         if queue is None:
             queue = self._queue(topic, chosen)
         batch = queue.accumulator.with_room(1, size)
-        self.open_batches.found(batch, queue, key, partition, view, takes_only_legacy(view))
+        if topic not in self._unknown:  # else an application that is told of something would overtake what waits there
+            self.open_batches.found(batch, queue, key, partition, view, takes_only_legacy(view))
         return batch, queue
 
     def hold_published(self, topic: str, message: Published) -> HeldMessages:
@@ -201,7 +203,7 @@ class Router:
     def _put(self, send: PendingSend, parts: Mapping[int, Sequence[Message]], held: int) -> None:
         """Put messages into the queues of their partitions; ``held`` bytes of them are counted already.
 
-        Raises MessageTooLarge, and nothing is in a queue then.
+        Raises MessageTooLarge, or InvalidMessage for the producer's compression; nothing is in a queue or counted then.
         """
         settings = self._settings
         divided = {
@@ -214,10 +216,10 @@ class Router:
             total += RECORD_MEMORY * len(parts[partition])
             for piece in pieces:
                 total += piece.size + SET_BYTES
+        queues = {partition: self._queue(send.topic, partition) for partition in divided}
         self._pool.take(total - held)
         if count != 1:
             send.expect(count)
-        queues = {partition: self._queue(send.topic, partition) for partition in divided}
         send.holders = tuple(queues.values())
         for partition, pieces in divided.items():
             queues[partition].add(pieces, send)
@@ -227,9 +229,9 @@ class Router:
         form, limits = self.forms.of(send.topic), (self._settings.batch_bytes, self._settings.message_bytes)
         encoded = {partition: encoded_pieces(part, form, send.codec, *limits) for partition, part in parts.items()}
         total = sum(len(data) + RECORD_MEMORY * n + SET_BYTES for pieces in encoded.values() for data, n in pieces)
+        queues = {partition: self._queue(send.topic, partition) for partition in encoded}
         self._pool.take(total - held)
         send.expect(sum(map(len, encoded.values())))
-        queues = {partition: self._queue(send.topic, partition) for partition in encoded}
         send.holders = tuple(queues.values())
         for partition, pieces in encoded.items():
             queues[partition].add_encoded(pieces, send)
@@ -248,19 +250,22 @@ class Router:
         topic = held.topic
         batches: dict[ProducerBatch, None] = {}
         queues: dict[PartitionQueue, None] = {}
+        failures: list[Exception] = []
         for message in messages:
             try:
                 self.forms.check(topic, (message.record,))
                 size = size_of(message.record, self.forms.of(topic))  # the format may have been another one before
                 batch, queue = self._batch_for(topic, message.key, message.partition, size, view)
             except Exception as error:  # as in _dispatch
-                self._unfinished.failed(topic, 1, error)
+                failures.append(error)
                 continue
             batch.records.append(message.record)
             batch.bytes += size
             self._pool.take(size + RECORD_MEMORY)
             batches[batch] = queues[queue] = None
             queue.accumulator.seal_full()
+        for failure in failures:  # not before, or what on_error publishes would overtake the messages that follow
+            self._unfinished.failed(topic, 1, failure)
         self._unfinished.replace(held, batches)
         self._pool.give(held.held)
         if held.hurry:

@@ -139,11 +139,14 @@ class SingleMessages:
         self, topic: str, message: Message, partition: int | None, key: bytes | None
     ) -> Deferred[Sent] | None:
         """Send a message into the open batch for it, or return None: there is none, or no room."""
-        current = self._router.open_batches.find(topic, key, partition)
-        if current is None:
+        try:
+            current = self._router.open_batches.find(topic, key, partition)
+            if current is None:
+                return None
+            batch, queue, overhead, limit, most, pool, _ = current
+            size = _size_in(batch, message, overhead)
+        except Exception:  # the long way fails the send with it
             return None
-        batch, queue, overhead, limit, most, pool, _ = current
-        size = _size_in(batch, message, overhead)
         if batch.bytes + size > limit or pool.used >= pool.room:
             return None
         deferred: Deferred[Sent] = Deferred(queue.canceller)

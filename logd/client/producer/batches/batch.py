@@ -130,7 +130,6 @@ class ProducerBatch:
             found = [(number, 1, self._size(number)) for number in numbers]
             for number in numbers:
                 del self.singles[number]
-            self.unfinished.sends_ended(len(numbers))
         for first, messages, size in reversed(found):
             del self.records[first : first + messages]
             self.bytes -= size
