@@ -22,6 +22,14 @@ class FollowerListener(Protocol):
         ...
 
 
+class EarlyFollower(Protocol):
+    """A follower that has asked for a partition which this broker does not lead yet."""
+
+    def begun(self) -> None:
+        """Take note that this broker leads the partition now."""
+        ...
+
+
 @define(eq=False)
 class FollowerProgress:
     """One follower as the leader knows it."""

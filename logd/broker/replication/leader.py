@@ -61,13 +61,14 @@ class LeaderRole:
     _ended: bool = field(default=False, init=False)
     _began: float = field(init=False)
     _changes: Background = field(factory=lambda: Background("changing an in-sync set"), init=False)
-    #: False while all replicas are in sync and have everything, so that there is nothing to look for.
-    unsettled: bool = field(default=True, init=False)
+    #: The leaders here that have to look again though nothing may happen to them: see ``unsettled``.
+    _looking: dict[LeaderRole, None]
     #: The number of those who are handing the leadership over: while there are any, nothing is taken.
     handing_over: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._began = self._clock.seconds()
+        self._unsettle()
         self.followers = Followers(lambda text: self._log.error("a bug in an acknowledgement: {text}", text=text))
         self._take_leadership()
 
@@ -75,6 +76,18 @@ class LeaderRole:
     def ended(self) -> bool:
         """True once the log does not lead in this epoch any more."""
         return self._ended
+
+    @property
+    def unsettled(self) -> bool:
+        """False while time alone changes nothing: who is in sync has everything, and nobody who follows is to join.
+
+        A replica that does not follow now is waited for without a look at the clock. A broker may be dead for days.
+        """
+        return self in self._looking
+
+    def _unsettle(self) -> None:
+        if not self._ended:
+            self._looking[self] = None
 
     # ReplicaRole
 
@@ -95,7 +108,7 @@ class LeaderRole:
         """See ReplicaRole."""
         if not self.unsettled:
             # Nobody has looked since all had everything, perhaps for long: until now nobody was behind.
-            self.unsettled = True
+            self._unsettle()
             now = self._clock.seconds()
             for follower in self.followers.values():
                 follower.caught_up = now
@@ -159,7 +172,7 @@ class LeaderRole:
             self._proposed = None
         if known.version >= self._known.version and not self._ended:
             self._known = known
-            self.unsettled = True
+            self._unsettle()
             self._take_leadership()
             self._move_visible_end()
 
@@ -184,6 +197,7 @@ class LeaderRole:
     def end(self) -> None:
         """Stop leading: waits for the visible end fail, and followers are told."""
         self._ended = True
+        self._looking.pop(self, None)
         self._changes.stop()
         self.log.visible_limit = self.log.visible_end
         self.log.fail_waiters(self._no_leader())
@@ -203,6 +217,7 @@ class LeaderRole:
             follower = self.followers[broker] = FollowerProgress(instance)
         if session not in follower.sessions:
             follower.sessions.append(session)
+            self._unsettle()
         return follower
 
     def gone(self, broker: int, session: FollowerListener) -> None:
@@ -210,7 +225,7 @@ class LeaderRole:
         follower = self.followers.get(broker)
         if follower is not None and session in follower.sessions:
             follower.sessions.remove(session)
-            self.unsettled = True
+            self._unsettle()
 
     def fetched(self, follower: FollowerProgress, position: int, flushed: int) -> None:
         """Note the position from which a follower fetches, and what it has flushed."""
@@ -235,7 +250,7 @@ class LeaderRole:
         """Note that a follower has to truncate its log or to begin again: what it had flushed counts no more."""
         follower.position = follower.flushed = follower.sample_end = 0
         follower.sampled = 0.0
-        self.unsettled = True
+        self._unsettle()
 
     def _move_visible_end(self) -> None:
         """Show what all in-sync replicas have flushed, while they are as many as min.insync.replicas demands.
@@ -276,9 +291,15 @@ class LeaderRole:
         forgets = bool(state.last) and len(wanted) >= self.log.settings.min_insync_replicas
         if wanted != tuple(sorted(state.in_sync)) or forgets:
             self._propose(wanted)
-        else:
-            others = (broker for broker in state.in_sync if broker != self.me)
-            self.unsettled = self.is_under_replicated or not all(map(self._has_everything, others))
+        elif not state.last and self._is_settled():
+            self._looking.pop(self, None)
+
+    def _is_settled(self) -> bool:
+        """Return whether all in-sync replicas have everything, and no other one follows."""
+        in_sync = self.in_sync
+        return all(broker == self.me or self._has_everything(broker) for broker in in_sync) and not any(
+            follower.sessions and broker not in in_sync for broker, follower in self.followers.items()
+        )
 
     def _has_everything(self, broker: int) -> bool:
         """Return whether a follower has the whole log; one that has not come since this leadership began has not."""

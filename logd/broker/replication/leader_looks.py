@@ -29,6 +29,8 @@ class LeaderLooks:
     _loop: RepeatedCall | None = field(default=None, init=False)
     _waiting: deque[LeaderRole] = field(factory=deque, init=False)
     _timer: Timer | None = field(default=None, init=False)
+    #: The leaders for which time alone may change something. They add and remove themselves.
+    looking: dict[LeaderRole, None] = field(factory=dict, init=False)
 
     def start(self) -> None:
         """Begin to look."""
@@ -53,7 +55,7 @@ class LeaderLooks:
     def _look(self) -> None:
         """Have those leaders look for which something may have changed."""
         if not self._waiting:
-            self._waiting.extend(role for role in self._leaders() if role.unsettled)
+            self._waiting.extend(self.looking)
             self._go_on()
         self._also()
 

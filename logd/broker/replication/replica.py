@@ -161,7 +161,7 @@ class Replica:
             # An earlier life led in this epoch, and followers may have entries of it that were not flushed here.
             await self._change(known, handed_over(known.state, self._me, self._highest_epoch + 1))
             return
-        role = self._owner.lead(log, known, replicas, self._went_offline)
+        role = self._owner.lead(log, known, replicas, self.look)
         self.role, log.replica = role, role
         await self._begin(role)
 
@@ -174,6 +174,7 @@ class Replica:
         if self.role is role and self.log is log:
             self._owner.on_role(log)
             role.begin(begun)
+            self._owner.begun(log)
             self._log.info(
                 "{topic}-{partition} leads in epoch {epoch} from {start} on",
                 topic=log.topic,
@@ -251,9 +252,6 @@ class Replica:
             raise LogdError(f"the partition's state cannot be changed: {error}") from error
         self._again = True
         return True
-
-    def _went_offline(self) -> None:
-        self.look()
 
     # Work of a follower, one step at a time
 

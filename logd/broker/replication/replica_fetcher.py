@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -142,7 +143,7 @@ class ReplicaFetcher:
         if link is None or self._stopped:
             self._flushed.clear()
             return
-        told = list(self._flushed)[:MOST_PARTS]
+        told = list(islice(self._flushed, MOST_PARTS))
         roles = {place: self._flushed.pop(place) for place in told}
         parts = tuple([role.progress() for place, role in roles.items() if place not in self._news])
         try:
@@ -205,7 +206,7 @@ class ReplicaFetcher:
 
     def _send(self, link: LeaderConnection) -> None:
         connection = link.connection
-        places = list(self._news)[:MOST_PARTS]
+        places = list(islice(self._news, MOST_PARTS))
         roles = [self._news.pop(place) for place in places]
         forgotten = tuple(sorted(self._forgotten)[:MOST_PARTS])
         self._forgotten.difference_update(forgotten)

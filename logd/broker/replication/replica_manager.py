@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from logd.broker.replication.broker_links import BrokerLinks
 from logd.broker.replication.catch_up import CatchUpThrottle
+from logd.broker.replication.followers import EarlyFollower
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.leader_looks import LeaderLooks
 from logd.broker.replication.replica import Replica
@@ -74,6 +75,8 @@ class ReplicaManager:
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
     _uuids: dict[str, str] = field(factory=dict, init=False)
     _looks: LeaderLooks = field(init=False)
+    #: Followers that have asked for partitions which this broker does not lead, or not yet.
+    _early: dict[tuple[str, int], dict[EarlyFollower, None]] = field(factory=dict, init=False)
     #: Called when a state or a topic has changed.
     on_change: Callable[[str, int], None] = field(default=lambda topic, partition: None, init=False)
     #: Called with a log whose role begins or ends.
@@ -118,6 +121,17 @@ class ReplicaManager:
         replica = self._replicas.get((topic, partition))
         role = None if replica is None else replica.role
         return role if isinstance(role, LeaderRole) else None
+
+    def expect(self, place: tuple[str, int], follower: EarlyFollower) -> None:
+        """Tell a follower once a partition is led here."""
+        self._early.setdefault(place, {})[follower] = None
+
+    def expect_no_more(self, place: tuple[str, int], follower: EarlyFollower) -> None:
+        """Tell a follower no more."""
+        followers = self._early.get(place, {})
+        followers.pop(follower, None)
+        if not followers:
+            self._early.pop(place, None)
 
     def leadership(
         self, topic: str, partition: int, entry: TopicEntry, live: Mapping[int, object]
@@ -260,7 +274,13 @@ class ReplicaManager:
             self._live,
             self._settings.replica_lag_ms / 1000,
             offline,
+            self._looks.looking,
         )
+
+    def begun(self, log: PartitionLog) -> None:
+        """See ReplicaOwner."""
+        for follower in self._early.pop((log.topic, log.partition), ()):
+            follower.begun()
 
     async def relinquish(self, topic: str, partition: int) -> bool:
         """See ReplicaOwner."""

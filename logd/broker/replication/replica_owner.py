@@ -48,6 +48,10 @@ class ReplicaOwner(Protocol):
         """Return a new role for a log that leads."""
         ...
 
+    def begun(self, log: PartitionLog) -> None:
+        """Note that a log leads now: followers may be waiting for that."""
+        ...
+
     async def relinquish(self, topic: str, partition: int) -> bool:
         """Return whether the log here is lost; the tree does not vouch for it any more then."""
         ...

@@ -48,6 +48,11 @@ class _FollowedPart:
     #: The position of the bytes that it was sent last, and their number.
     sent: tuple[int, int] = (-1, 0)
 
+    @property
+    def place(self) -> Place:
+        """The topic and the partition."""
+        return self.part.topic, self.part.partition
+
     def grown(self) -> None:
         """See FollowerListener."""
         self._session.ready(self)
@@ -55,6 +60,10 @@ class _FollowedPart:
     def shown(self) -> None:
         """See FollowerListener."""
         self._session.shown(self)
+
+    def begun(self) -> None:
+        """See EarlyFollower."""
+        self._session.begun(self)
 
 
 @define(eq=False)
@@ -66,6 +75,8 @@ class ReplicaRequests:
     _parts: dict[Place, _FollowedPart] = field(factory=dict, init=False)
     #: Partitions that may have something to send.
     _ready: dict[_FollowedPart, None] = field(factory=dict, init=False)
+    #: Partitions that this broker may be about to lead: they are not refused before a request's time is over.
+    _early: dict[_FollowedPart, None] = field(factory=dict, init=False)
     #: Partitions whose ends the follower may not know.
     _shown: dict[_FollowedPart, None] = field(factory=dict, init=False)
     _broker: int = field(default=-1, init=False)
@@ -93,7 +104,7 @@ class ReplicaRequests:
         if response is not None:
             return response
         self._answer = Deferred()
-        self._timer = self._clock.callLater(min(request.max_wait_ms, LONGEST_WAIT_MS) / 1000, self._send)
+        self._timer = self._clock.callLater(min(request.max_wait_ms, LONGEST_WAIT_MS) / 1000, self._time_is_over)
         return self._answer
 
     def progress(self, request: ReplicaProgress) -> None:
@@ -116,6 +127,12 @@ class ReplicaRequests:
         """Note that the next answer is to tell a visible end."""
         if not self._lost:
             self._shown[part] = None
+
+    def begun(self, early: _FollowedPart) -> None:
+        """Follow a partition that was asked for early, and that this broker leads now."""
+        if self._early.pop(early, early) is None and self._request is not None and not self._lost:
+            self._follow(self._request, early.part)
+            self.ready(self._parts[early.place])
 
     def finish(self) -> None:
         """Answer now, as the broker is stopping."""
@@ -142,13 +159,19 @@ class ReplicaRequests:
         # messages that it does not have, or the bytes of the one topic would get into the other.
         is_other = role is not None and bool(part.uuid) and part.uuid != role.state.uuid
         may_follow = role is not None and not is_other and role.may_follow(request.broker, request.instance)
-        if followed is not None and (followed.role is not role or not may_follow):
+        is_stored = self._manager.replica(*place) is not None
+        is_early = is_stored and not is_other and request.max_wait_ms > 0 and _is_early(role, part)
+        if followed is not None and (followed.role is not role or not may_follow or is_early):
             self._forget(place)
             followed = None
         if followed is None:
             followed = self._parts[place] = _FollowedPart(self, part)
         followed.part, followed.is_wanted, followed.is_equal = part, True, False
         followed.told_start = followed.told_visible = -1  # what was told last may not have been taken
+        if is_early:  # refused, it would be asked for again and again until this broker leads, with many others
+            self._early[followed] = None
+            self._manager.expect(followed.place, followed)
+            return
         self._ready[followed] = self._shown[followed] = None
         if role is None or role.epoch != part.leader_epoch or role.epoch_start is None or not may_follow:
             return  # answered as if this broker did not lead, until both know the same
@@ -168,6 +191,8 @@ class ReplicaRequests:
         if followed is not None:
             self._ready.pop(followed, None)
             self._shown.pop(followed, None)
+            if self._early.pop(followed, followed) is None:
+                self._manager.expect_no_more(followed.place, followed)
             if followed.role is not None:
                 followed.role.gone(self._broker, followed)
 
@@ -191,6 +216,14 @@ class ReplicaRequests:
             response = self._read(wait=True)
             if response is not None:
                 self._answer_with(response)
+
+    def _time_is_over(self) -> None:
+        """Answer with what there is, and refuse what this broker still does not lead."""
+        for early in self._early:
+            self._manager.expect_no_more(early.place, early)
+        self._ready.update(self._early)
+        self._early.clear()
+        self._send()
 
     def _send(self) -> None:
         """Answer with what there is."""
@@ -301,6 +334,13 @@ class ReplicaRequests:
                 at = (role.epoch, followed.part.position)
                 news.append(ReplicaFetchedPart(*place, 0, *at, log.start, log.visible_end))
         return news
+
+
+def _is_early(role: LeaderRole | None, part: ReplicaPart) -> bool:
+    """Return whether a follower may know of a leadership before the leader does, or before that is ready."""
+    if role is None or role.epoch < part.leader_epoch:
+        return True
+    return role.epoch == part.leader_epoch and role.epoch_start is None
 
 
 def _divergence(role: LeaderRole, part: ReplicaPart) -> tuple[int, int] | None:

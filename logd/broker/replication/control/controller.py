@@ -24,6 +24,7 @@ from logd.coord.registries.operator_requests import read_draining
 from logd.coord.registries.partition_states import KnownState, PartitionStates
 from logd.coord.registries.topics import check_identity, make_identity
 from logd.deferreds.background import Background
+from logd.deferreds.gathering import for_each
 from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, Timer
 from logd.topic import TopicEntry
@@ -37,6 +38,8 @@ BALANCE_SECONDS = 1.0
 #: The most states that one transaction changes, and the most leaders that move back at a time.
 BATCH = 200
 MOST_MOVES = 50
+#: The transactions that are under way at a time: each checks by itself all that it replaces.
+AT_ONCE = 5
 #: The most partitions that are looked at in one turn of the reactor: some 20 milliseconds.
 LOOKED_AT_ONCE = 500
 #: With more changes in one transaction the log has a line for all of them, and the new leaders one for each.
@@ -86,6 +89,8 @@ class Controller:
     _dirty: set[Place] = field(factory=set, init=False)
     _all_dirty: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
+    #: The partitions that their first replica does not lead. No other one has to move, unless a broker is draining.
+    _displaced: set[Place] = field(factory=set, init=False)
     #: When each partition whose preferred leader could lead was first seen so.
     _movable: dict[Place, float] = field(factory=dict, init=False)
     _background: Background = field(factory=lambda: Background("choosing leaders"), init=False)
@@ -142,6 +147,7 @@ class Controller:
                     await self._raise_epoch()
                     self._log.info("broker {id} is the controller in epoch {epoch}", id=self._me, epoch=self.epoch)
                     self._movable.clear()
+                    self._displaced.clear()
                     self._balance_later()
                     self.look()
                 watched, watch = self._tree.exists_and_watch(paths.CONTROLLER)
@@ -214,8 +220,9 @@ class Controller:
     def _places(self) -> list[Place]:
         places, everything = self._dirty, self._all_dirty
         self._dirty, self._all_dirty = set(), False
-        if not everything:
-            return sorted(places)
+        return self._all_places() if everything else sorted(places)
+
+    def _all_places(self) -> list[Place]:
         return [
             (topic, number)
             for topic in self._topics.names()
@@ -251,25 +258,33 @@ class Controller:
         return found
 
     def _elected(self, place: Place) -> StateChange | None:
-        entry, known = self._topics.get(place[0]), self._states.get(*place)
-        if entry is None or known is None or not entry.replicated or place[1] not in entry.partitions:
+        if (found := self._found(place)) is None:
             return None
-        if known.uuid != entry.uuid:
-            return None  # the topic was deleted, and made again
+        entry, known = found
         replicas, live = entry.partitions[place[1]], self._live()
+        (self._displaced.discard if replicas[:1] == (known.state.leader,) else self._displaced.add)(place)
         state = elect(known.state, replicas, live, self._least(entry), self._operators.draining)
         return None if state is None else StateChange(place, known, state)
 
+    def _found(self, place: Place) -> tuple[TopicEntry, KnownState] | None:
+        """Return the topic and the state of a partition; None if it has none, as far as this broker knows."""
+        entry, known = self._topics.get(place[0]), self._states.get(*place)
+        if entry is None or known is None or not entry.replicated or place[1] not in entry.partitions:
+            return None
+        return None if known.uuid != entry.uuid else (entry, known)  # else the topic was deleted, and made again
+
     async def _write(self, changes: list[StateChange]) -> None:
         """Write states. One that cannot be written is looked at again later, and keeps no other one waiting."""
-        for start in range(0, len(changes), BATCH):
-            batch = changes[start : start + BATCH]
+
+        async def write(batch: list[StateChange]) -> None:
+            if self.epoch is None:
+                return
             try:
                 await self._write_together(batch)
             except CoordinationError:
                 await self._write_each(batch)  # one of them may have changed, or its topic may be gone
-            if self.epoch is None:
-                return
+
+        await for_each([changes[start : start + BATCH] for start in range(0, len(changes), BATCH)], write, AT_ONCE)
 
     async def _write_each(self, batch: list[StateChange]) -> None:
         for each in batch:
@@ -311,11 +326,9 @@ class Controller:
 
     def _log_leaders(self, led: Mapping[Place, PartitionState]) -> None:
         if len(led) > MOST_LINES:
-            self._log.info(
-                "{count} partitions have other leaders; broker: partitions are {leaders}",
-                count=len(led),
-                leaders=dict(sorted(Counter(state.leader for state in led.values()).items())),
-            )
+            leaders = dict(sorted(Counter(state.leader for state in led.values()).items()))
+            text = "{count} partitions have other leaders; broker: partitions are {leaders}"
+            self._log.info(text, count=len(led), leaders=leaders)
             return
         for (topic, partition), state in led.items():
             self._log.info(
@@ -363,27 +376,24 @@ class Controller:
                 await self._operators.look(self._fence, present)
         except CoordinationError:
             return
-        now, live = self._clock.seconds(), self._live()
+        now, live, draining = self._clock.seconds(), self._live(), self._operators.draining
         moves: list[StateChange] = []
         movable: dict[Place, float] = {}
-        looked_at = 0
-        for topic in self._topics.names():
-            entry = self._topics.get(topic)
-            if entry is None or not entry.replicated:
+        for count, place in enumerate(self._all_places() if draining else sorted(self._displaced), 1):
+            if not count % (4 * LOOKED_AT_ONCE):  # it is a quarter of an election's work
+                await sleep(self._clock, 0.0)
+            if (found := self._found(place)) is None:
+                self._displaced.discard(place)
                 continue
-            for number, replicas in entry.partitions.items():
-                looked_at += 1
-                if not looked_at % (4 * LOOKED_AT_ONCE):  # it is a quarter of an election's work
-                    await sleep(self._clock, 0.0)
-                known, place = self._states.get(topic, number), (topic, number)
-                state = None if known is None else prefer(known.state, replicas, live, self._operators.draining)
-                if known is None or state is None:
-                    continue
-                since = movable[place] = self._movable.get(place, now)
-                must = known.state.leader in self._operators.draining
-                waited = self._balance is not None and now - since >= self._balance
-                if (must or waited) and len(moves) < MOST_MOVES:
-                    moves.append(StateChange(place, known, state))
+            entry, known = found
+            state = prefer(known.state, entry.partitions[place[1]], live, draining)
+            if state is None:
+                continue
+            since = movable[place] = self._movable.get(place, now)
+            must = known.state.leader in draining
+            waited = self._balance is not None and now - since >= self._balance
+            if (must or waited) and len(moves) < MOST_MOVES:
+                moves.append(StateChange(place, known, state))
         self._movable = movable
         if moves and self.epoch is not None and await self._look_at_brokers():
             await self._write(moves)
