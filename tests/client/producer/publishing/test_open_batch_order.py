@@ -126,7 +126,7 @@ class ToldTests(PublishTestCase):
 
 
 class TakenBackTests(PublishTestCase):
-    """What is taken back, refused or exchanged leaves no memory counted, and nothing that waits forever."""
+    """Sends that are taken back, refused or exchanged leave no memory counted, and nothing that waits forever."""
 
     def test_memory_is_counted_when_taking_one_back_lets_another_in(self) -> None:
         """Those who wait for fewer sends may be told while a send is taken out of its batch."""
