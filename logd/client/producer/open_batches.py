@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from logd.client.producer.batches.batch import ProducerBatch
 from logd.client.producer.buffer_pool import BufferPool
 from logd.client.producer.partition_queue import PartitionQueue
@@ -80,15 +82,18 @@ class OpenBatches:
             return None if places is None else places[partition_of_key(key, len(places))]
         return current if current is not None and current[6] else None
 
-    def changed(self, topic: str) -> None:
+    def changed(self, topic: str, partitions: Iterable[int]) -> None:
         """Take no more messages into a topic's batches without looking for them: its metadata are others now.
+
+        ``partitions`` are those that have a queue.
 
         Otherwise a key could go back to its former partition after a set that has gone to its new one, and a message
         that the topic does not take any longer would be refused together with those that it takes.
         """
         self._keyed.pop(topic, None)
-        for name in [name for name in self.current if topic == (name if isinstance(name, str) else name[0])]:
-            del self.current[name]
+        self.current.pop(topic, None)
+        for partition in partitions:
+            self.current.pop((topic, partition), None)
 
     def end(self, batch: ProducerBatch) -> None:
         """Take no more messages into a batch without looking for it."""

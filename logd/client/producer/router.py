@@ -51,7 +51,7 @@ class Router:
         self.open_batches = OpenBatches(
             settings, pool, stays=kind in (KeyedPartitioner, RandomPartitioner), by_key=kind is KeyedPartitioner
         )
-        cluster.changed = self.open_batches.changed
+        cluster.changed = lambda topic: self.open_batches.changed(topic, self.queues.get(topic, ()))
         #: Called before a message takes this path.
         self.entered: Callable[[], None] = lambda: None
         #: topic -> partition -> queue
