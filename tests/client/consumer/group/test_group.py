@@ -368,8 +368,7 @@ class HandledTests(ClientGroupTestCase):
     def test_a_position_inside_a_wrapper_or_a_batch_is_committed(self) -> None:
         """The next owner begins with the very next message of the entry."""
         messages = [Message(b"w-%d" % number) for number in range(20)]
-        entries = {"z": wrap(messages, "zstd"), "y": encode_batch(messages), "x": encode_batch(messages, "lz4")}
-        for topic, entry in entries.items():
+        for topic, entry in (("z", wrap(messages, "zstd")), ("y", encode_batch(messages))):
             self.topic(topic, 1, 0)
             self.broker.logs[topic][0].data += entry
             one = Application(self, topic, commit_interval=0.0).read(8)
@@ -379,8 +378,6 @@ class HandledTests(ClientGroupTestCase):
             two = Application(self, topic).read()
             self.run_for(1.0)
             self.assertEqual(two.payloads(), [b"w-%d" % number for number in range(7, 20)], topic)
-            two.consumer.close()
-            self.run_for(0.1)
 
     def test_a_group_goes_on_where_a_stream_sought_to(self) -> None:
         """The position is committed as it is, before a message was read there."""
