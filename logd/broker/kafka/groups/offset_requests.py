@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from logd.broker.kafka.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     GROUP_SUBSCRIBED_TO_TOPIC,
     INCONSISTENT_GROUP_PROTOCOL,
     INVALID_REQUEST,
     NON_EMPTY_GROUP,
+    NOT_COORDINATOR,
     OFFSET_METADATA_TOO_LARGE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -114,7 +116,8 @@ class OffsetRequests:
                     places = [each for each in asked if each.topic not in forbidden and self._is_name(each)]
                 found.update(await positions.read(places))
         except GroupRefused as refused:
-            error = refused.code
+            # For COORDINATOR_NOT_AVAILABLE consumers have no remedy here: they fail. By this they look for it again.
+            error = NOT_COORDINATOR if refused.code == COORDINATOR_NOT_AVAILABLE else refused.code
         kind = OFFSET_FETCH.response_class.OffsetFetchResponseTopic
         topics: dict[str, Any] = {}
         for where, commit in found.items():
