@@ -141,6 +141,7 @@ class OffsetRequests:
         """Delete positions of a group, but for topics that its members read."""
         error = 0
         read: set[str] = set()
+        there: set[TopicPartition] = set()
         forbidden: dict[str, int] = {}
         turns = self._turns()
         try:
@@ -160,7 +161,7 @@ class OffsetRequests:
             positions = await self._groups.positions(request.group_id)
             with refusals():
                 there = set(await positions.places())
-            if not there:
+            if not there and (held is None or not held.group.roster):
                 raise GroupRefused(GROUP_ID_NOT_FOUND)
             forgotten = [
                 where for where in doomed if where in there and where.topic not in read and where.topic not in forbidden
@@ -172,7 +173,13 @@ class OffsetRequests:
             error = NON_EMPTY_GROUP if refused.code == INCONSISTENT_GROUP_PROTOCOL else refused.code
             reason = f"Kafka's error {error}"
             self._log.refused(self._rights.requester, "delete positions of group", request.group_id, reason)
-        errors = {**dict.fromkeys(read, GROUP_SUBSCRIBED_TO_TOPIC), **forbidden}
+        unknown = {each.name for each in request.topics if self._topics.get(each.name) is None}
+        unknown -= {where.topic for where in there}
+        errors = {
+            **dict.fromkeys(unknown, UNKNOWN_TOPIC_OR_PARTITION),
+            **dict.fromkeys(read, GROUP_SUBSCRIBED_TO_TOPIC),
+            **forbidden,
+        }
         topics = []
         kind = OFFSET_DELETE.response_class.OffsetDeleteResponseTopic
         for topic in () if error else request.topics:
