@@ -107,6 +107,8 @@ def producer_settings(workload: Workload) -> dict[str, Any]:
         settings |= {"batch_messages": workload.batch, "max_in_flight": ALONE_IN_FLIGHT}
     if workload.compression != "none" and workload.call != "set":
         settings["compression"] = workload.compression
+    if workload.format != "plain":
+        settings["format"] = workload.format
     if workload.size > LARGE_BYTES:
         settings["message_bytes"] = 2 * workload.size
     return settings

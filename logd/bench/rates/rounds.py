@@ -189,6 +189,7 @@ def _filling(workload: Workload) -> Workload:
         batch,
         acks=-1,
         compression=workload.compression,
+        format=workload.format,
         partitions=workload.partitions,
     )
 

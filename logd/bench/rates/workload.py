@@ -12,6 +12,8 @@ OVERHEAD_BYTES = 9
 #: The ways to give messages to a producer: ``send`` with a set of ``batch`` messages, ``send`` with one message and a
 #: Deferred for each, and ``publish`` with one message and no Deferred.
 CALLS = ("set", "send", "publish")
+#: A producer's formats: an entry for each message, or batches with one checksum.
+FORMATS = ("plain", "batch")
 #: A message of this many bytes may be refused under the default limits of broker and producer, 1,000,000.
 LARGE_BYTES = 990_000
 
@@ -33,6 +35,7 @@ class Workload:
     merge: bool = True
     call: str = "set"
     compression: str = "none"
+    format: str = "plain"
     partitions: int = 1
     connections: int = 1
 
@@ -40,7 +43,7 @@ class Workload:
         for name in ("messages", "size", "batch", "partitions", "connections"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} = {getattr(self, name)} is not allowed; allowed is 1 or more")
-        for name, allowed in (("call", CALLS), ("compression", tuple(CODEC_NUMBERS))):
+        for name, allowed in (("call", CALLS), ("compression", tuple(CODEC_NUMBERS)), ("format", FORMATS)):
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(
                     f"{name} = {getattr(self, name)!r} is not allowed; allowed is one of {', '.join(allowed)}"

@@ -40,6 +40,7 @@ NOT_LEADER_OR_FOLLOWER = 6
 REQUEST_TIMED_OUT = 7
 MESSAGE_TOO_LARGE = 10
 OFFSET_METADATA_TOO_LARGE = 12
+COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
 INVALID_TOPIC_EXCEPTION = 17
@@ -88,6 +89,9 @@ DUPLICATE_RESOURCE = 92
 UNACCEPTABLE_CREDENTIAL = 93
 MISMATCHED_ENDPOINT_TYPE = 114
 
+#: The codes in a Fetch in place of others, for which Java's consumer has no remedy there: its application would fail.
+_FETCH_CODES = {LEADER_NOT_AVAILABLE: KAFKA_STORAGE_ERROR, COORDINATOR_NOT_AVAILABLE: NOT_LEADER_OR_FOLLOWER}
+
 
 def kafka_code(error: BaseException) -> int:
     """Return the code of an error."""
@@ -97,6 +101,12 @@ def kafka_code(error: BaseException) -> int:
 def kafka_code_of(code: int) -> int:
     """Return Kafka's code for a code of logd's own protocol; 0 for 0."""
     return kafka_code(errors.error_for_code(code)) if code else 0
+
+
+def fetch_code_of(code: int) -> int:
+    """Return Kafka's code in the answer to a Fetch for a code of logd's own protocol; 0 for 0."""
+    found = kafka_code_of(code)
+    return _FETCH_CODES.get(found, found)
 
 
 def partition_code(topics: TopicDirectory, topic: str, partition: int, error: errors.WireError) -> int:

@@ -9,7 +9,7 @@ from twisted.logger import Logger
 from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.broker.kafka.error_codes import (
     CLUSTER_AUTHORIZATION_FAILED,
-    COORDINATOR_NOT_AVAILABLE,
+    COORDINATOR_LOAD_IN_PROGRESS,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 from logd.broker.security.rights import Rights
@@ -51,7 +51,8 @@ class KafkaInitProducerId:
                 producer = await self._ids.next()
             except (CoordinationError, ValueError) as problem:
                 self._log.warn("there is no id for a producer of {peer}: {problem}", peer=self._peer, problem=problem)
-                error = COORDINATOR_NOT_AVAILABLE
+                # At others clients look for the coordinator of a transaction first, though they have none.
+                error = COORDINATOR_LOAD_IN_PROGRESS
         return INIT_PRODUCER_ID.response(
             throttle_time_ms=0, error_code=error, producer_id=producer, producer_epoch=-1 if error else 0
         )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from logd.bench.rates.workload import Workload
+from logd.bench.rates.workload import FORMATS, Workload
 from logd.cli.options import BrokersParameter, json_option
 from logd.protocol.codecs import CODEC_NUMBERS
 
@@ -48,7 +48,7 @@ def place_options(command: Command) -> Command:
 
 
 def shape_options(command: Command) -> Command:
-    """--messages, --size, --compression, --partitions and --connections; all but the first may be repeated."""
+    """--messages and --format; --size, --compression, --partitions and --connections, which may be repeated."""
     for option in (
         click.option(
             "--connections",
@@ -82,7 +82,18 @@ def shape_options(command: Command) -> Command:
             show_default=True,
             help="Bytes of one message's payload. May be repeated.",
         ),
-        click.option("--messages", type=WHOLE, help="Messages of one run.  [default: 2,000,000, or 400 MB of them]"),
+        click.option(
+            "--format",
+            type=click.Choice(FORMATS),
+            default=FORMATS[0],
+            show_default=True,
+            help="The producer's format: an entry for each message, or batches with one checksum.",
+        ),
+        click.option(
+            "--messages",
+            type=WHOLE,
+            help="Messages of one run.  [default: 2,000,000, with one message a call 300,000, or 400 MB of them]",
+        ),
     ):
         command = option(command)
     return command

@@ -42,7 +42,7 @@ class SequenceProblem(LogdError):
 
 
 class SequenceGap(SequenceProblem):
-    """Messages between the last batch and this one are missing."""
+    """Messages between the last batch and this one are missing, or it is older, and not known to be stored."""
 
 
 class SequenceTooOld(SequenceProblem):
@@ -101,6 +101,21 @@ class ProducerState:
         last = self.begun[-1] if self.begun else self.batches[-1] if self.batches else None
         return None if last is None else (last.sequence + last.messages) % _SEQUENCES
 
+    def has(self, batch: SequencedBatch) -> bool:
+        """Return whether all messages of a batch that does not follow are stored, though it is not remembered as such.
+
+        The batches before the remembered ones are taken for stored only if there are as many as may be remembered: a
+        producer that is not known may begin at any sequence, perhaps since what it has sent before was refused.
+        """
+        if not self.batches:
+            return False
+        oldest, last = self.batches[0].sequence, self.batches[-1]
+        end = last.sequence + last.messages
+        behind = (end - batch.sequence) % _SEQUENCES
+        if not batch.messages <= behind < _SEQUENCES >> 1:
+            return False
+        return len(self.batches) == REMEMBERED or behind <= (end - oldest) % _SEQUENCES
+
 
 @define(eq=False)
 class ProducerStates:
@@ -139,11 +154,10 @@ class ProducerStates:
                 return each.end
         if batch in state.begun:
             raise StillAppending(f"the batch at sequence {batch.sequence} is being appended")
-        ahead = (batch.sequence - expected) % _SEQUENCES
-        if not ahead:
+        if batch.sequence == expected:
             return None
         text = f"producer {batch.producer} sent sequence {batch.sequence}; {expected} is expected"
-        raise SequenceGap(text) if ahead < _SEQUENCES >> 1 else SequenceTooOld(text)
+        raise SequenceTooOld(text) if state.has(batch) else SequenceGap(text)
 
     def _is_behind_hole(self, state: ProducerState | None, batch: SequencedBatch) -> bool:
         """Return whether the hole does not matter to a batch: it is a first one, or its producer was heard of since."""

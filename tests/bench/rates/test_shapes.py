@@ -20,7 +20,15 @@ class WorkloadTests(SynchronousTestCase):
 
     def test_values_that_make_no_sense_are_refused(self) -> None:
         """The error names the value and what is allowed."""
-        for wrong in ({"size": 0}, {"connections": 0}, {"call": "shout"}, {"compression": "rar"}, {"call": "send"}):
+        wrongs = (
+            {"size": 0},
+            {"connections": 0},
+            {"call": "shout"},
+            {"compression": "rar"},
+            {"format": "x"},
+            {"call": "send"},
+        )
+        for wrong in wrongs:
             with self.assertRaises(ConfigurationError, msg=str(wrong)):
                 Workload(10, **{"batch": 50, **wrong})  # type: ignore[arg-type]  # wrong on purpose
 
@@ -34,6 +42,7 @@ class WorkloadTests(SynchronousTestCase):
         """No figure is tuned: settings beside acks and the buffer appear only where the shape needs them."""
         self.assertEqual(set(producer_settings(Workload(10))), {"acks", "buffer_bytes"})
         self.assertEqual(producer_settings(Workload(10, 1_000_000))["message_bytes"], 2_000_000)
+        self.assertEqual(producer_settings(Workload(10, format="batch"))["format"], "batch")
 
 
 class PayloadTests(SynchronousTestCase):

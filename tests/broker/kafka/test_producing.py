@@ -6,7 +6,9 @@ from typing import Any
 
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
+from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.broker.kafka import error_codes
+from logd.coord.errors import ConnectionLoss
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import BATCH_FIELDS, batch_head
@@ -155,6 +157,14 @@ class ProducingTests(KafkaTestCase):
             self.assertEqual(self.put(wire(b"y", producer=producer)), (code, -1))
         self.assertEqual(len(self.payloads()), 7)
 
+    def test_a_first_batch_that_was_refused_is_not_taken_for_stored(self) -> None:
+        """A producer sends the next ones meanwhile; "sent twice" would be a success to it, and the messages lost."""
+        self.assertEqual(self.put(wire(bytes(5000), producer=(7, 0, 0)))[0], error_codes.MESSAGE_TOO_LARGE)
+        self.assertEqual(self.put(wire(b"b", producer=(7, 0, 1)))[0], 0)
+        self.assertEqual(self.put(wire(b"a", producer=(7, 0, 0)))[0], error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        self.assertEqual(self.put(wire(b"a", producer=(7, 1, 0)))[0], 0)
+        self.assertEqual(self.payloads(), [b"b", b"a"])
+
     def test_a_refused_append_is_no_sequence(self) -> None:
         """The producer sends the batch again once there is room, and it is stored."""
         self.put(wire(b"a", producer=(7, 0, 0)))
@@ -242,6 +252,16 @@ class ProducingTests(KafkaTestCase):
         self.assertEqual(len(set(found)), 3)
         answer = self.ask(self.peer, InitProducerIdRequest[0](transactional_id="tx", transaction_timeout_ms=1))
         self.assertEqual(answer.error_code, error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+    def test_there_is_no_producer_id_for_the_moment(self) -> None:
+        """The client asks again, at any broker: it has no coordinator that it could look for."""
+
+        async def fails(_: ProducerIds) -> int:
+            raise ConnectionLoss("the tree does not answer")
+
+        self.patch(ProducerIds, "next", fails)
+        answer = self.ask(self.peer, InitProducerIdRequest[1](transactional_id=None, transaction_timeout_ms=1))
+        self.assertEqual((answer.error_code, answer.producer_id), (error_codes.COORDINATOR_LOAD_IN_PROGRESS, -1))
 
     def test_the_producer_that_was_used_least_recently_is_forgotten(self) -> None:
         """Then it may begin anywhere."""

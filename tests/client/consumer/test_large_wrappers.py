@@ -13,6 +13,7 @@ from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.errors import WrapperTooLarge
+from logd.protocol.batch import encode_batch
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.wrapper import encode_wrapper
@@ -65,12 +66,12 @@ class SlicesTests(SynchronousTestCase):
     def test_a_position_between_two_slices_can_be_started_from(self) -> None:
         """The rest of the wrapper follows, and nothing comes twice."""
         messages = [Message(b"%020d" % (number * number)) for number in range(500)]
-        data = encode_wrapper("snappy", encode_set(messages))
-        fetch = self.feed(data)
-        while (batch := fetch.next_batch(200)) is None:
-            pass
-        again = PartitionFetch("t", 0, Position(fetch.position), ConsumerSettings())
-        self.assertEqual(batch.messages + read_all(again, data, 1 << 20, 77), messages)
+        for data in (encode_wrapper("snappy", encode_set(messages)), encode_batch(messages, "zstd")):
+            fetch = self.feed(data)
+            while (batch := fetch.next_batch(200)) is None:
+                pass
+            again = PartitionFetch("t", 0, Position(fetch.position), ConsumerSettings())
+            self.assertEqual(batch.messages + read_all(again, data, 1 << 20, 77), messages)
 
     def test_a_wrapper_beyond_the_bounds_ends_the_stream(self) -> None:
         """The error names the setting to raise; the wrapper is sound, so it is not skipped as damage."""
@@ -84,6 +85,19 @@ class SlicesTests(SynchronousTestCase):
             self.assertIn(
                 f"topic 't', partition 0: the compressed wrapper from position {START + len(LINE)}", str(error)
             )
+            fetch.seek(error.end)
+            self.assertEqual(read_all(fetch, data, 1 << 20, 10), [Message(b"a line")])
+
+    def test_a_batch_beyond_the_bounds_ends_the_stream(self) -> None:
+        """A batch that is not compressed is bounded in messages too."""
+        for codec, bound in (("none", "messages"), ("zstd", "messages"), ("zstd", "bytes")):
+            setting = "max_decompressed" + ("_messages" if bound == "messages" else "")
+            data = LINE + encode_batch([Message(b"a line")] * 1000, codec) + LINE
+            fetch = self.feed(data, on_corrupt="skip", **{setting: 999})
+            self.assertEqual(read_all(fetch, data, 1 << 20, 10), [Message(b"a line")])
+            error = fetch.error
+            assert isinstance(error, WrapperTooLarge)
+            self.assertEqual((error.setting, fetch.losses.skipped, fetch.wanted(1 << 20)), (setting, 0, None))
             fetch.seek(error.end)
             self.assertEqual(read_all(fetch, data, 1 << 20, 10), [Message(b"a line")])
 

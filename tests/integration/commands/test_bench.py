@@ -68,6 +68,14 @@ class BenchTests(SynchronousTestCase):
         self.assertEqual((result["bench"], result["messages"]), ("consume batches", 2 * 600 + 2 * 300))
         self.assertLess(result["log_bytes_per_message"], 150)
 
+    def test_the_messages_may_travel_in_batches(self) -> None:
+        """A message in a batch shares its head with the others, so it takes less room in the log than an entry."""
+        for command in ("produce", "consume"):
+            words = f"{command} --rounds 1 --messages 1000 --size 10 --format batch"
+            result = self.run_bench(*words.split())
+            self.assertEqual(result["format"], "batch")
+            self.assertLess(result["log_bytes_per_message"], 19)
+
     def test_latency_against_rate_has_the_disk_beside_it(self) -> None:
         """Each rate has its row, whether it was reached or not."""
         result = self.run_bench(*["latency", "--rounds", "2", "--rate", "50", "--rate", "200", "--seconds", "0.2"])

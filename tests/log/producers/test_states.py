@@ -87,6 +87,25 @@ class FindTests(SynchronousTestCase):
         with self.assertRaises(OldProducerEpoch):
             self.states.find(batch(70))
 
+    def test_what_was_never_stored_is_a_gap(self) -> None:
+        """Clients take the answer that a batch is too old for a success: it has to be certain that it is stored.
+
+        So are batches before those of a producer that was first heard of in the middle, as its first batch was
+        refused; such that are being appended; and such that go on behind what is stored.
+        """
+        states = ProducerStates()
+        states.begin(batch(10), 1)
+        with self.assertRaises(SequenceGap):
+            states.find(batch(0))
+        states.appended(batch(10), 100)
+        for place in (batch(0), batch(5), batch(15), batch(_LAST - 4)):
+            with self.assertRaises(SequenceGap):
+                states.find(place)
+        with self.assertRaises(SequenceTooOld):
+            states.find(batch(12, 8))
+        with self.assertRaises(SequenceGap):
+            self.states.find(batch(65))
+
     def test_sequences_begin_again_behind_the_last_number(self) -> None:
         """They are 31 bits."""
         states = ProducerStates()

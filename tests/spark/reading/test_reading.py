@@ -9,6 +9,7 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import BrokerUnavailable, CorruptMessage, PartitionOffline, WrapperTooLarge
+from logd.protocol.batch import encode_batch
 from logd.protocol.entry import encode_gap
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
@@ -111,17 +112,19 @@ class SoundTests(ReadingTestCase):
         self.assertEqual(reader.cluster.describe("t", 0).visible_end, len(DATA))
         self.assertEqual(self.broker.connections, 2)
 
-    def test_a_large_wrapper_is_read_in_slices(self) -> None:
+    def test_a_large_wrapper_or_batch_is_read_in_slices(self) -> None:
         """The number of messages is bounded, and the error names the option that raises the bound."""
         inside = [Message(b"%03d" % number) for number in range(100)]
-        self.log.data = encode_set([Message(b"before")]) + wrap(inside, "gzip") + DATA
-        reader = self.reader(end=self.log.end)
-        self.assertEqual(self.values(reader), [b"before", *[each.payload for each in inside], *VALUES])
         bounded = evolve(SMALL, max_decompressed_messages=99)
-        error = self.assertRaises(WrapperTooLarge, lambda: len(self.values(self.reader(bounded, end=self.log.end))))
-        self.assertIn("topic 't', partition 0", str(error))
-        self.assertIn("maxDecompressedMessages = 99", str(error))
-        self.assertIn(f"at position {self.log.end - len(DATA)}", str(error))
+        for entry in (wrap(inside, "gzip"), encode_batch(inside), encode_batch(inside, "lz4")):
+            self.log.data = encode_set([Message(b"before")]) + entry + DATA
+            reader = self.reader(end=self.log.end)
+            self.assertEqual(self.values(reader), [b"before", *[each.payload for each in inside], *VALUES])
+            bound = self.reader(bounded, end=self.log.end)
+            error = self.assertRaises(WrapperTooLarge, self.values, bound)
+            self.assertIn("topic 't', partition 0", str(error))
+            self.assertIn("maxDecompressedMessages = 99", str(error))
+            self.assertIn(f"at position {self.log.end - len(DATA)}", str(error))
 
 
 class FailingTests(ReadingTestCase):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from logd.bench.systems.known import SYSTEMS
+
 _BATCHES = {0: "default"}
 #: The load average before a run above which its rates are those of a busy machine.
 DISTURBED = 1.0
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """Return the page: rates with their spread, latencies, durability, and a line for each failed measurement."""
+    """Return the page: rates with their spread, latencies, durability, and a line for each thing not measured."""
     lines = [
         f"Messages of {result['size']} bytes; {result['messages']:,} in a measurement, a tenth with batch 1; "
         f"{rounds_words(result)}; {machine_words(result)}. Batch: "
@@ -23,13 +25,9 @@ def markdown(result: Mapping[str, Any]) -> str:
         "",
         *(f"- {_named(each)}: {each['durability']}." for each in result["systems"]),
     ]
-    if result["missing"]:
-        lines += [
-            "",
-            "Not measured:",
-            "",
-            *(f"- {each['name']}: {_line(each['reason'])}" for each in result["missing"]),
-        ]
+    missing = [*((each["name"], each["reason"]) for each in result["missing"]), *_left_out(result)]
+    if missing:
+        lines += ["", "Not measured:", "", *(f"- {name}: {_line(reason)}" for name, reason in missing)]
     return "\n".join(lines) + "\n"
 
 
@@ -90,6 +88,13 @@ def _latencies(figures: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
         lines.append(f"| {each['system']} | {each['client']} | {' | '.join(map(str, cells))} |")
     return [*lines, "", "Time from the moment at which a message was due until the consumer has it.", ""]
+
+
+def _left_out(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what the options of the run left out, with the reason: a reader would not see that it could be there."""
+    named = {each["system"] for each in result["systems"]} | {each["name"] for each in result["missing"]}
+    systems = [(kind.name, "left out of this run by --system") for kind in SYSTEMS.values() if kind.name not in named]
+    return systems if result["rates"] else [*systems, ("latency", "left out of this run by --no-latency")]
 
 
 def _microseconds(figures: Mapping[str, Any], name: str) -> str:

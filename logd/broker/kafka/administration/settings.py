@@ -98,8 +98,8 @@ class KafkaSettingsAdministration:
                 found = self._described(*name)
             except (Refused, LogdError) as error:
                 outcome = ChangeOutcome(code_of(error), str(error))
-            wanted = None if resource.configuration_keys is None else set(resource.configuration_keys)
-            shown = [each for each in found if wanted is None or each.name in wanted]
+            wanted = set(resource.configuration_keys or ())  # none are all of them
+            shown = [each for each in found if not wanted or each.name in wanted]
             results.append(
                 kind(
                     error_code=outcome.code,

@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from attrs import define, field
 
-from logd.broker.kafka.error_codes import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, kafka_code, kafka_code_of
+from logd.broker.kafka.error_codes import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, fetch_code_of
 from logd.broker.kafka.fetches.answer_pieces import MadeBytes, StoredRunRange
 from logd.broker.kafka.fetches.range_walk import READ_BYTES, NeedsThread, RangeWalk
 from logd.broker.kafka.fetches.shared_work import FetchWork
@@ -100,7 +100,7 @@ class PartAnswer:
 
     def __attrs_post_init__(self) -> None:
         found = self._found
-        self._code = kafka_code_of(found.error)
+        self._code = fetch_code_of(found.error)
         self._log_start = found.log_start
         log = self._store.log(*self.key)
         if log is not None and self._code in (0, FENCED_LEADER_EPOCH):
@@ -336,7 +336,7 @@ class PartAnswer:
         return behind
 
     def _failed(self, error: BaseException) -> None:
-        self._code = kafka_code(error) if isinstance(error, WireError) else KAFKA_STORAGE_ERROR
+        self._code = fetch_code_of(error.code) if isinstance(error, WireError) else KAFKA_STORAGE_ERROR
 
 
 def _found_boundary(log: PartitionLog, position: int) -> int:

@@ -50,9 +50,12 @@ class GroupAdministration:
         """
         found: dict[str, Any] = dict.fromkeys(request.groups)
         turns = self._turns()
+        with_operations = bool(request.include_authorized_operations)
 
         async def describe(name: str) -> None:
-            found[name] = await self._describe(name, turns)
+            found[name] = row = await self._describe(name, turns)
+            if with_operations and not row.error_code:
+                row.authorized_operations = self._rights.operations(name)
 
         await for_each(tuple(found), describe, min(_AT_ONCE, len(found)), turns)
         return DESCRIBE_GROUPS.response(throttle_time_ms=0, groups=list(found.values()))
@@ -149,7 +152,7 @@ def _row(name: str, state: str, kind: str = "", protocol: str = "", members: Any
         protocol_type=kind,
         protocol_data=protocol,
         members=list(members),
-        authorized_operations=None,  # not known here, and not asked for
+        authorized_operations=None,
     )
 
 

@@ -185,7 +185,7 @@ class GroupCoordinator:
         held = await self.held(name)
         with refusals():
             if held is None:
-                if generation >= 0 or member_id or instance_id is not None:
+                if generation >= 0:
                     return ILLEGAL_GENERATION
                 return await self._commit_alone(name, commits)
             group = held.group

@@ -145,8 +145,8 @@ class KafkaGroup:
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int) -> int:
         """Return the error that forbids a member to commit now, 0 for none."""
-        if generation < 0 and not member_id and instance_id is None:
-            return UNKNOWN_MEMBER_ID if self.roster else 0
+        if generation < 0 and not self.roster:
+            return 0  # of no member, whatever else it tells: Java's consumer may tell its group.instance.id
         error = self._check(member_id, instance_id, generation)
         if error:
             return error

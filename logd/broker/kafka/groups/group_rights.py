@@ -23,6 +23,9 @@ from logd.coord.kafka_groups.positions import NoSuchTopic
 from logd.errors import WireError
 from logd.security.access_rules import Operation, ResourceType
 
+#: The operations of Kafka's access lists on a group, with the rights that they need.
+_OPERATIONS = {3: Operation.READ, 6: Operation.DELETE, 8: Operation.DESCRIBE}
+
 
 class GroupRefused(Exception):
     """A request for a group that is not served; ``code`` is Kafka's."""
@@ -49,6 +52,11 @@ class GroupRights:
             self._rights.check_group(operation, group)
         except WireError as error:
             raise GroupRefused(kafka_code(error), str(error)) from error
+
+    def operations(self, group: str) -> set[int]:
+        """Return Kafka's numbers (AclOperation) of what the client may do with a group."""
+        may = self._rights.may
+        return {number for number, each in _OPERATIONS.items() if may(each, ResourceType.GROUP, group)}
 
     def topic_error(self, operation: Operation, topic: str) -> int:
         """Return Kafka's code if the client may not do this with a topic, else 0."""

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from logd.broker.kafka.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     GROUP_SUBSCRIBED_TO_TOPIC,
     INCONSISTENT_GROUP_PROTOCOL,
     INVALID_REQUEST,
     NON_EMPTY_GROUP,
+    NOT_COORDINATOR,
     OFFSET_METADATA_TOO_LARGE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -114,7 +116,8 @@ class OffsetRequests:
                     places = [each for each in asked if each.topic not in forbidden and self._is_name(each)]
                 found.update(await positions.read(places))
         except GroupRefused as refused:
-            error = refused.code
+            # For COORDINATOR_NOT_AVAILABLE consumers have no remedy here: they fail. By this they look for it again.
+            error = NOT_COORDINATOR if refused.code == COORDINATOR_NOT_AVAILABLE else refused.code
         kind = OFFSET_FETCH.response_class.OffsetFetchResponseTopic
         topics: dict[str, Any] = {}
         for where, commit in found.items():
@@ -138,6 +141,7 @@ class OffsetRequests:
         """Delete positions of a group, but for topics that its members read."""
         error = 0
         read: set[str] = set()
+        there: set[TopicPartition] = set()
         forbidden: dict[str, int] = {}
         turns = self._turns()
         try:
@@ -157,7 +161,7 @@ class OffsetRequests:
             positions = await self._groups.positions(request.group_id)
             with refusals():
                 there = set(await positions.places())
-            if not there:
+            if not there and (held is None or not held.group.roster):
                 raise GroupRefused(GROUP_ID_NOT_FOUND)
             forgotten = [
                 where for where in doomed if where in there and where.topic not in read and where.topic not in forbidden
@@ -169,7 +173,13 @@ class OffsetRequests:
             error = NON_EMPTY_GROUP if refused.code == INCONSISTENT_GROUP_PROTOCOL else refused.code
             reason = f"Kafka's error {error}"
             self._log.refused(self._rights.requester, "delete positions of group", request.group_id, reason)
-        errors = {**dict.fromkeys(read, GROUP_SUBSCRIBED_TO_TOPIC), **forbidden}
+        unknown = {each.name for each in request.topics if self._topics.get(each.name) is None}
+        unknown -= {where.topic for where in there}
+        errors = {
+            **dict.fromkeys(unknown, UNKNOWN_TOPIC_OR_PARTITION),
+            **dict.fromkeys(read, GROUP_SUBSCRIBED_TO_TOPIC),
+            **forbidden,
+        }
         topics = []
         kind = OFFSET_DELETE.response_class.OffsetDeleteResponseTopic
         for topic in () if error else request.topics:

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.bench.systems.known import SYSTEMS
 from logd.bench.systems.results.chosen import at_best_batch, number, rows_of
 from logd.bench.systems.results.pages import renew, renewed
 from logd.bench.systems.results.report import markdown
@@ -46,6 +47,7 @@ def _result(**more: Any) -> dict[str, Any]:
         "machine": {**machine, "load_average": 0.5},
         "systems": [{"system": name, "version": "1", "durability": "none"} for name in ("logd", "other")],
         "missing": [],
+        "rates": [100],
         "figures": [
             _row("other", "quick", "produce", 1, 4321),
             _row("logd", "logd", "produce", 1, 1234),
@@ -71,6 +73,21 @@ class ChosenTests(SynchronousTestCase):
         """A figure with more digits claims more than a run knows."""
         shown = [number(each) for each in (481_473, 1234.5, 99.96, 0.7213, 0)]
         self.assertEqual(shown, ["481,000", "1,230", "100", "0.721", "0"])
+
+
+class MarkdownTests(SynchronousTestCase):
+    """``markdown``."""
+
+    def test_what_the_options_left_out_is_named(self) -> None:
+        """A table without a system must not look as if there were none."""
+        page = markdown(_result(missing=[{"name": "tansu", "reason": "not compiled"}]))
+        left_out = [kind.name for kind in SYSTEMS.values() if kind.name not in ("logd", "tansu")]
+        lines = ["- tansu: not compiled", *(f"- {name}: left out of this run by --system" for name in left_out)]
+        self.assertTrue(page.endswith("Not measured:\n\n" + "\n".join(lines) + "\n"), page)
+        systems = [{"system": kind.name, "version": "", "durability": ""} for kind in SYSTEMS.values()]
+        whole = _result(systems=systems, figures=[])
+        self.assertNotIn("Not measured", markdown(whole))
+        self.assertIn("- latency: left out of this run by --no-latency", markdown({**whole, "rates": []}))
 
 
 class PagesTests(SynchronousTestCase):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from twisted.logger import capturedLogs
 
 from logd.broker.kafka import error_codes
+from logd.broker.kafka.groups.coordinator import GroupCoordinator
 from logd.deferreds import fair_turns
 from tests.broker.kafka.groups.clients import GroupClient, GroupsTestCase
 
@@ -167,6 +169,29 @@ class MembershipTests(GroupsTestCase):
         self.member()
         self.assertEqual(client.commit_alone(("t", 0, 7, "")), [25])
         self.assertEqual(client.positions(("t", 0), ("t", 1)), {("t", 0): (6, ""), ("t", 1): (-1, "")})
+
+    def test_a_client_that_is_no_member_and_has_a_name(self) -> None:
+        """Java's consumer tells its ``group.instance.id`` also where it was told its partitions; others an old id."""
+        client = self.client("name")
+        self.assertEqual(client.commit(("t", 0, 5, ""), member_id=""), [0])
+        self.assertEqual(client.commit(("t", 0, 6, ""), member_id="former", group_instance_id=None), [0])
+        waiting = self.client()
+        waiting.send_join()
+        self.assertEqual(waiting.joined().error_code, 79)  # it has an id, and is no member yet
+        self.assertEqual(client.commit(("t", 0, 7, ""), member_id=""), [0])
+        self.assertEqual(client.positions(("t", 0)), {("t", 0): (7, "")})
+        waiting.join()
+        self.assertEqual(client.commit(("t", 0, 8, ""), member_id=""), [25])
+
+    def test_positions_while_the_tree_does_not_answer(self) -> None:
+        """The client looks for the coordinator again: by another code consumers would end."""
+        self.patch(GroupCoordinator, "_in_touch", False)
+        kind = OffsetFetchRequest.OffsetFetchRequestTopic
+        for version in range(6):
+            request = OffsetFetchRequest[version](group_id="g", topics=[kind(name="t", partition_indexes=[0])])
+            answer = self.ask(self.kafka(), request)
+            error = answer.topics[0].partitions[0].error_code if version < 2 else answer.error_code
+            self.assertEqual(error, error_codes.NOT_COORDINATOR, version)
 
     def test_what_cannot_be_committed(self) -> None:
         """Each partition has its own error."""

@@ -6,6 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.consumer.fetching.entry_decoder import EntryDecoder
 from logd.client.settings import ConsumerSettings
+from logd.protocol.batch import encode_batch
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
@@ -50,6 +51,22 @@ class EntryDecoderTests(SynchronousTestCase):
         self.assertEqual(self.payloads(decoder, 1), [b"message 2"])
         self.assertEqual((decoder.unfinished, decoder.held.position), (True, START))
         self.assertEqual(self.payloads(decoder, 1), [b"message 3"])
+
+    def test_decoding_may_begin_inside_a_batch(self) -> None:
+        """Messages before the wanted position are left out; a call that decodes only such ones gives none."""
+        messages = [Message(b"message %d" % number) for number in range(4)]
+        for codec in ("none", "lz4"):
+            whole = self.decoder(encode_batch(messages, codec)).decode(100).messages
+            decoder = self.decoder(encode_batch(messages, codec))
+            decoder.begin_at(whole[1].id + 1)
+            self.assertEqual(decoder.position, whole[1].id + 1)
+            found: list[bytes | None] = []
+            while not found:
+                found += self.payloads(decoder, 1)
+            self.assertEqual((decoder.unfinished, decoder.held.position), (True, START))
+            while decoder.unfinished:
+                found += self.payloads(decoder, 1)
+            self.assertEqual(found, [b"message 2", b"message 3"])
 
     def test_raw_bytes_begin_with_the_entry_at_hand(self) -> None:
         """The position inside it is forgotten."""

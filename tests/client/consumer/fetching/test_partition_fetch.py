@@ -10,6 +10,7 @@ from logd.client.consumer.fetching.partition_fetch import FetchState, PartitionF
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.errors import CorruptMessage, OffsetOutOfRange
+from logd.protocol.batch import encode_batch
 from logd.protocol.entry import encode_gap
 from logd.protocol.loops import decode_set, encode_set
 from logd.protocol.message import Message
@@ -29,6 +30,9 @@ PIECES = st.one_of(
     st.integers(9, 80).map(gap),
     st.lists(st.binary(min_size=30, max_size=40), min_size=2, max_size=9).map(
         lambda payloads: wrap([Message(p * 3) for p in payloads], "zstd")
+    ),
+    st.tuples(st.lists(st.binary(max_size=40), min_size=1, max_size=9), st.sampled_from(["none", "lz4"])).map(
+        lambda drawn: encode_batch([Message(payload, key=b"k") for payload in drawn[0]], drawn[1])
     ),
 )
 
@@ -86,7 +90,7 @@ class PartitionFetchPropertyTests(SynchronousTestCase):
     @settings(deadline=None, max_examples=100)
     @given(st.lists(PIECES, min_size=1, max_size=8), st.integers(64, 200), st.data())
     def test_reading_may_begin_at_any_message(self, pieces: list[bytes], size: int, draw: st.DataObject) -> None:
-        """The message and all behind it are read, also from inside a wrapper."""
+        """The message and all behind it are read, also from inside a wrapper or a batch."""
         data = b"".join(pieces)
         whole = decode_set(data, START).messages
         if not whole:

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from logd.client.consumer.consumer import Consumer
 from logd.coord.records import SessionState
 from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, PartitionLost
+from logd.protocol.batch import encode_batch
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
@@ -364,18 +365,19 @@ class HandledTests(ClientGroupTestCase):
         self.assertEqual(len(two.got), 193)
         app.streams[0].handled(mine[9])  # of no effect: the partition is another's
 
-    def test_a_position_inside_a_wrapper_is_committed(self) -> None:
-        """The next owner begins with the very next message of the compressed batch."""
+    def test_a_position_inside_a_wrapper_or_a_batch_is_committed(self) -> None:
+        """The next owner begins with the very next message of the entry."""
         messages = [Message(b"w-%d" % number) for number in range(20)]
-        self.topic("z", 1, 0)
-        self.broker.logs["z"][0].data += wrap(messages, "zstd")
-        one = Application(self, "z", commit_interval=0.0).read(8)
-        self.run_for(1.0)
-        one.consumer.close()
-        self.run_for(0.1)
-        two = Application(self, "z").read()
-        self.run_for(1.0)
-        self.assertEqual(two.payloads(), [b"w-%d" % number for number in range(7, 20)])
+        for topic, entry in (("z", wrap(messages, "zstd")), ("y", encode_batch(messages))):
+            self.topic(topic, 1, 0)
+            self.broker.logs[topic][0].data += entry
+            one = Application(self, topic, commit_interval=0.0).read(8)
+            self.run_for(1.0)
+            one.consumer.close()
+            self.run_for(0.1)
+            two = Application(self, topic).read()
+            self.run_for(1.0)
+            self.assertEqual(two.payloads(), [b"w-%d" % number for number in range(7, 20)], topic)
 
     def test_a_group_goes_on_where_a_stream_sought_to(self) -> None:
         """The position is committed as it is, before a message was read there."""
