@@ -134,7 +134,8 @@ APIS = {
         KafkaApi(19, "CreateTopics", range(5), _admin),
         KafkaApi(20, "DeleteTopics", range(4), _admin),
         KafkaApi(21, "DeleteRecords", range(2), _admin),
-        KafkaApi(22, "InitProducerId", range(2), _producer),
+        # From version 3 on it may name an id whose epoch is over; without transactions the answer is another id.
+        KafkaApi(22, "InitProducerId", range(5), _producer, flexible_from=2),
         KafkaApi(23, "OffsetForLeaderEpoch", range(4), _consumer),
         KafkaApi(29, "DescribeAcls", range(2), _admin),
         KafkaApi(30, "CreateAcls", range(2), _admin),

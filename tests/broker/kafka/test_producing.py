@@ -13,6 +13,7 @@ from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import BATCH_FIELDS, batch_head
 from logd.protocol.checksums import crc32c
+from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.wire_batches import CHECKED_FROM, CHECKSUM_AT
 from logd.protocol.message import Message
 from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
@@ -252,6 +253,19 @@ class ProducingTests(KafkaTestCase):
         self.assertEqual(len(set(found)), 3)
         answer = self.ask(self.peer, InitProducerIdRequest[0](transactional_id="tx", transaction_timeout_ms=1))
         self.assertEqual(answer.error_code, error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+    def test_a_producer_that_begins_another_epoch(self) -> None:
+        """It gets another id, as from Kafka: clients that take this broker for Kafka 2.6 ask by version 3 for that."""
+        found = set()
+        for version in APIS[22].versions:
+            request = InitProducerIdRequest[version](
+                transactional_id=None, transaction_timeout_ms=1, producer_id=7, producer_epoch=3
+            )
+            answer = self.ask(self.peer, request)
+            self.assertEqual((answer.error_code, answer.producer_epoch), (0, 0), version)
+            found.add(answer.producer_id)
+        self.assertEqual(len(found - {7}), len(APIS[22].versions))
+        self.assertIn(3, APIS[22].versions)
 
     def test_there_is_no_producer_id_for_the_moment(self) -> None:
         """The client asks again, at any broker: it has no coordinator that it could look for."""

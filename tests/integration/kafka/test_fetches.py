@@ -24,7 +24,7 @@ from tests.integration.peers import BrokerTestCase
 
 CONNECTIONS = int(os.environ.get("LOGD_TEST_CONNECTIONS", "100"))
 #: Seconds for what happens in some milliseconds.
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 def fetch(topic: bytes, offset: int, most: int, wait_ms: int = 0) -> bytes:
