@@ -54,9 +54,9 @@ class _FakeKafka(ModuleType):
 
     KafkaException = OSError
 
-    def __init__(self, events: list[str], waiting: int = 0) -> None:
+    def __init__(self, events: list[str]) -> None:
         super().__init__("confluent_kafka")
-        self.events, self.waiting, self.stored = events, waiting, 0
+        self.events, self.waiting, self.stored = events, 0, 0
         self.Producer = self._producer
         self.Consumer = lambda settings: self
         self.TopicPartition = lambda topic, partition, offset: (topic, partition, offset)
@@ -105,11 +105,12 @@ class ConfluentTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Put the stand-in in its place."""
         self.watch = _NotedWatch()
-        self.kafka = _FakeKafka(self.watch.events, 2)
+        self.kafka = _FakeKafka(self.watch.events)
         self.patch(sys, "modules", {**sys.modules, "confluent_kafka": self.kafka})
 
     def test_a_consumer_connects_before_its_watch_starts(self) -> None:
         """A topic that has no leader yet is waited for; nothing is fetched before."""
+        self.kafka.waiting = 2
         confluent.consume("address", Load("topic", 4), "", self.watch)
         words = [*["metadata"] * 3, "end", "watch starts", "assign at 0", "watch stops", "close"]
         self.assertEqual((self.watch.events, self.watch.messages), (words, 4))
@@ -118,7 +119,7 @@ class ConfluentTests(SynchronousTestCase):
         """It counts the others."""
         confluent.produce("address", Load("topic", 2, acks=-1), "", self.watch)
         sent = ["watch starts", "produce", "produce", "flush", "watch stops"]
-        self.assertEqual(self.watch.events, ["acks -1", "produce", "flush", *sent])
+        self.assertEqual(self.watch.events, ["acks -1", "metadata", "produce", "flush", *sent])
         self.assertEqual(self.watch.messages, 2)
 
     def test_without_acknowledgement_the_log_has_the_last_message_when_the_watch_stops(self) -> None:

@@ -23,6 +23,7 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
         settings |= {"linger.ms": 0}
     failures: list[Any] = []
     producer = Producer({**settings, "error_cb": failures.append})
+    producer.list_topics(load.topic)  # makes the topic, where the broker does that
     send, topic = producer.produce, load.topic
     send(topic, bytes(load.size), partition=0)
     if producer.flush(PATIENCE_SECONDS):
