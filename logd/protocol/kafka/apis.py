@@ -116,7 +116,7 @@ APIS = {
     for api in (
         KafkaApi(produce.API_KEY, "Produce", produce.VERSIONS),
         KafkaApi(fetch.API_KEY, "Fetch", fetch.VERSIONS),
-        KafkaApi(2, "ListOffsets", range(6), _consumer),
+        KafkaApi(2, "ListOffsets", range(10), _consumer, flexible_from=6),
         KafkaApi(3, "Metadata", range(11), _metadata, flexible_from=9),
         KafkaApi(8, "OffsetCommit", range(8), _consumer),
         KafkaApi(9, "OffsetFetch", range(6), _consumer),
