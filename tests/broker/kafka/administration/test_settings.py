@@ -185,7 +185,8 @@ class IncrementalAlterConfigsTests(SettingsTestCase):
             (("min.insync.replicas", SET, "0"), 40, "min.insync.replicas"),
             (("min.cleanable.dirty.ratio", SET, "nan"), 40, "min.cleanable.dirty.ratio"),
             (("message.format.version", SET, "\x1b[2J"), 40, "message.format.version"),
-            (("retention.ms", APPEND, "1"), 42, "no list"),
+            (("retention.ms", APPEND, "1"), 40, "no list"),
+            (("retention.ms", SUBTRACT, "1"), 40, "no list"),
             (("retention.ms", SET, None), 42, "no value"),
             (("retention.ms", 9, "1"), 42, "operation 9"),
         ):
