@@ -26,7 +26,7 @@ from tests.integration.peers import BrokerTestCase
 
 CONNECTIONS = int(os.environ.get("LOGD_TEST_CONNECTIONS", "100"))
 #: Seconds for what happens in some milliseconds.
-PATIENCE = 30.0
+PATIENCE = 120.0
 #: Descriptors of this process beside those of the connections.
 OTHER_FILES = 100
 
