@@ -29,7 +29,7 @@ def has_numbers(entry: TopicEntry) -> bool:
 def own_partitions(entry: TopicEntry | None, broker_id: int) -> list[int]:
     """Return the partitions of a topic on a broker, in order: the place in the list is the number in 0.7.
 
-    None if they have no such numbers.
+    The list is empty where partitions have no such numbers.
     """
     if entry is None or not has_numbers(entry):
         return []
