@@ -174,7 +174,8 @@ class PeerComparison:
 
     def _size(self, peer: Peer, client: PeerClient, load: Load) -> int:
         """Return the messages of a measurement; in the first round trials tell."""
-        most, seconds = self.plan.most_of(load.batch), self.plan.seconds
+        most = self.plan.most_of(load.batch)
+        seconds = 0 if client.whole and load.batch != 1 else self.plan.seconds
         key = (peer.name, client.name, load.batch, load.acks)
 
         def send(messages: int) -> Measured:

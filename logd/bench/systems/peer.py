@@ -43,6 +43,8 @@ class PeerClient:
     paced: bool = False
     consumes: bool = True
     acks: tuple[int, ...] = ()
+    #: Measured with the most messages, however long they take: for one that compiles itself while it runs.
+    whole: bool = False
     #: Words for the module, such as the kind of call.
     option: str = ""
 

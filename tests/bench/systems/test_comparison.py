@@ -87,13 +87,14 @@ class TrialTests(SynchronousTestCase):
         told: list[str] = []
 
         class HonestPeer(FakePeer):
-            """With one client alone."""
+            """With one client that is tried, and one that is not."""
 
-            clients = FakePeer.clients[:1]
+            clients = (*FakePeer.clients[:1], PeerClient("whole", "tests.bench.systems.fake", whole=True))
 
         plan = PeerPlan(messages=30_050, size=20, batches=(50,), rates=(), rounds=2, seconds=1e-9, warm_messages=0)
         result: Any = PeerComparison(str(folder.resolve()), SystemPlaces(), plan, [HonestPeer], told.append).run()
         trials = [each for each in told if "trial" in each]
+        self.assertEqual([each for each in trials if "whole" in each], [])
         self.assertEqual(trials[0], "fake: honest, trial of 1,000 messages, batch 50")
         self.assertEqual(len(trials), len(set(trials)))
         self.assertEqual({each["messages"] for each in result["figures"]}, {30_050})

@@ -38,8 +38,14 @@ class MessagesInTests(SynchronousTestCase):
     def test_a_client_that_begins_slowly_is_not_taken_for_a_slow_one(self) -> None:
         """By its first 1,000 messages it would send 10,000 in the time."""
         client = _Client(200_000, 0.5)
-        self.assertGreater(messages_in(5, 2_000_000, client.send), 500_000)
-        self.assertEqual(client.tried[0], 1_000)
+        self.assertEqual(messages_in(5, 2_000_000, client.send), 1_000_000)
+        self.assertEqual(client.tried, [1_000, 4_000, 16_000, 64_000, 256_000])
+
+    def test_trials_that_took_as_long_do_not_make_a_client_infinitely_fast(self) -> None:
+        """All of them took about a second here: the last is counted as five times as fast."""
+        seconds = iter([0.999, 0.998, 1.0])
+        found = messages_in(5, 2_000_000, lambda messages: Measured(messages, next(seconds), 0.0, 0.0))
+        self.assertEqual(found, 400_000)
 
     def test_a_fast_client_sends_the_most(self) -> None:
         """No trial has as many messages as that."""

@@ -31,7 +31,7 @@ class KafkaPeer(Peer):
         "acknowledged; readers see what is not flushed"
     )
     clients: ClassVar[tuple[PeerClient, ...]] = (
-        PeerClient("its perf tools (Java)", TOOLS, acks=(0, 1, -1)),
+        PeerClient("its perf tools (Java)", TOOLS, acks=(0, 1, -1), whole=True),
         PeerClient(
             "confluent-kafka",
             "logd.bench.systems.clients.confluent",
