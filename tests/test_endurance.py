@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.endurance.flakes import Outcomes, costs, disturbable_modules, report
+from tests.endurance import flakes
+from tests.endurance.flakes import Outcomes, costs, disturbable_modules, in_any_order, report
 from tests.endurance.load import Load
 from tests.endurance.soak import EXERCISES, Exercise, soak
 from tests.endurance.soak import report as soak_report
@@ -87,6 +91,35 @@ class FlakesTests(SynchronousTestCase):
         self.assertEqual(self.outcomes(folder).missing(1, ["tests.a", "tests.b"]), ["tests.b"])
         self.assertEqual(self.outcomes(folder).missing(2, ["tests.a"]), ["tests.a"])
         self.assertEqual(self.outcomes(folder, "other").missing(1, ["tests.a"]), ["tests.a"])
+
+    def test_those_that_took_longest_begin_first(self) -> None:
+        """By what they took last, whatever the files were then; what has never run begins last."""
+        folder = self.mktemp()
+        found = self.outcomes(folder)
+        for module, seconds in (("tests.a", 5.0), ("tests.b", 1.0), ("tests.c", 9.0), ("tests.b", 7.0)):
+            found.add(1, False, attrs.evolve(done(module), seconds=seconds))
+        modules = ["tests.never", "tests.a", "tests.b", "tests.c"]
+        for each in (found, self.outcomes(folder, "other")):
+            self.assertEqual(each.dearest_first(modules), ["tests.c", "tests.b", "tests.a", "tests.never"])
+
+    def test_a_run_that_ends_is_not_held_back_by_those_before_it(self) -> None:
+        """Else an interruption would lose what has ended; those that have not begun are left out then."""
+        told = threading.Event()
+        begun: list[str] = []
+
+        def run(module: str, patience: float) -> TrialRun:
+            begun.append(module)
+            if module != "tests.quick":
+                told.wait(60)
+            return done(module)
+
+        self.patch(flakes, "run_trial", run)
+        with ThreadPoolExecutor(2) as pool:
+            runs = in_any_order(pool, ["tests.slow", "tests.quick", "tests.next", "tests.last"], 60)
+            self.assertEqual(next(runs).module, "tests.quick")
+            runs.close()
+            told.set()
+        self.assertNotIn("tests.last", begun)
 
     def test_one_failure_among_many_makes_the_status_1(self) -> None:
         """The output of the failed run is kept."""

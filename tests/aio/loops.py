@@ -16,7 +16,7 @@ from tests.client.doubles import ModelBroker
 T = TypeVar("T")
 
 #: Seconds after which a test that waits for nothing fails.
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 class LoopTestCase(SynchronousTestCase):

@@ -26,7 +26,7 @@ from tests.client.doubles import ModelBroker
 class LogdHandlerTests(TestCase):
     """LogdHandler on a thread, with a broker in memory on the reactor's."""
 
-    timeout = 30
+    timeout = 240
 
     def setUp(self) -> None:
         """Make a topic and a logger of its own."""

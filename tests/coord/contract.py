@@ -34,7 +34,7 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.records import Acl, Check, Create, Delete, Operation, Permission, SetData, Stat, WatchEvent
 
 #: Seconds to wait for an event before the test fails. A busy machine may need some.
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 T = TypeVar("T")
 

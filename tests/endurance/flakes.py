@@ -14,8 +14,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -76,6 +76,8 @@ class Outcomes:
     folder: Path
     state: str
     found: list[Outcome] = field(factory=list)
+    #: The seconds that each module took last, in any state.
+    _seconds: dict[str, float] = field(factory=dict)
 
     def load(self) -> None:
         """Read the outcomes of earlier runs of the same state; a line that was cut short is left out."""
@@ -88,6 +90,7 @@ class Outcomes:
                 outcome = Outcome(**json.loads(line))
             except (ValueError, TypeError):
                 continue
+            self._seconds[outcome.module] = outcome.seconds
             if outcome.state == self.state:
                 self.found.append(outcome)
 
@@ -96,11 +99,16 @@ class Outcomes:
         times = round(done.seconds, 1), round(done.processor_seconds, 1)
         outcome = Outcome(self.state, run, done.module, loaded, done.passed, times[0], done.summary, times[1])
         self.found.append(outcome)
+        self._seconds[outcome.module] = outcome.seconds
         self.folder.mkdir(exist_ok=True)
         with (self.folder / _OUTCOMES).open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(outcome)) + "\n")
         if not done.passed:
             (self.folder / f"{done.module}-{run}.log").write_text(done.output, encoding="utf-8")
+
+    def dearest_first(self, modules: Iterable[str]) -> list[str]:
+        """Return modules with those first that took longest when they ran last: the end waits for none of them."""
+        return sorted(modules, key=lambda module: -self._seconds.get(module, 0.0))
 
     def missing(self, run: int, modules: Iterable[str]) -> list[str]:
         """Return the modules without an outcome in a run."""
@@ -145,7 +153,7 @@ def main(arguments: list[str]) -> int:
             continue
         patience = PATIENCE * (3 if loaded else 1)
         with Load() if loaded else nullcontext(), ThreadPoolExecutor(options.jobs) as pool:
-            for done in pool.map(lambda module, seconds=patience: run_trial(module, seconds), missing):
+            for done in in_any_order(pool, outcomes.dearest_first(missing), patience):
                 outcomes.add(run, loaded, done)
                 ran += 1
                 rest = (time.monotonic() - begin) / ran * (left - ran) / 60
@@ -155,6 +163,14 @@ def main(arguments: list[str]) -> int:
                     flush=True,
                 )
     return report(outcomes, modules, options.runs)
+
+
+def in_any_order(pool: ThreadPoolExecutor, modules: Iterable[str], patience: float) -> Generator[TrialRun]:
+    """Yield the run of each module as it ends, so that one that is noted is not repeated after an interruption."""
+    try:
+        yield from (each.result() for each in as_completed([pool.submit(run_trial, m, patience) for m in modules]))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def costs(outcomes: Outcomes, modules: Iterable[str]) -> list[str]:

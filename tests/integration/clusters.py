@@ -22,6 +22,7 @@ from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess
 from tests.integration.background import BackgroundTestCase
+from tests.integration.peers import PATIENCE
 
 CLOCK: Any = reactor
 #: The shortest session that the server grants; for this long a killed broker still counts as live.
@@ -32,7 +33,7 @@ CLIENTS: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay
 class ClusterTestCase(BackgroundTestCase):
     """A coordination server and ``count`` brokers, whose ids are 1 to ``count``."""
 
-    timeout = 120
+    timeout = 240
     count = 2
     options: tuple[str, ...] = ()
 
@@ -104,7 +105,7 @@ def health_option() -> tuple[int, tuple[str, str]]:
 def health(port: int) -> dict[str, Any]:
     """Return a broker's /health page, also one with an error status. Blocks."""
     try:
-        with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/health", timeout=PATIENCE) as answer:
             page = answer.read()
     except HTTPError as error:
         page = error.read()

@@ -17,7 +17,7 @@ from logd.protocol.conversation.client import ClientConversation
 from logd.testing.processes.broker import BrokerProcess
 
 #: Seconds until a test gives up; generous, since the machine may be busy. Nothing waits for it when all is well.
-PATIENCE = 30.0
+PATIENCE = 120.0
 POLL_SECONDS = 0.01
 
 

@@ -6,7 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.log.disk.names import EPOCHS_COPY
 from logd.log.epochs.epoch_file import decode_epochs, encode_epochs, read_epochs, write_epochs
-from logd.log.epochs.history import EpochHistory
+from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.mark import MARK_BYTES, EpochMark, encode_epoch_mark, read_epoch_mark
 from logd.log.epochs.search import find_epochs, recover_epochs
 from logd.testing.memory.files import MemoryFiles
@@ -41,6 +41,13 @@ class HistoryTests(SynchronousTestCase):
         """An epoch that begins at the cut has none left."""
         self.assertEqual(HISTORY.cut(300).latest, 2)
         self.assertEqual(HISTORY.cut(301), HISTORY)
+
+    def test_an_empty_epoch_makes_way_for_entries_of_others(self) -> None:
+        """They may be of the epoch before, of one between, of a later one, or of the empty epoch itself."""
+        empty = HISTORY.starts[-1]
+        for epoch, expected in ((2, HISTORY.starts[:-1]), (3, (*HISTORY.starts[:-1], (3, 300))), (5, HISTORY.starts)):
+            self.assertEqual(HISTORY.followed_by(epoch, empty.start).starts, expected)
+        self.assertEqual(HISTORY.followed_by(NO_EPOCH, 300).starts, HISTORY.starts[:-1])
 
 
 class FileTests(SynchronousTestCase):

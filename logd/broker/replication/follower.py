@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from logd.errors import LogdError, NotLeader, OffsetOutOfRange, WireError
 from logd.interfaces import IFlushListener
 from logd.leadership import NO_LEADER
-from logd.log.epochs.history import EpochHistory
+from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.partition import PartitionLog
 from logd.protocol import loops
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetchedPart, ReplicaPart
@@ -128,19 +128,30 @@ class FollowerRole:
         if log.offline is not None:
             return False
         size = len(part.message_set)
-        if size and part.epoch != self.history.before(log.end) and part.epoch >= 0:
-            if part.epoch < self.history.latest:
-                return self._refuse(f"the leader sends bytes of epoch {part.epoch} behind those of a later one")
-            if self.history.latest != part.epoch or self.history.starts[-1].start != log.end:
-                self._begin_epoch(part.epoch, log.end)  # the bytes come again
-                return False
-        if size and not self._append(part.message_set, part.visible_end, ahead):
+        if size and not (self._has_begun(part.epoch) and self._append(part.message_set, part.visible_end, ahead)):
             return False
         self.trouble = ""
         log.show_up_to(max(log.visible_end, min(part.visible_end, log.end)))
         if log.start < part.log_start <= log.visible_end:
             self._delete_before(part.log_start)
         return True
+
+    def _has_begun(self, epoch: int) -> bool:
+        """Return whether bytes of an epoch can be appended; else have the epoch file say so first: they come again.
+
+        The file may name an epoch of which nothing came before its leader was deposed, or that this broker was to lead.
+        Entries of an earlier epoch may come in its place.
+        """
+        history, end = self.history, self.log.end
+        last = history.before(end)
+        if epoch == last == history.latest:
+            return True
+        if NO_EPOCH < epoch < last:
+            return self._refuse(f"the leader sends bytes of epoch {epoch} behind those of a later one")
+        if history.followed_by(epoch, end) == history:
+            return True
+        self._begin_epoch(epoch, end)
+        return False
 
     def _append(self, data: Any, visible_end: int, ahead: Callable[[], None]) -> bool:
         """Append the whole entries of an answer; return False if nothing could be appended for a bad reason."""

@@ -326,7 +326,7 @@ class Replica:
         return (
             known is not None
             and (known.uuid, known.state.leader_epoch) == (role.uuid, role.epoch)
-            and known.state.unclean_epoch > self.history.latest
+            and known.state.unclean_epoch > self.history.before(self.log.end)
             and not known.state.counts_on(self._me, self._instance)
         )
 
@@ -340,7 +340,7 @@ class Replica:
     async def _begin_epoch(self, epoch: int, start: int, role: FollowerRole) -> None:
         assert self.history is not None
         if self.log.end == start:
-            await self._write_history(self.history.begun(epoch, start))
+            await self._write_history(self.history.followed_by(epoch, start))
 
     async def _restart(self, position: int, role: FollowerRole) -> None:
         log = self.log
@@ -381,7 +381,7 @@ class Replica:
         try:
             found: EpochHistory = await self._on_thread(lambda: read_epochs(files, log.folder))
             self._highest_epoch = max(self._highest_epoch, found.latest)
-            return found.cut(log.end)
+            return found  # with an epoch behind the log's end: the file goes on to name it until others come there
         except ValueError:
             self._log.error("the epoch file in {folder} is damaged; it is made again from the log", folder=log.folder)
         history: EpochHistory = await self._on_thread(lambda: recover_epochs(files, log.snapshot(log.end)))

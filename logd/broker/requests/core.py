@@ -171,10 +171,11 @@ class BrokerCore:
             return waiters.new()
         waiters = self._creating[topic] = WaitingDeferreds()
         waiter = waiters.new()
-        partitions = self.settings.topics_partitions
+        replicas, partitions = 0, self.settings.topics_partitions
         if settings is LEGACY_SETTINGS and self.settings.legacy.legacy_registry is not None:
-            partitions = max(partitions, len(self.brokers()))
-        creating: Deferred[Any] = self.create_topic(requester, topic, partitions, settings)
+            # Replicated topics are not served to clients of 0.7 that use ZooKeeper: see logd.broker.legacy.numbers.
+            replicas, partitions = 1, max(partitions, len(self.brokers()))
+        creating: Deferred[Any] = self.create_topic(requester, topic, partitions, settings, replicas=replicas)
         creating.addErrback(lambda failure: failure.trap(TopicExists))
         creating.addBoth(self._created, topic)
         return waiter

@@ -64,7 +64,8 @@ class MessageStream:
     async def batches(self, until: Mapping[int, int] | None = None) -> AsyncIterator[MessageBatch]:
         """Yield batches of messages of one partition each, at most ``decode_messages``.
 
-        ``until``: end once the partitions in it have reached these positions (see ``end_positions``).
+        ``until``: end once the partitions in it have reached these positions (see ``end_positions``). Raises
+        WrongPartition for one that the stream does not have; a group's stream waits until it is given it.
         """
         state = self.state
         begun = state.take_begun()

@@ -7,7 +7,7 @@ that is dropped is noticed (see dropped.py).
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import length_hint
 from typing import TypeVar
 
@@ -173,11 +173,27 @@ class StreamState:
         return batch.messages[delivered - 1].next_position if delivered else batch.position
 
     def ended(self, until: Mapping[int, int] | None) -> Callable[[], bool]:
-        """Return a function that says whether the positions in ``until`` are reached; without any they never are."""
+        """Return a function that says whether the positions in ``until`` are reached; without any they never are.
+
+        The function raises WrongPartition for a partition that the stream will never have.
+        """
         if until is None:
             return lambda: False
         ends = Ends(until)
-        return lambda: ends.reached(self._position_of, self._seeks)
+        unchecked = set(until)
+
+        def reached() -> bool:
+            if unchecked and self._unassigned is None and self.failure is None:
+                self._check_has(unchecked)
+                unchecked.clear()
+            return ends.reached(self._position_of, self._seeks)
+
+        return reached
+
+    def _check_has(self, partitions: Iterable[int]) -> None:
+        """Raise WrongPartition if a partition of the stream's topic is not the stream's; groups change theirs."""
+        for partition in partitions:
+            self._check_one(self.topic, partition)
 
     def _position_of(self, partition: int) -> int:
         """Return the position behind the messages handed over of a partition; -1 while unknown or not the stream's."""
@@ -211,10 +227,7 @@ class StreamState:
         """Continue at a position; see MessageStream."""
         check_position(position)
         topic = self.topic if topic is None else topic
-        fetch = self._fetches.get((topic, partition))
-        if fetch is None:
-            mine = sorted(number for name, number in self._fetches if name == topic)
-            raise WrongPartition(f"partition {partition} of topic {topic!r} is not this stream's: {mine}")
+        fetch = self._check_one(topic, partition)
         if self._batch is not None and (self._batch.topic, self._batch.partition) == (topic, partition):
             self._settle_audit()
             self._batch.messages.clear()  # it ends the iterator over them, wherever that is held
@@ -318,6 +331,7 @@ class StreamState:
             self._fetches[fetch.topic, fetch.partition] = fetch
             self._fetcher.add(fetch, self._arrived)
         self._tell_assigned()
+        self._notify()  # who waits for positions of partitions that are not among these waits in vain
 
     def fail(self, error: Exception) -> None:
         """Fail the stream, which will get no partitions."""
@@ -326,6 +340,14 @@ class StreamState:
         self._notify()
 
     # Private.
+
+    def _check_one(self, topic: str, partition: int) -> PartitionFetch:
+        """Return the fetch state of a partition; raises WrongPartition if the stream does not have it."""
+        fetch = self._fetches.get((topic, partition))
+        if fetch is None:
+            mine = sorted(number for name, number in self._fetches if name == topic)
+            raise WrongPartition(f"partition {partition} of topic {topic!r} is not this stream's: {mine}")
+        return fetch
 
     def _settle_audit(self) -> None:
         """Count what was handed over of the last batch: nothing more of it will be."""

@@ -2,8 +2,8 @@
 
 /brokers/draining/<id>             a broker that is to lead nothing; no value
 /brokers/elections/<topic>         {"uuid": "<topic's uuid>", "partitions": [0, 3]}: any live replica may lead them,
-                                   by "leaders": {"0": 2} that one if it is live; with "unclean": false their preferred
-                                   leaders are to lead now
+                                   by "leaders": {"0": 2} that one alone, once it is live; with "unclean": false their
+                                   preferred leaders are to lead now
 /brokers/reassignments/<topic>     {"uuid": "<topic's uuid>", "partitions": {"0": [2, 3]}}: the replicas in the end;
                                    "bytes_per_second": 1000000 is the most that each leader sends to them meanwhile,
                                    "before": {"0": [1, 2]} what a cancelled reassignment goes back to

@@ -68,3 +68,11 @@ class EpochHistory:
     def cut(self, end: int) -> EpochHistory:
         """Return the history of the log cut at ``end``."""
         return EpochHistory(tuple([each for each in self.starts if each.start < end]))
+
+    def followed_by(self, epoch: int, end: int) -> EpochHistory:
+        """Return the history of the log that goes on at ``end`` with entries of ``epoch``, NO_EPOCH for those of none.
+
+        An epoch that was to begin there, and of which no entry came, is left out.
+        """
+        history = self.cut(end)
+        return history if epoch in (NO_EPOCH, history.latest) else history.begun(epoch, end)

@@ -7,6 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from logd.broker.replication.leader import LeaderRole
+from logd.broker.replication.replica_manager import ReplicaManager
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
 from logd.errors import NotLeader
@@ -160,3 +161,23 @@ class HandOverTests(ReplicaTestCase):
         self.cluster.tree.kill()
         self.assertTrue(self.cluster.wait(leader.stop()).clean)
         self.assertLess(self.cluster.clock.seconds() - began, limit * 0.9)
+
+    def test_another_controller_is_there_at_once(self) -> None:
+        """A broker that dies during the stop, or whose leaderships nobody could take, is not left without one."""
+
+        async def never(manager: ReplicaManager, until: float) -> None:
+            await Deferred()
+
+        self.patch(ReplicaManager, "hand_over", never)
+        (former,) = self.controllers()
+        stopping = former.stop()
+        self.cluster.advance(1.0)
+        self.assertNotIn(former, self.controllers())
+        self.assertEqual(len(self.controllers()), 1)
+        self.assertNoResult(stopping)
+        self.cluster.wait(stopping)
+
+    def controllers(self) -> list[MemoryBroker]:
+        """Return the brokers that are the controller."""
+        brokers = [each for each in self.cluster.brokers if each.broker is not None]
+        return [each for each in brokers if each.broker is not None and each.broker.controller.epoch is not None]

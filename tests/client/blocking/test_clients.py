@@ -41,7 +41,7 @@ T = TypeVar("T")
 class BlockingTestCase(TestCase):
     """A model broker under the real reactor."""
 
-    timeout = 30
+    timeout = 240
 
     def setUp(self) -> None:
         """Make a topic of two partitions."""

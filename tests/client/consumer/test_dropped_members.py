@@ -116,7 +116,7 @@ class DroppedMemberTests(ClientGroupTestCase):
 class DroppedBlockingTests(TestCase):
     """Streams for threads, under the real reactor."""
 
-    timeout = 30
+    timeout = 240
 
     def setUp(self) -> None:
         """Fill a topic of one partition."""

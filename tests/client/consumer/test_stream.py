@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 
+from logd.client.consumer.stream import MessageStream
 from logd.errors import (
     ClientClosed,
     ConfigurationError,
@@ -69,6 +70,20 @@ class StreamTests(ConsumerTestCase):
         done = Deferred.fromCoroutine(loop())
         self.run_for()
         self.assertEqual(self.successResultOf(done), [])
+
+    def test_an_end_of_a_partition_that_the_stream_does_not_have_is_refused(self) -> None:
+        """The iteration would never end; a stream for which no partition was left says so too."""
+        streams = self.consumer().create_message_streams("t", 4)
+
+        async def loop(stream: MessageStream, until: dict[int, int]) -> None:
+            async for _ in stream.batches(until=until):
+                pass
+
+        beyond = Deferred.fromCoroutine(loop(streams[0], {7: 0, 0: 0}))
+        without = Deferred.fromCoroutine(loop(streams[3], {0: 0}))
+        self.run_for()
+        self.assertIn("partition 7", str(self.failureResultOf(beyond, WrongPartition).value))
+        self.failureResultOf(without, WrongPartition)
 
     def test_raw_chunks_joined_are_the_log(self) -> None:
         """Each chunk says where in the log it begins."""

@@ -20,6 +20,7 @@ from logd.testing.processes.broker import free_port
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.clusters import CLOCK, ClusterTestCase
 from tests.integration.coordination.balancer import Balancer
+from tests.integration.peers import PATIENCE
 
 PARTITIONS = 4
 #: Seconds between two rounds of a producer, which sends to each partition: some 400 messages a second, so that brokers
@@ -253,7 +254,9 @@ class CommandTestCase(ClusterTestCase):
         """Run a command to its end, check its exit status, and return its output."""
         environment = {**os.environ, "LOGD_BROKER": self.addresses, "LOGD_ZOOKEEPER": self.tree.hosts}
         done = await deferToThread(
-            partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=60)
+            partial(
+                subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=PATIENCE
+            )
         )
         self.errors = done.stderr
         self.assertEqual(done.returncode, status, done.stderr)

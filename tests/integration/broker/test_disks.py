@@ -88,7 +88,7 @@ class DiskTestCase(SynchronousTestCase):
     def health(self) -> tuple[int, dict[str, Any]]:
         """Return the status and the content of /health."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/health", timeout=30) as page:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/health", timeout=PATIENCE) as page:
                 return page.status, json.load(page)
         except urllib.error.HTTPError as error:
             with error:

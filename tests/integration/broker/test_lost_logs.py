@@ -19,6 +19,7 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess
 from tests.integration.clusters import CLIENTS, ClusterTestCase
+from tests.integration.peers import PATIENCE
 
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 MESSAGES = 20
@@ -67,7 +68,9 @@ class LostLogTests(ClusterTestCase):
     async def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command of logd to its end."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        run = partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=60)
+        run = partial(
+            subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=PATIENCE
+        )
         return await deferToThread(run)
 
     def in_broker(self) -> BrokerProcess:

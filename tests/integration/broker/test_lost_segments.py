@@ -27,7 +27,7 @@ from logd.spark.blocking.reading import RangeReader
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.clients.test_broker_outages import Lines
 from tests.integration.commands.rig import CliTestCase
-from tests.integration.peers import Peer
+from tests.integration.peers import PATIENCE, Peer
 from tests.integration.shared_servers import folder_of_process
 
 LINES = b"".join(b"%03d\n" % number for number in range(100))
@@ -79,7 +79,7 @@ class LostSegmentsTests(CliTestCase):
     def health(self) -> dict[str, str]:
         """Return the offline partitions that /health shows, with their reasons."""
         try:
-            answer = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/health", timeout=30)
+            answer = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/health", timeout=PATIENCE)
         except urllib.error.HTTPError as error:
             answer = error
         with answer:
@@ -88,7 +88,7 @@ class LostSegmentsTests(CliTestCase):
 
     def sent(self) -> int:
         """Return the bytes that the broker has sent to readers."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=PATIENCE) as answer:
             lines = answer.read().decode().splitlines()
         (line,) = [line for line in lines if line.startswith("logd_bytes_out_total ")]
         return int(float(line.split()[1]))
@@ -139,7 +139,7 @@ class LostSegmentsTests(CliTestCase):
 
     def check_legacy(self) -> None:
         """Check that a fetch of 0.7 in the gap gets the gap's beginning, and one behind it the messages."""
-        with socket.create_connection(("127.0.0.1", self.broker.port), timeout=30) as peer:
+        with socket.create_connection(("127.0.0.1", self.broker.port), timeout=PATIENCE) as peer:
             answers = []
             for offset in (LOST_FROM, LOST_TO):
                 peer.sendall(b"".join(encode_request(Fetch("t", 0, offset, 100))))

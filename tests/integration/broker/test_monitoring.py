@@ -65,7 +65,7 @@ class PrometheusServer:
     def query(self, expression: str) -> list[Any]:
         """Return the series of an expression; raise for one that Prometheus does not take."""
         url = f"http://127.0.0.1:{self.port}/api/v1/query?" + urlencode({"query": expression})
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             found: list[Any] = json.load(answer)["data"]["result"]
         return found
 
@@ -95,7 +95,9 @@ class MonitoringTests(SynchronousTestCase):
         program = shutil.which("promtool")
         if program is None:
             raise SkipTest("there is no promtool: apt-get install prometheus")
-        ran = subprocess.run([program, *arguments], cwd=RULES, capture_output=True, text=True, timeout=60, check=False)
+        ran = subprocess.run(
+            [program, *arguments], cwd=RULES, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         return ran.stdout
 
@@ -127,7 +129,7 @@ class MonitoringTests(SynchronousTestCase):
                 empty.add(expression)
         unanswered = {name for expression in empty for name in _NAMES.findall(expression)}
         self.assertLessEqual(unanswered, LATER)
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/api/v1/rules", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/api/v1/rules", timeout=PATIENCE) as answer:
             groups = json.load(answer)["data"]["groups"]
         self.assertEqual({rule["health"] for group in groups for rule in group["rules"]} - {"ok", "unknown"}, set())
 
@@ -138,7 +140,7 @@ class MonitoringTests(SynchronousTestCase):
         self.addCleanup(broker.kill)
         logd("produce", "t", f"--broker={broker.address}", given="hello\n")
         logd("consume", "t", "--exit-at-end", f"--broker={broker.address}")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
             page = answer.read().decode()
         there = {line.split("{")[0].split(" ")[0] for line in page.splitlines() if not line.startswith("#")}
         texts = [*expressions(json.loads(DASHBOARD.read_text())), (RULES / "logd-rules.yml").read_text()]

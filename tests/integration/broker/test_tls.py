@@ -19,7 +19,7 @@ from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.requests import encode_request
 from logd.testing.processes.broker import BrokerProcess, free_port
-from tests.integration.peers import BrokerTestCase, Peer
+from tests.integration.peers import PATIENCE, BrokerTestCase, Peer
 
 try:
     from twisted.internet import ssl as twisted_ssl
@@ -83,7 +83,7 @@ class TlsTests(BrokerTestCase):
             tls.check_hostname = False
             if protocols:
                 tls.set_alpn_protocols(protocols)
-            with closing(HTTPSConnection("127.0.0.1", self.pages, context=tls, timeout=10)) as connection:
+            with closing(HTTPSConnection("127.0.0.1", self.pages, context=tls, timeout=PATIENCE)) as connection:
                 connection.request("GET", "/health")
                 self.assertEqual(connection.getresponse().status, 200, protocols)
 

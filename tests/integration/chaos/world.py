@@ -26,7 +26,7 @@ BROKERS = 3
 GROUPS = ("red", "blue")
 CONSUMERS = 2
 PARTITIONS = 16
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 
 
 class Part(Protocol):

@@ -23,12 +23,13 @@ from logd.errors import MessageTooLarge, TopicExists
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.peers import PATIENCE
 
 
 class ClientsTestCase(TestCase):
     """One broker, stopped in order at the end."""
 
-    timeout = 60
+    timeout = 240
 
     def setUp(self) -> None:
         """Start the broker."""
@@ -217,7 +218,7 @@ class ScriptTests(ClientsTestCase):
                 break
             """
         )
-        output, errors = await deferToThread(script.communicate, timeout=30)
+        output, errors = await deferToThread(script.communicate, timeout=PATIENCE)
         self.assertEqual((output, errors, script.returncode), (b"test message str\n", b"", 0))
 
     async def test_ctrl_c_ends_a_script_that_waits(self) -> None:
@@ -240,5 +241,5 @@ class ScriptTests(ClientsTestCase):
         assert script.stdout is not None
         await deferToThread(script.stdout.readline)
         script.send_signal(signal.SIGINT)
-        output, errors = await deferToThread(script.communicate, timeout=30)
+        output, errors = await deferToThread(script.communicate, timeout=PATIENCE)
         self.assertEqual((output, errors), (b"interrupted\n", b""))

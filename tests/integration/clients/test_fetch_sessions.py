@@ -21,7 +21,7 @@ PARTITIONS = 120
 class FetchSessionTests(BackgroundTestCase):
     """A consumer with a fetch session, and a producer."""
 
-    timeout = 120
+    timeout = 240
 
     async def test_a_consumer_of_many_partitions_reads_on_through_a_kill(self) -> None:
         """Each acknowledged message is delivered once, in a session before the kill and in another one after it."""

@@ -38,7 +38,7 @@ CLOCK: Any = reactor
 class KillTests(BackgroundTestCase):
     """SIGKILL of the broker at any moment."""
 
-    timeout = 60 + 10 * ROUNDS
+    timeout = 240 + 10 * ROUNDS
 
     def setUp(self) -> None:
         """Start a broker; nothing is acknowledged or seen yet."""

@@ -28,7 +28,7 @@ KEYS = [b"key%d" % number for number in range(7)]
 class PublishTests(BackgroundTestCase):
     """One broker, one topic, one producer of batches."""
 
-    timeout = 120
+    timeout = 240
 
     def setUp(self) -> None:
         """Start a broker; nothing is published yet."""

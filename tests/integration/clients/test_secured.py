@@ -27,6 +27,7 @@ from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.clients.test_tls_clients import make_certificate
 from tests.integration.clusters import CLIENTS, CLOCK, ClusterTestCase
+from tests.integration.peers import PATIENCE
 
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 CREDENTIALS = "logd:it's a secret"
@@ -65,7 +66,7 @@ class SecuredTestCase(ClusterTestCase):
     async def logd(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         environment = {**os.environ, **self.environment(), "LOGD_ZOOKEEPER": self.tree.hosts}
-        run = partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, timeout=60)
+        run = partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, timeout=PATIENCE)
         return await deferToThread(partial(run, env=environment))
 
 
@@ -183,7 +184,7 @@ class TlsAloneTests(TlsTestCase):
     async def test_a_command_refuses_an_untrusted_certificate(self) -> None:
         """It ends with the status of an unreachable tree; credentials must never go to such a server."""
         environment = {**os.environ, "LOGD_ZOOKEEPER_TLS_ENABLED": "true", "LOGD_ZOOKEEPER": self.tree.hosts}
-        run = partial(subprocess.run, [*LOGD, "brokers", "list"], capture_output=True, text=True, timeout=60)
+        run = partial(subprocess.run, [*LOGD, "brokers", "list"], capture_output=True, text=True, timeout=PATIENCE)
         done = await deferToThread(partial(run, env=environment))
         self.assertEqual(done.returncode, 3)
         self.assertIn("no coordination tree answers", done.stderr)

@@ -25,7 +25,7 @@ from tests.integration.topics import create_topic, delete_topic, fill_topic, rea
 
 ROOT = Path(__file__).resolve().parents[3]
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
-PATIENCE = 60
+PATIENCE = 120
 #: Seconds between two looks at what a test waits for.
 POLL_SECONDS = 0.02
 

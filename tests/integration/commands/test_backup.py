@@ -26,7 +26,7 @@ JUMP = 1 << 40
 class LostMachineTests(BackgroundTestCase):
     """One broker with a tree of its own."""
 
-    timeout = 100
+    timeout = 240
 
     def logd(self, *arguments: str, status: int = 0) -> str:
         """Run a command; return its output."""

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.testing.processes.broker import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class BrokerCommandTests(SynchronousTestCase):

@@ -12,6 +12,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.peers import PATIENCE
 from tests.integration.topics import fill_topic
 
 LOGD = [sys.executable, "-m", "logd"]
@@ -60,7 +61,7 @@ class DoctorTests(SynchronousTestCase):
     def test_a_tree_that_is_away(self) -> None:
         """Is a problem, and no failure of the command: the rest is told."""
         done = subprocess.run(
-            [*LOGD, "doctor", "--zookeeper", "127.0.0.1:1"], capture_output=True, text=True, timeout=60
+            [*LOGD, "doctor", "--zookeeper", "127.0.0.1:1"], capture_output=True, text=True, timeout=PATIENCE
         )
         self.assertEqual(done.returncode, 1)
         self.assertIn("coordination tree 127.0.0.1:1\tdoes not answer", done.stdout)

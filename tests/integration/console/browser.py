@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 #: Seconds for each step.
-PATIENCE = 30.0
+PATIENCE = 120.0
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 

@@ -18,6 +18,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.console.browser import Browser, find_browser
 from tests.integration.kafka.test_listeners import logd
+from tests.integration.peers import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 FIGURES = ROOT / "docs" / "figures"
@@ -164,7 +165,7 @@ class ConsoleTests(SynchronousTestCase):
 
 def _status(request: urllib.request.Request) -> int:
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

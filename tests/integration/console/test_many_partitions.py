@@ -20,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.kafka.test_listeners import logd
+from tests.integration.peers import PATIENCE
 
 VARIABLE = "LOGD_MANY_PARTITIONS"
 FEW = 300
@@ -50,7 +51,7 @@ class ManyPartitionsTests(SynchronousTestCase):
     def read(self, page: str) -> float:
         """Read a page, or the first event of a stream; return the seconds."""
         began = time.perf_counter()
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{page}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{page}", timeout=PATIENCE) as answer:
             if page.startswith("/console/live"):
                 while b"event: live" not in (line := answer.readline()):
                     self.assertTrue(line, "the stream has ended")
@@ -65,7 +66,7 @@ class ManyPartitionsTests(SynchronousTestCase):
         ended = Event()
 
         def ask() -> None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
             while not ended.wait(0.001):
                 began = time.perf_counter()
                 connection.request("GET", "/console/static/icon.svg")

@@ -22,7 +22,7 @@ from logd.protocol.requests.fields import INT32
 from logd.testing.processes.coordination import CoordinationProcess
 
 #: Seconds until a test gives up; generous, since the machine may be busy. Nothing waits for it when all is well.
-PATIENCE = 30.0
+PATIENCE = 120.0
 _REQUEST = Struct(">iii")
 _ANSWER = Struct(">iqi")
 _BOOL = Struct(">?")

@@ -70,7 +70,7 @@ class SessionTestCase(_Case):
     The clients are below a path of their own: nodes of another test are not there.
     """
 
-    timeout = 60 + TRIALS // 5
+    timeout = 240 + TRIALS // 5
     server: CoordinationProcess | ZooKeeperProcess
 
     def shared_server(self) -> CoordinationProcess | ZooKeeperProcess:

@@ -34,7 +34,7 @@ ELECTION_PATIENCE = 60.0
 class ServedTestCase(Contract):
     """Clients over kazoo, each behind proxies of its own."""
 
-    timeout = 90
+    timeout = 240
 
     async def setUp(self) -> None:  # type: ignore[override]
         """Start the servers unless they run already."""

@@ -41,7 +41,7 @@ ANN_ID, BEN_ID = zookeeper_digest(*ANN), zookeeper_digest(*BEN)
 class AccessContract(_Case):
     """The rights of clients to nodes of others."""
 
-    timeout = 60
+    timeout = 240
     kind: type[CoordinationProcess] | type[ZooKeeperProcess]
 
     async def setUp(self) -> None:  # type: ignore[override]

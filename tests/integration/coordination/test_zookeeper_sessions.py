@@ -170,7 +170,7 @@ class RealSessionsTests(RealZooKeeper, SessionsContract, TestCase):
 class TlsTests(TestCase):
     """The client at ``logd zookeeper`` behind TLS."""
 
-    timeout = 60
+    timeout = 240
 
     async def test_the_client_trusts_only_a_known_certificate(self) -> None:
         """Large nodes pass over TLS; without the authority, connecting times out and nothing is sent."""
@@ -197,7 +197,7 @@ class TlsTests(TestCase):
 class LateTests(TestCase):
     """A client that may try for ever to connect."""
 
-    timeout = 60
+    timeout = 240
 
     async def test_the_client_connects_once_a_late_server_comes(self) -> None:
         """It logs a warning while no server answers, so that an operator sees the reason of the wait."""

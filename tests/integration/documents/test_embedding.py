@@ -17,7 +17,7 @@ from logd.testing.processes.broker import BrokerProcess, free_port
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "embedding.md"
 #: The longest wait, in seconds.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class EmbeddingTests(SynchronousTestCase):

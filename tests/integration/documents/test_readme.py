@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.peers import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Prints the first message of the program that observes an application's log.
@@ -45,7 +46,7 @@ class ReadmeTests(SynchronousTestCase):
             [sys.executable, "-c", program.replace("127.0.0.1:6667", self.broker.address)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             cwd=ROOT,
         )
         self.assertEqual((finished.returncode, finished.stderr), (0, ""))
@@ -83,7 +84,9 @@ class ReadmeTests(SynchronousTestCase):
         )
         self.assertEqual(len(commands), 3)
         printed = [
-            subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, timeout=60).stdout
+            subprocess.run(
+                command, shell=True, env=environment, capture_output=True, text=True, timeout=PATIENCE
+            ).stdout
             for command in commands
         ]
         self.assertEqual(printed[1], "one\ntwo\nthree\n")

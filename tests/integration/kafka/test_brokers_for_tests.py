@@ -22,6 +22,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from logd.errors import ConfigurationError, LogdError, TopicExists
 from logd.testing import KafkaBroker, NotYet, kafka
 from logd.testing.kafka_brokers.data_folder import MEMORY, PREFIX
+from tests.integration.peers import PATIENCE
 
 try:
     import kafka as kafka_python
@@ -52,7 +53,7 @@ def ask(broker: KafkaBroker, connection: socket.socket | None = None) -> bytes:
 def connect(broker: KafkaBroker) -> socket.socket:
     """Connect as a client of Kafka."""
     host, port = broker.bootstrap_servers.split(":")
-    return socket.create_connection((host, int(port)), timeout=30)
+    return socket.create_connection((host, int(port)), timeout=PATIENCE)
 
 
 def produce(broker: KafkaBroker, topic: str, *values: bytes) -> None:
@@ -206,7 +207,7 @@ class BrokerOnThreadTests(BrokersOfTwoKindsMixin, SynchronousTestCase):
             "assert threadable.ioThread is None, threadable.ioThread\n"
             "assert 'twisted.internet.reactor' not in sys.modules\n"
         )
-        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
 
     def test_a_loop_of_asyncio_runs_beside_it(self) -> None:
         """Nothing of the broker is on the loop that waits for it."""
@@ -293,7 +294,7 @@ class BrokerInProcessTests(BrokersOfTwoKindsMixin, SynchronousTestCase):
             assert user.stdout is not None
             self.assertEqual(user.stdout.readline(), "ready\n")
             os.killpg(user.pid, signal.SIGINT)
-            out, errors = user.communicate(timeout=60)
+            out, errors = user.communicate(timeout=PATIENCE)
         self.assertEqual((out, errors, user.returncode), ("['t']\n", "", 0))
 
     def test_it_ends_with_the_process_that_has_started_it(self) -> None:
@@ -311,7 +312,7 @@ class BrokerInProcessTests(BrokersOfTwoKindsMixin, SynchronousTestCase):
             assert user.stdout is not None
             address, folder = user.stdout.readline().split()
             host, port = address.split(":")
-            with socket.create_connection((host, int(port)), timeout=30) as connection:
+            with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
                 user.send_signal(signal.SIGKILL)
                 with contextlib.suppress(ConnectionResetError):
                     connection.recv(1)  # returns when the broker ends

@@ -22,7 +22,7 @@ from logd.testing.processes.coordination import CoordinationProcess
 from tests.integration.broker.test_tls import make_certificate
 
 #: Seconds for what happens in some milliseconds, or in several seconds on a busy machine.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 def until(reached: Callable[[], bool]) -> None:

@@ -10,6 +10,7 @@ from kafka import KafkaAdminClient
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
+from tests.integration.peers import PATIENCE
 
 #: Runs twistd, and writes the names of all modules to a file at the end.
 _TWISTD = """\
@@ -89,13 +90,13 @@ class StartTests(SynchronousTestCase):
     def test_what_the_listener_needs_is_imported_with_the_service(self) -> None:
         """There no collection looks through it: not during the imports, and never after."""
         command = [sys.executable, "-c", _SERVICE, self.mktemp()]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(done.stdout.strip(), "True True")
 
     def test_tls_is_there_where_an_endpoint_may_need_it(self) -> None:
         """Twisted's reactor has TLS unless all endpoints are known to have none; pyOpenSSL can be imported anyway."""
         for endpoint, expected in (("ssl:0", "True True"), ("systemd:0", "True True"), ("unix:x", "False False")):
             done = subprocess.run(
-                [sys.executable, "-c", _REACTOR, endpoint], check=True, capture_output=True, text=True, timeout=20
+                [sys.executable, "-c", _REACTOR, endpoint], check=True, capture_output=True, text=True, timeout=PATIENCE
             )
             self.assertEqual(done.stdout.strip(), expected, endpoint)

@@ -68,7 +68,7 @@ class KafkaClusterTestCase(ClusterTestCase):
     """Brokers with a listener each, and a tree of their own."""
 
     skip = MISSING
-    timeout = 90
+    timeout = 240
 
     def broker(self, number: int, name: str = "") -> BrokerProcess:
         """Start a broker with a listener for Kafka's clients."""

@@ -22,7 +22,7 @@ SETTINGS = MirrorSettings(
 class BegunAgainTests(MirrorTestCase):
     """Mirrors in this process, of a topic of two partitions that nobody writes to at first."""
 
-    timeout = 60
+    timeout = 240
 
     async def mirror_here(self) -> Mirror:
         """Start a mirror in this process."""

@@ -16,6 +16,7 @@ from logd.errors import BrokerUnavailable
 from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.clusters import CLIENTS, CLOCK, SESSION_MS, ClusterTestCase
 from tests.integration.commands.rig import LOGD, ROOT
+from tests.integration.peers import PATIENCE
 from tests.integration.security.test_users import certificates
 
 PASSWORD = "the password of root"
@@ -57,7 +58,7 @@ class EncryptedTests(ClusterTestCase):
         password = self.folder / "password"
         password.write_text(PASSWORD)
         command = [*LOGD, "users", "add", "root", "--password-file", str(password)]
-        await deferToThread(subprocess.run, command, env=env, check=True, capture_output=True, timeout=60)
+        await deferToThread(subprocess.run, command, env=env, check=True, capture_output=True, timeout=PATIENCE)
         for broker in self.brokers:
             await self.until_known(broker)
 

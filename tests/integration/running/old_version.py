@@ -13,6 +13,7 @@ from attrs import define, frozen
 
 from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.coordination import CoordinationProcess
+from tests.integration.peers import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 #: The commit that an upgrade begins from.
@@ -35,7 +36,7 @@ class Version:
             capture_output=True,
             cwd="/",
             env={**environ, "LOGD_BROKER": broker, "LOGD_ZOOKEEPER": tree},
-            timeout=60,
+            timeout=PATIENCE,
         )
         if done.returncode:
             raise AssertionError(f"logd of {self.name}: {arguments}: {done.stdout!r} {done.stderr!r}")

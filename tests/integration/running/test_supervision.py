@@ -28,7 +28,7 @@ WATCHDOG_USEC = 900_000
 class SupervisedServerTests(BackgroundTestCase):
     """A supervisor at a real datagram socket."""
 
-    timeout = 60
+    timeout = 240
 
     def setUp(self) -> None:
         """Listen as systemd does."""

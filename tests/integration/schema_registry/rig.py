@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.schema_registry import SchemaRegistryProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess
+from tests.integration.peers import PATIENCE
 
 
 def ask(url: str, path: str, body: Any = None, method: str | None = None) -> tuple[int, Any]:
@@ -20,7 +21,7 @@ def ask(url: str, path: str, body: Any = None, method: str | None = None) -> tup
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{url}{path}", data, {"content-type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

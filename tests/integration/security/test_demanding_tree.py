@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import free_port
 from logd.testing.processes.coordination import CoordinationProcess
+from tests.integration.peers import PATIENCE
 from tests.integration.security.test_groups_of_users import LOGD, TREE, USERS, Place, place
 
 _ALL = "tcp:{}:interface=0.0.0.0"
@@ -24,7 +25,7 @@ _ALL = "tcp:{}:interface=0.0.0.0"
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command that ends by itself."""
     env = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
 
 
 class RefusedStartTests(SynchronousTestCase):

@@ -23,6 +23,7 @@ from logd.net.credentials import basic
 from logd.protocol.conversation.client import ClientConversation
 from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse
 from logd.security.scram import MECHANISMS, ClientExchange
+from tests.integration.peers import PATIENCE
 from tests.integration.security.test_users import place
 
 ATTEMPTS = int(os.environ.get("LOGD_TIMING_ATTEMPTS", "0"))
@@ -133,7 +134,7 @@ class TimingTests(SynchronousTestCase):
             request = Request(f"{pages}/health", headers={"Authorization": basic(user, f"wrong {number}")})
             begun = time.perf_counter()
             try:
-                urlopen(request, timeout=60).close()
+                urlopen(request, timeout=PATIENCE).close()
             except HTTPError as error:
                 error.close()
             return user, time.perf_counter() - begun

@@ -32,6 +32,7 @@ from logd.net.credentials import basic
 from logd.security.credentials import Credentials
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.testing.processes.broker import BrokerProcess, free_port
+from tests.integration.peers import PATIENCE
 from tests.integration.shared_servers import folder_of_process
 from tests.integration.topics import fill_topic
 
@@ -61,7 +62,9 @@ class Place:
         """Run a command to its end."""
         named = {"LOGD_BROKER": self.broker.address, "LOGD_ZOOKEEPER": self.broker.coordination, **environment}
         env = {**os.environ, **named}
-        return subprocess.run([*LOGD, *arguments], capture_output=True, text=True, env=env, timeout=60, check=False)
+        return subprocess.run(
+            [*LOGD, *arguments], capture_output=True, text=True, env=env, timeout=PATIENCE, check=False
+        )
 
     def file(self, name: str) -> str:
         """Return the path of a file of the folder."""
@@ -174,7 +177,7 @@ class NativeUsersTests(SynchronousTestCase):
         assert reader.stdout is not None
         self.assertEqual(reader.stdout.readline(), "reading\n")
         self.assertEqual(here.logd("users", "remove", "eve").returncode, 0)
-        self.assertEqual(reader.communicate(timeout=60)[0], "cut off\n")
+        self.assertEqual(reader.communicate(timeout=PATIENCE)[0], "cut off\n")
         text = Path(here.broker.log).read_text()
         self.assertIn("the user eve was removed, or has another password", text)
 
@@ -204,7 +207,7 @@ class HttpUsersTests(SynchronousTestCase):
         if user:
             request.add_header("Authorization", basic(user, password))
         try:
-            with urlopen(request, timeout=30) as response:
+            with urlopen(request, timeout=PATIENCE) as response:
                 return response.status, response.read()
         except HTTPError as error:
             with error:
@@ -275,7 +278,7 @@ class KafkaUsersTests(SynchronousTestCase):
                 settings = ("security.protocol=SASL_PLAINTEXT", f"sasl.mechanism={mechanism}", "sasl.username=ann")
                 words = [word for each in (*settings, f"sasl.password={password}") for word in ("-X", each)]
                 command = [program, "-b", self.bootstrap("SASL_PLAINTEXT"), "-L", "-m", "10" if not status else "2"]
-                ran = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60, check=False)
+                ran = subprocess.run([*command, *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
                 self.assertEqual(ran.returncode, status, ran.stderr)
                 self.assertEqual('topic "t"' in ran.stdout, not status)
 

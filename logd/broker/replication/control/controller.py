@@ -104,7 +104,9 @@ class Controller:
             self._background.start(self._run())
 
     def stop(self) -> None:
-        """StateChange nothing any more. The node ends with the session."""
+        """Change nothing any more. Another broker can be the controller at once, without the end of this session."""
+        if self.epoch is not None:
+            self._tree.delete(paths.CONTROLLER).addErrback(lambda _: None)  # it ends with the session at the latest
         self.epoch = None
         if self._unsubscribe is not None:
             self._unsubscribe()
@@ -357,9 +359,8 @@ class Controller:
 
     def _balance_now(self) -> None:
         self._timer = None
-        if self.epoch is None:
-            return
-        self._background.start(self._balance_once())
+        if self.epoch is not None:
+            self._background.start(self._balance_once())
 
     async def _balance_once(self) -> None:
         try:

@@ -94,7 +94,7 @@ class ReplicaOperations:
         self._reading.stop()
 
     async def _follow_rates(self) -> None:
-        """Read the rates, again and again while there are any."""
+        """Read the rates, again and again while there are reassignments."""
         try:
             while True:
                 await sleep(self._clock, RATE_SECONDS)
@@ -104,7 +104,7 @@ class ReplicaOperations:
                     continue
                 rates = {topic: each.rate for topic, each in found.items() if each.rate}
                 self._replication.throttle.limit_topics(rates)
-                if not rates:
+                if not found:  # one without a rate may get one later
                     return
         finally:
             self._reads = False

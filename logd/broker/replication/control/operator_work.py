@@ -117,7 +117,10 @@ class OperatorWork:
                 continue
             replicas, live = entry.partitions[number], self._live()
             if asked.unclean:
-                state = elect_unclean(known.state, replicas, live, chosen[number].broker) if number in chosen else None
+                state = None
+                if number in chosen and not _has_members(known.state, live):
+                    self._check_live(topic, number, chosen[number].broker)
+                    state = elect_unclean(known.state, replicas, live, chosen[number].broker)
             else:
                 state = prefer(known.state, replicas, live, self.draining)
             if state is not None:
@@ -148,13 +151,18 @@ class OperatorWork:
     ) -> dict[int, MostComplete]:
         """Return which replica is to lead each leaderless partition: the one with the most, or that an operator named.
 
-        Raises ValueError if that of no live replica is known: the request stays, and is looked at again.
+        Raises ValueError if that of no live replica is known, or the one that was named is not live: the request stays,
+        and is looked at again.
         """
         leaderless = {}
         for number in numbers:
             known = self._states.get(topic, number)
             replicas = tuple(broker for broker in entry.partitions.get(number, ()) if broker in self._live())
-            if known is not None and known.state.leader == NO_LEADER and replicas:
+            if known is None or known.state.leader != NO_LEADER or _has_members(known.state, self._live()):
+                continue
+            if number in named:
+                self._check_live(topic, number, named[number])
+            if replicas:
                 leaderless[number] = replicas
         if not leaderless:
             return {}
@@ -168,6 +176,11 @@ class OperatorWork:
             if found[number].broker == NO_LEADER:
                 raise ValueError(f"none of the brokers {list(replicas)} tells of its replica of {topic}-{number} now")
         return found
+
+    def _check_live(self, topic: str, number: int, broker: int) -> None:
+        """Raise ValueError if the broker that is to lead is gone: any other one may lack more than was shown."""
+        if broker not in self._live():
+            raise ValueError(f"broker {broker}, which is to lead {topic}-{number}, is not live")
 
     async def _end_if_deleted(self, epoch: ControllerEpoch, topic: str, path: str, stat: Stat) -> None:
         if await self._tree.exists(paths.topic(topic)) is None:
@@ -264,3 +277,8 @@ class OperatorWork:
             if len(steps) >= ADDED_AT_ONCE:
                 break
         return evolve(entry, partitions=partitions), steps
+
+
+def _has_members(state: PartitionState, live: Mapping[int, str]) -> bool:
+    """Return whether a live replica has everything visible: one that is just back is about to be chosen."""
+    return bool(state.live_among({*state.in_sync, *state.last}, live))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import length_hint
 
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
@@ -201,6 +201,9 @@ class GroupStreamState(StreamState):
             self._hand = None
         self._raw.pop(fetch, None)
         self._marks.pop(fetch, None)
+
+    def _check_has(self, partitions: Iterable[int]) -> None:
+        """Raise nothing: the group may still give the stream those that it does not have."""
 
     def _asked(self) -> None:
         hand, self._hand = self._hand, None

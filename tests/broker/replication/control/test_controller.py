@@ -138,8 +138,8 @@ class ControllerTestCase(RegistryTestCase):
     def kill(self, number: int) -> Member:
         """Let a broker vanish; its session ends later."""
         member = self.members.pop(number)
-        member.controller.stop()
         member.tree.link.vanish()
+        member.controller.stop()
         return member
 
     def stored(self, partition: int = 0) -> PartitionState:
@@ -147,7 +147,7 @@ class ControllerTestCase(RegistryTestCase):
         return PartitionState.decode(self.outcome(self.tree.get(paths.partition_state(TOPIC, partition)))[0])
 
     def write(self, state: PartitionState, partition: int = 0) -> None:
-        """StateChange a state as its leader would."""
+        """Change a state as its leader would."""
         self.outcome(self.tree.set(paths.partition_state(TOPIC, partition), state.encode()))
 
     def entry(self) -> TopicEntry:
@@ -214,7 +214,6 @@ class ElectionTests(ControllerTestCase):
         zombie = self.members[1].controller
         epoch, fence = zombie.epoch, zombie._fence
         zombie.stop()
-        self.outcome(self.tree.delete(paths.CONTROLLER))
         self.settle()
         known = self.members[1].states.get(TOPIC, 0)
         assert known is not None
@@ -285,7 +284,6 @@ class ElectionTests(ControllerTestCase):
         member.states.start()
         for each in self.members.values():
             each.controller.stop()
-        self.outcome(self.tree.delete(paths.CONTROLLER))
         member.controller.start()
         self.pass_time(1)
         self.assertIsNotNone(member.controller.epoch)

@@ -103,6 +103,22 @@ class ReassignmentTests(OperationsTestCase):
         self.assertIn(other, self.partition("one").in_sync)
         self.assertEqual(broker.replication.throttle._topics, {})
 
+    def test_a_rate_that_comes_later(self) -> None:
+        """The first request had none; the second one, in its place, changes nothing but the rate."""
+        self.cluster.wait(self.admin.create("one", 1))
+        (first,) = self.partition("one").replicas
+        other = (first + 1) % 3
+        wanted = {0: (other,)}
+        self.cluster.wait(self.admin.reassign("one", wanted))
+        self.cluster.brokers[other].kill()
+        self.cluster.advance(10.0)
+        self.assertEqual(self.partition("one").replicas, (first, other))
+        self.cluster.wait(self.admin.reassign("one", wanted, rate=100_000))
+        self.cluster.advance(3.0)
+        broker = self.cluster.brokers[first].broker
+        assert broker is not None
+        self.assertEqual([*broker.replication.throttle._topics], ["one"])
+
     def test_what_cannot_be_is_refused(self) -> None:
         """With the reason; nothing is asked of the controller."""
         for wanted in ({0: (0, 7)}, {0: (1, 1)}, {0: ()}, {3: (0, 1)}):

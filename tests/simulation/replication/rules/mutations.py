@@ -97,7 +97,7 @@ def lead_again_in_the_same_epoch() -> AbstractContextManager[Any]:
     read = Replica._read_history
 
     async def without(replica: Replica) -> EpochHistory:
-        history = await read(replica)
+        history = (await read(replica)).cut(replica.log.end)
         replica._highest_epoch = history.latest
         return history
 

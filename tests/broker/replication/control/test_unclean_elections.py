@@ -1,0 +1,73 @@
+"""Tests of the controller's part in unclean elections: who leads is who was shown, and nobody if no loss is needed."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+
+from logd.broker.replication.control.controller import Controller
+from logd.coord import paths
+from logd.coord.registries.operator_requests import request_election
+from logd.leadership import NO_LEADER
+from logd.protocol.requests.replicas.describe_replicas import FOLLOWS, DescribedReplica
+from tests.broker.replication.control.test_controller import TOPIC, ControllerTestCase
+from tests.coord.registries.rig import SESSION
+
+
+class UncleanElectionTests(ControllerTestCase):
+    """A partition of which broker 1 alone has everything."""
+
+    def setUp(self) -> None:
+        """Let broker 1 be its only in-sync replica."""
+        super().setUp()
+        self.write(self.state(1, (1,)))
+
+    def is_asked(self) -> bool:
+        """Return whether the request still stands."""
+        return self.outcome(self.tree.exists(paths.election(TOPIC))) is not None
+
+    def test_the_replica_that_was_named_and_no_other(self) -> None:
+        """A person has agreed to what is lost if broker 2 leads: while it is away, none that may lack more does."""
+        self.kill(1)
+        self.kill(2)
+        self.pass_time(SESSION + 1)
+        self.outcome(request_election(self.tree, TOPIC, "uuid", [0], leaders={0: 2}))
+        self.pass_time(3)
+        self.assertEqual((self.stored().leader, self.is_asked()), (NO_LEADER, True))
+        self.members[2] = self.member(2)
+        self.pass_time(3)
+        self.assertEqual((self.stored().leader, self.is_asked()), (2, False))
+
+    def test_a_replica_that_dies_while_the_brokers_are_asked(self) -> None:
+        """They are asked again, as the one with the most is another one now."""
+        self.kill(1)
+        self.pass_time(SESSION + 1)
+        (controller,) = self.controllers()
+        other = next(number for number in self.members if number != controller)
+        asked: list[Deferred[None]] = []
+
+        async def survey(topic: str) -> dict[int, list[DescribedReplica]]:
+            found = {number: [DescribedReplica(0, FOLLOWS, end=number == other)] for number in self.members}
+            asked.append(Deferred())
+            await asked[-1]
+            return found
+
+        self.members[controller].controller._operators._survey = survey
+        self.outcome(request_election(self.tree, TOPIC, "uuid", [0]))
+        self.pass_time(2)
+        self.kill(other)
+        self.pass_time(SESSION + 1)
+        asked[0].callback(None)
+        self.pass_time(3)
+        self.assertEqual((self.stored().leader, len(asked)), (NO_LEADER, 2))
+        asked[1].callback(None)
+        self.pass_time(1)
+        self.assertEqual(self.stored().leader, controller)
+
+    def test_nothing_is_lost_while_a_member_lives(self) -> None:
+        """It has come back in this moment, and is about to be chosen."""
+        self.patch(Controller, "_work", lambda controller: None)
+        self.write(evolve(self.state(1, (1,)), leader=NO_LEADER, leader_epoch=1))
+        self.outcome(request_election(self.tree, TOPIC, "uuid", [0], leaders={0: 2}))
+        self.pass_time(3)
+        self.assertEqual((self.stored().leader, self.is_asked()), (NO_LEADER, False))

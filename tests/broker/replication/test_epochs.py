@@ -1,0 +1,168 @@
+"""Tests of replicas that lost the epochs of their logs, or have written down one of which no entry came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.leader import LeaderRole
+from logd.log.disk.names import EPOCHS, EPOCHS_COPY
+from logd.log.epochs.epoch_file import read_epochs
+from logd.log.epochs.search import find_epochs
+from logd.testing.memory.broker import MemoryBroker
+from tests.broker.replication.test_replicas import ReplicaTestCase
+
+
+class LostEpochsTests(ReplicaTestCase):
+    """A partition of which retention has deleted all marks."""
+
+    least = 2
+    segment_bytes = 300
+
+    def setUp(self) -> None:
+        """Send messages, and delete the first ones on all brokers."""
+        super().setUp()
+        for number in range(20):
+            self.send(b"message %02d " % number + b"x" * 40)
+        leader, outcome = self.leader, list[object]()
+        assert leader.store is not None
+        log = self.logs()[leader.host]
+        leader.store.delete_before(log, log.segment_list.starts[2], outcome.append)
+        self.cluster.advance(2.0)
+        self.assertEqual(outcome, [None])
+
+    def version(self) -> int:
+        """Return the version of the partition's state, as its leader knows it."""
+        role = self.logs()[self.leader.host].replica
+        assert isinstance(role, LeaderRole)
+        return role.state.version
+
+    def test_the_only_other_last_member_begins_again(self) -> None:
+        """It does not wait for ever until it does not count: nobody but itself can say that it does not."""
+        leader, (other, last) = self.leader, self.followers
+        other.kill()
+        self.cluster.advance(6.0)
+        last.kill()
+        self.cluster.advance(6.0)
+        number = last.settings.id
+        role = self.logs()[leader.host].replica
+        assert isinstance(role, LeaderRole)
+        self.assertEqual(role.state.state.last, (number,))
+        before = self.version()
+        for name in (EPOCHS, EPOCHS_COPY):
+            inode = last.files._inode(f"/data/t-0/{name}")
+            inode.data[-2] ^= 1
+            inode.sync()
+        last.start()
+        self.cluster.advance(10.0)
+        follower = self.logs()[last.host].replica
+        assert isinstance(follower, FollowerRole)
+        self.assertEqual((follower.trouble, follower.history.latest), ("", role.epoch))
+        self.assertEqual(len(self.in_sync()), 2)
+        self.assertEqual(len(self.contents()), 1)
+        self.assertLess(self.version() - before, 5)
+        self.send(b"afterwards")
+
+
+class EmptyEpochTests(ReplicaTestCase):
+    """A broker that was elected, could not append the mark of its epoch, and follows another one now."""
+
+    def leave_behind(self) -> tuple[MemoryBroker, MemoryBroker]:
+        """Have one follower miss a message that the other one has; return both."""
+        producer = self.cluster.producer(acks=1)
+        self.cluster.wait(producer.send("t", b"before"))
+        self.cluster.advance(0.5)
+        behind, other = self.followers
+        assert behind.clock is not None
+        behind.clock.pause()
+        self.cluster.wait(producer.send("t", b"that one follower has"))
+        self.cluster.advance(0.2)
+        self.assertLess(*[self.logs()[each.host].end for each in (behind, other)])
+        return behind, other
+
+    def elect_in_vain(self, behind: MemoryBroker, other: MemoryBroker) -> None:
+        """Have ``behind`` elected with no room for the mark, then ``other``, while the leader is dead."""
+        assert behind.clock is not None and other.clock is not None
+        behind.files.room = 60  # the epoch file finds room
+        self.leader.kill()
+        behind.clock.resume()
+        other.clock.pause()  # so that its session ends, and it is not chosen at once
+        self.cluster.advance(8.0)
+        role = self.logs()[behind.host].replica
+        self.assertTrue(isinstance(role, LeaderRole) and role.epoch_start is None)
+        other.clock.resume()
+        self.cluster.advance(2.0)
+        behind.clock.pause()
+        self.cluster.advance(8.0)
+        truncations: list[int] = []
+        assert behind.store is not None
+        truncate = type(behind.store).truncate
+
+        def noted(store: Any, log: Any, position: int, *more: Any, **named: Any) -> None:
+            if store is behind.store:
+                truncations.append(position)
+            truncate(store, log, position, *more, **named)
+
+        self.patch(type(behind.store), "truncate", noted)
+        behind.clock.resume()
+        self.cluster.advance(4.0)
+        self.assertTrue(isinstance(self.logs()[behind.host].replica, FollowerRole))
+        behind.files.room = None
+        self.cluster.advance(8.0)
+        log = self.logs()[behind.host]
+        assert isinstance(log.replica, FollowerRole)
+        self.assertEqual((log.replica.trouble, truncations), ("", []))
+        self.assertIn(behind.settings.id, self.in_sync())
+        self.assertEqual(len(self.contents()), 1)
+        leader = self.logs()[self.leader.host].replica
+        assert isinstance(leader, LeaderRole)
+        self.assertEqual(read_epochs(behind.files, log.folder), leader.history)
+
+    def test_more_of_the_epoch_before(self) -> None:
+        """It was behind in an earlier epoch, and copies the rest of that first: it is not of the epoch of its own."""
+        self.elect_in_vain(*self.leave_behind())
+
+    def test_an_earlier_epoch_that_it_never_saw(self) -> None:
+        """The next leader has entries of it: they come first, though their epoch is the lower one."""
+        self.send(b"before")
+        self.cluster.advance(0.5)
+        leader, (behind, other) = self.leader, self.followers
+        assert behind.clock is not None
+        behind.clock.pause()
+        leader.kill()
+        leader.start()  # it leads again, in the next epoch
+        self.cluster.advance(0.9)
+        ends = [self.logs()[each.host].end for each in (behind, other)]
+        self.assertLess(*ends)
+        self.elect_in_vain(behind, other)
+
+    def test_a_start_in_between(self) -> None:
+        """The epoch file never says that entries of an earlier epoch are of the empty one."""
+        behind, other = self.leave_behind()
+        assert behind.clock is not None and other.clock is not None
+        behind.files.room = 60
+        self.leader.kill()
+        behind.clock.resume()
+        other.clock.pause()
+        self.cluster.advance(8.0)
+        behind.kill()
+        other.clock.resume()
+        self.cluster.advance(8.0)
+        behind.files.room = None
+        found: list[tuple[object, object]] = []
+        take = FollowerRole.take
+
+        def noted(role: FollowerRole, *more: Any) -> bool:
+            end = role.log.end
+            taken = take(role, *more)
+            log = role.log
+            if log.end > end:
+                written = read_epochs(behind.files, log.folder).cut(log.end)
+                found.append((written, find_epochs(behind.files, log.snapshot(log.end))))
+            return taken
+
+        self.patch(FollowerRole, "take", noted)
+        behind.start()
+        self.cluster.advance(8.0)
+        self.assertGreaterEqual(len(found), 2)
+        self.assertEqual([written for written, _ in found], [marked for _, marked in found])
