@@ -170,7 +170,10 @@ class BrokerCore:
             return waiters.new()
         waiters = self._creating[topic] = WaitingDeferreds()
         waiter = waiters.new()
-        creating: Deferred[Any] = self.create_topic(requester, topic, self.settings.topics_partitions, settings)
+        # Replicated topics are not served to clients of 0.7 that use ZooKeeper: see logd.broker.legacy.numbers.
+        replicas = 1 if settings is LEGACY_SETTINGS and self.settings.legacy.legacy_registry is not None else 0
+        partitions = self.settings.topics_partitions
+        creating: Deferred[Any] = self.create_topic(requester, topic, partitions, settings, replicas=replicas)
         creating.addErrback(lambda failure: failure.trap(TopicExists))
         creating.addBoth(self._created, topic)
         return waiter
