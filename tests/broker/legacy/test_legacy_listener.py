@@ -77,6 +77,18 @@ class LegacyListenerTests(BrokerTestCase):
         self.assertEqual(many.parts[1].error, 3)
         self.assertEqual(list(offsets.offsets), [0])
 
+    def test_a_topic_of_a_producer_is_spread_over_all_brokers(self) -> None:
+        """A producer of 0.7 sends to partition 0 of each broker before it knows who has a new topic, unanswered."""
+        self.broker.addresses.native = lambda: {5: ("other.example", 6667), 6: ("third.example", 6667)}
+        peer = self.old_client()
+        peer.send(Produce("new", 0, plain(b"first")), Produce("new", 0, plain(b"second")))
+        self.settle()
+        entry = self.broker.topics.get("new")
+        assert entry is not None
+        self.assertEqual((len(entry.partitions), entry.settings), (3, {"message.format": "0.7"}))
+        held = b"".join(self.content("new", number) for number in entry.partitions)
+        self.assertEqual(sorted((b"first" in held, b"second" in held)), [True, True])
+
     def test_a_topic_that_it_creates_has_one_replica(self) -> None:
         """Whatever the broker's default: another one would not be served here."""
         peer = self.old_client()
