@@ -71,7 +71,7 @@ class BeginTests(FullDiskTestCase):
             self.check_all_is_well()
 
     def test_another_replica_leads_that_has_room(self) -> None:
-        """It does not matter which of them is full; nothing is sent meanwhile that would show it."""
+        """One that is full may be chosen first; nothing is sent meanwhile that would show it."""
         for room in (0, 60):
             for number in (0, 1):
                 former, full = self.leader, self.followers[number]
