@@ -86,7 +86,10 @@ class GivingWay:
         return log.refused_full - self._full_since >= FULL_SECONDS
 
     async def full(self, role: LeaderRole) -> None:
-        """Let another in-sync replica lead that has everything, as the disk here is full."""
+        """Let another in-sync replica lead that has everything, as the disk here is full.
+
+        If fewer than min.insync.replicas would be left, it could take no messages with acks=-1 either, and show none.
+        """
         if role.has_taken:  # there was room since the last time
             self._tried.clear()
             self._pause = PAUSES[0]
@@ -99,6 +102,8 @@ class GivingWay:
 
         state, log = role.state.state, role.log
         able = self._untried(state, {*state.in_sync} - {role.me})
+        if len(state.in_sync) <= log.settings.min_insync_replicas:
+            return
         if able and await self._owner.give_way(role, WAIT_SECONDS, able, leave):
             self._try(state, [chosen], self._next_time())
             self._tell(log, chosen, "its disk here is full")

@@ -86,7 +86,7 @@ class BeginTests(FullDiskTestCase):
                 self.check_all_is_well()
 
     def test_the_leadership_is_not_handed_round(self) -> None:
-        """Where all disks are full, each replica is given it once or twice, and then one waits for room."""
+        """Each replica with a full disk is given it once or twice, and then one waits for room."""
         former, others = self.leader, self.followers
         for broker in others:
             broker.files.room = 0
@@ -138,6 +138,15 @@ class FullLeaderTests(FullDiskTestCase):
         state = self.state()
         self.go_on_sending(20, b"refused")
         self.assertEqual(self.state(), state)
+        self.check_all_is_well()
+
+    def test_a_leader_stays_that_is_needed_for_the_minimum(self) -> None:
+        """Its successor would take no messages either, and show none."""
+        self.cluster.wait(self.admin.alter("t", settings={"min.insync.replicas": "3"}))
+        state = self.state()
+        self.leader.files.room = 0
+        self.go_on_sending(8, b"refused")
+        self.assertEqual(self.state().leader, state.leader)
         self.check_all_is_well()
 
     def test_full_disks_do_not_hand_it_round(self) -> None:
