@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -213,6 +213,8 @@ class ReplicaManager:
         replica = self._replicas.get((topic, partition))
         if replica is not None and not self.stopping:
             replica.look()
+            if isinstance(replica.role, LeaderRole):
+                replica.role.hand_to_successor(self.give_way)
         self.on_change(topic, partition)
 
     def _look_at_topic(self, topic: str) -> None:
@@ -342,36 +344,37 @@ class ReplicaManager:
         known = self.states.get(topic, partition)
         return known is not None and known.state.leads(self.store.broker_id, self.store.instance)
 
-    async def _hand(self, role: LeaderRole, until: float) -> bool:
+    async def _hand(self, role: LeaderRole, until: float, able: Collection[int] | None = None) -> bool:
         """Hand one leadership over until a time of the clock; return whether another broker leads, or is to lead.
 
         A change that fails is tried again: the in-sync set may have changed at the same time.
         """
         log = role.log
         while not role.ended:
-            successor, known = role.successor(self._live()), role.state
+            live = {broker: uuid for broker, uuid in self._live().items() if able is None or broker in able}
+            successor, known = role.successor(live), role.state
             if successor is not None:
                 try:
                     await self.states.change(log.topic, log.partition, known, handed_over(known.state, successor))
                     return True
                 except CoordinationError as error:
                     self._log.debug("a leadership is not handed over yet: {error}", error=str(error))
-            if self.clock.seconds() >= until or not role.has_others(self._live()):
+            if self.clock.seconds() >= until or not role.has_others(live):
                 return False
             await sleep(self.clock, POLL_SECONDS)
         return not self._is_to_lead(log.topic, log.partition)
 
-    # Damage
+    # Damage, and planned moves
 
-    async def give_way(self, role: LeaderRole, seconds: float) -> bool:
-        """Let another in-sync replica lead, as the log here is damaged; return whether one does. It takes some time.
+    async def give_way(self, role: LeaderRole, seconds: float, able: Collection[int] | None = None) -> bool:
+        """Let another in-sync replica lead, one of ``able`` (None: any); return whether one does. It takes some time.
 
         Meanwhile the log takes no messages, so that the successor has all of them.
         """
         if role.handing_over:
             return False
         role.handing_over += 1
-        given = await self._hand(role, self.clock.seconds() + seconds)
+        given = await self._hand(role, self.clock.seconds() + seconds, able)
         if not given and not self.stopping:
             role.handing_over -= 1  # an orderly stop, which may have begun meanwhile, hands it over still
         return given

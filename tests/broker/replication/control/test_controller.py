@@ -7,12 +7,14 @@ import json
 from typing import Any
 
 from attrs import define, evolve, field
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from logd.broker.replication.control.controller import Controller, StateChange
 from logd.broker.replication.control.operator_work import OperatorWork
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord import paths
+from logd.coord.elections import handed_over
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import SessionState
 from logd.coord.registries.brokers import BrokerInfo, watch_brokers
@@ -52,6 +54,8 @@ class Member:
     states: PartitionStates = field(init=False)
     controller: Controller = field(init=False)
     entries: ChildCache[TopicEntry] = field(init=False)
+    #: True if it hands no leadership over that it is told to hand over.
+    deaf: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.instance = f"disk-{self.number}"
@@ -70,7 +74,16 @@ class Member:
             OperatorWork(self.tree, self.topics, self.states, self.live, self.survey),
             BALANCE,
         )
-        self.states.changed = self.controller.look_at
+        self.states.changed = self._state_changed
+
+    def _state_changed(self, topic: str, partition: int) -> None:
+        """Hand over at once, as a leader does whose successor has everything."""
+        self.controller.look_at(topic, partition)
+        known = self.states.get(topic, partition)
+        if known is None or known.state.leader != self.number or known.state.successor == NO_LEADER or self.deaf:
+            return
+        changing = self.states.change(topic, partition, known, handed_over(known.state, known.state.successor))
+        Deferred.fromCoroutine(changing).addErrback(lambda _: None)
 
     async def survey(self, topic: str) -> dict[int, list[DescribedReplica]]:
         """Return the logs of the brokers: the lower its number, the more a broker has."""
@@ -305,6 +318,32 @@ class BalanceTests(ControllerTestCase):
         self.pass_time(4)
         self.assertEqual((self.stored().leader, self.stored().leader_epoch), (1, 4))
 
+    def test_a_leader_that_does_not_hand_over_is_replaced(self) -> None:
+        """It is named its successor first, and has some seconds."""
+        self.members[1].deaf = True
+        self.assertTrue(self.outcome(set_draining(self.tree, 1, True)))
+        self.pass_time(1.5)
+        self.assertEqual((self.stored().leader, self.stored().successor), (1, 2))
+        self.pass_time(4)
+        state = self.stored()
+        self.assertEqual((state.leader, state.leader_epoch, state.successor), (2, 1, NO_LEADER))
+
+    def test_a_successor_that_is_out_of_sync_is_named_no_more(self) -> None:
+        """The leader goes on; later another one is named."""
+        self.members[1].deaf = True
+        self.write(evolve(self.state(1, (1, 3)), successor=2))
+        self.pass_time(2)
+        self.assertEqual((self.stored().leader, self.stored().successor), (1, NO_LEADER))
+
+    def test_a_new_controller_goes_on_with_what_the_former_one_began(self) -> None:
+        """It has not named the successor itself, and finds it in the state."""
+        for member in self.members.values():
+            member.deaf = True
+        self.write(evolve(self.state(3, (1, 2, 3)), successor=2))
+        self.kill(1)
+        self.pass_time(SESSION + 5)
+        self.assertEqual((self.stored().leader, self.stored().leader_epoch), (2, 1))
+
     def test_a_draining_broker_leads_nothing(self) -> None:
         """It leads again after it is undrained."""
         self.assertTrue(self.outcome(set_draining(self.tree, 1, True)))
@@ -363,6 +402,23 @@ class RequestTests(ControllerTestCase):
         self.assertEqual((self.entry().partitions[0], state.in_sync, state.leader), ((4, 2), (2, 4), 4))
         self.assertEqual(sorted(state.instances), [2, 4])
         self.assertEqual(self.outcome(read_reassignments(self.tree)), {})
+
+    def test_a_leader_that_stores_the_partition_no_more_hands_over_first(self) -> None:
+        """Its replica stays until another broker leads, and no longer if it does not hand over."""
+        for deaf, epoch in ((True, 0), (False, 0)):
+            self.members[1].deaf = deaf
+            self.write(evolve(self.state(1, (1, 2, 3)), leader_epoch=epoch))
+            self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (3, 2)})))
+            self.pass_time(1.5)
+            if deaf:
+                self.assertEqual((self.stored().leader, self.stored().successor), (1, 3))
+                self.assertEqual(self.entry().partitions[0], (1, 2, 3))
+            self.pass_time(5)
+            self.assertEqual((self.entry().partitions[0], self.stored().leader), ((3, 2), 3))
+            self.assertEqual(self.stored().leader_epoch, epoch + 1)
+            self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (1, 2, 3)})))
+            self.pass_time(2)
+            self.assertEqual(self.entry().partitions[0], (3, 2, 1))
 
     def test_a_reassignment_ends_where_it_is_cancelled(self) -> None:
         """Replicas that were added stay."""
