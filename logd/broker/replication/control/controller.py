@@ -92,7 +92,7 @@ class Controller:
     _dirty: set[Place] = field(factory=set, init=False)
     _all_dirty: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
-    #: None while there are no replicated topics, or another broker is the controller.
+    #: None until a replicated partition was seen in this epoch.
     _moves: LeaderMoves | None = field(default=None, init=False)
     _background: Background = field(factory=lambda: Background("choosing leaders"), init=False)
     _unsubscribe: Callable[[], None] | None = field(default=None, init=False)
