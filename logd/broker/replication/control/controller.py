@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 from twisted.logger import Logger
 
 from logd.broker.replication.control.operator_work import ControllerEpoch, OperatorWork
@@ -22,7 +22,7 @@ from logd.coord.partition_state import PartitionState
 from logd.coord.records import EventType, Operation, SessionState, SetData
 from logd.coord.registries.brokers import read_brokers
 from logd.coord.registries.operator_requests import read_draining
-from logd.coord.registries.partition_states import KnownState, PartitionStates
+from logd.coord.registries.partition_states import KnownState, PartitionStates, Place, StateChange
 from logd.coord.registries.topics import check_identity, make_identity
 from logd.deferreds.background import Background
 from logd.deferreds.gathering import for_each
@@ -47,17 +47,6 @@ AT_ONCE = 5
 LOOKED_AT_ONCE = 500
 #: With more changes in one transaction the log has a line for all of them, and the new leaders one for each.
 MOST_LINES = 20
-
-Place = tuple[str, int]
-
-
-@frozen
-class StateChange:
-    """A state that is to be written."""
-
-    place: Place
-    known: KnownState
-    state: PartitionState
 
 
 @define(eq=False)

@@ -13,9 +13,8 @@ from typing import NamedTuple
 from attrs import define, field
 from twisted.logger import Logger
 
-from logd.broker.replication.control.controller import LOOKED_AT_ONCE, Place, StateChange
 from logd.coord.elections import handed_over, named, prefer
-from logd.coord.registries.partition_states import KnownState
+from logd.coord.registries.partition_states import KnownState, Place, StateChange
 from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock
 from logd.leadership import NO_LEADER
@@ -25,6 +24,8 @@ from logd.topic import TopicEntry
 MOST_MOVES = 50
 #: Seconds that a leader has to hand over, before its successor leads without that.
 MOVE_SECONDS = 2.0
+#: The most partitions that are looked at in one turn of the reactor: some 20 milliseconds.
+LOOKED_AT_ONCE = 2_000
 
 Find = Callable[[Place], "tuple[TopicEntry, KnownState] | None"]
 
@@ -74,7 +75,7 @@ class LeaderMoves:
         movable: dict[Place, float] = {}
         moves = 0
         for count, place in enumerate(everything() if draining else sorted(self._displaced), 1):
-            if not count % (4 * LOOKED_AT_ONCE):  # it is a quarter of an election's work
+            if not count % LOOKED_AT_ONCE:
                 await sleep(self._clock, 0.0)
             if (found := self._find(place)) is None:
                 self._displaced.discard(place)

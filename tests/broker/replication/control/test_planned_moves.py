@@ -20,13 +20,19 @@ class PlannedMoveTests(SlowDisksTestCase):
     def setUp(self) -> None:
         """Have followers that are some way off, and need a while for each piece."""
         super().setUp()
-        self.first = self.leader
+        self.first, self.number = self.leader, self.number_of(self.leader)
         self.latency = 0.05
         for follower in self.followers:
             self.delays[follower.host] = 0.1
         self.producer = self.cluster.producer(acks=1)
         self.acknowledged: list[bytes] = []
         self.sent = 0
+
+    def number_of(self, broker: MemoryBroker) -> int:
+        """Return the id of a broker."""
+        number = broker.settings.id
+        assert number is not None
+        return number
 
     def flow(self, seconds: float) -> None:
         """Send a message every 20 ms."""
@@ -59,13 +65,13 @@ class PlannedMoveTests(SlowDisksTestCase):
     def test_a_drained_broker(self) -> None:
         """It hands over once a follower has everything; meanwhile it takes no messages."""
         self.flow(1.0)
-        self.assertIsNot(self.move(self.admin.drain(self.first.settings.id)), self.first)
+        self.assertIsNot(self.move(self.admin.drain(self.number)), self.first)
 
     def test_a_preferred_leader_that_an_operator_elects(self) -> None:
         """The leader at the time lets it lead."""
-        self.cluster.wait(self.admin.drain(self.first.settings.id))
+        self.cluster.wait(self.admin.drain(self.number))
         self.cluster.advance(3.0)
-        self.cluster.wait(self.admin.drain(self.first.settings.id, False))
+        self.cluster.wait(self.admin.drain(self.number, False))
         for broker in self.cluster.brokers:
             self.delays[broker.host] = 0.001 if broker is self.leader else 0.1
         self.flow(1.0)
@@ -73,7 +79,7 @@ class PlannedMoveTests(SlowDisksTestCase):
 
     def test_a_leader_that_stores_the_partition_no_more(self) -> None:
         """A follower leads before the replica goes."""
-        numbers = [broker.settings.id for broker in self.followers]
+        numbers = [self.number_of(broker) for broker in self.followers]
         self.flow(1.0)
         self.assertIsNot(self.move(self.admin.reassign("t", {0: numbers})), self.first)
         self.assertEqual(sorted(self.state().in_sync), sorted(numbers))
@@ -82,7 +88,7 @@ class PlannedMoveTests(SlowDisksTestCase):
         """The controller lets the successor lead after some seconds; what all had is there."""
         self.send(b"everywhere")
         self.patch(leader.LeaderRole, "hand_to_successor", lambda role, give_way: None)
-        self.cluster.wait(self.admin.drain(self.first.settings.id))
+        self.cluster.wait(self.admin.drain(self.number))
         self.cluster.advance(PATIENCE)
         self.assertIsNot(self.leader, self.first)
         self.delays.clear()
@@ -92,7 +98,7 @@ class PlannedMoveTests(SlowDisksTestCase):
 
     def test_a_successor_that_dies_at_that_moment(self) -> None:
         """The leader goes on soon, and the other follower leads later."""
-        followers = {broker.settings.id: broker for broker in self.followers}
+        followers = {self.number_of(broker): broker for broker in self.followers}
         seen: list[int] = []
         hand = leader.LeaderRole.hand_to_successor
 
@@ -104,8 +110,8 @@ class PlannedMoveTests(SlowDisksTestCase):
             hand(role, give_way)
 
         self.patch(leader.LeaderRole, "hand_to_successor", hand_to_successor)
-        self.cluster.wait(self.admin.drain(self.first.settings.id))
+        self.cluster.wait(self.admin.drain(self.number))
         self.cluster.advance(10.0)
         (dead,) = seen
-        self.assertNotIn(self.state().leader, (dead, self.first.settings.id))
+        self.assertNotIn(self.state().leader, (dead, self.number))
         self.send(b"after")
