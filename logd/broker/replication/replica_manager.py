@@ -39,6 +39,8 @@ POLL_SECONDS = 0.02
 #: Leaderships that are handed over at a time.
 HANDED_AT_ONCE = 50
 
+HandOver = Callable[[PartitionState, int], PartitionState]
+
 
 class ReplicaFigures(NamedTuple):
     """Numbers of replicas on one broker."""
@@ -344,7 +346,9 @@ class ReplicaManager:
         known = self.states.get(topic, partition)
         return known is not None and known.state.leads(self.store.broker_id, self.store.instance)
 
-    async def _hand(self, role: LeaderRole, until: float, able: Collection[int] | None = None) -> bool:
+    async def _hand(
+        self, role: LeaderRole, until: float, able: Collection[int] | None = None, changed: HandOver = handed_over
+    ) -> bool:
         """Hand one leadership over until a time of the clock; return whether another broker leads, or is to lead.
 
         A change that fails is tried again: the in-sync set may have changed at the same time.
@@ -355,7 +359,7 @@ class ReplicaManager:
             successor, known = role.successor(live), role.state
             if successor is not None:
                 try:
-                    await self.states.change(log.topic, log.partition, known, handed_over(known.state, successor))
+                    await self.states.change(log.topic, log.partition, known, changed(known.state, successor))
                     return True
                 except CoordinationError as error:
                     self._log.debug("a leadership is not handed over yet: {error}", error=str(error))
@@ -364,17 +368,24 @@ class ReplicaManager:
             await sleep(self.clock, POLL_SECONDS)
         return not self._is_to_lead(log.topic, log.partition)
 
-    # Damage, and planned moves
+    # Damage, full disks, and planned moves
 
-    async def give_way(self, role: LeaderRole, seconds: float, able: Collection[int] | None = None) -> bool:
-        """Let another in-sync replica lead, one of ``able`` (None: any); return whether one does. It takes some time.
+    async def give_way(
+        self,
+        role: LeaderRole,
+        seconds: float,
+        able: Collection[int] | None = None,
+        changed: HandOver = handed_over,
+    ) -> bool:
+        """Let another in-sync replica lead, at once or somewhat later; return whether one does.
 
-        Meanwhile the log takes no messages, so that the successor has all of them.
+        Meanwhile the log takes no messages, so that the successor has all of them. ``able``: these brokers alone.
+        ``changed(state, successor)`` returns the state in which the successor leads.
         """
         if role.handing_over:
             return False
         role.handing_over += 1
-        given = await self._hand(role, self.clock.seconds() + seconds, able)
+        given = await self._hand(role, self.clock.seconds() + seconds, able, changed)
         if not given and not self.stopping:
             role.handing_over -= 1  # an orderly stop, which may have begun meanwhile, hands it over still
         return given
