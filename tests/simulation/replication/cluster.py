@@ -78,7 +78,7 @@ class ReplicatedCluster:
         ):
             self._add(number, log, replication)
         for topic in (TOPIC, REMADE):
-            self.checkers[topic] = Checker(topic, self.tree, self.brokers, keeps=topic == TOPIC)
+            self.checkers[topic] = Checker(topic, self.tree, self.brokers, kept=topic == TOPIC)
         self.rot = Rot(self, world.random("rot"))
         self.checker.is_harmed = self.rot.is_harmed
 
